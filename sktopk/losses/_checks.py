@@ -1,0 +1,73 @@
+"""What every multi-class loss asks of its arguments."""
+
+import torch
+
+
+def check_scores(scores):
+    """Return floating `scores` of shape (n_samples, n_classes), half precision as float32.
+
+    Losses are differences of large sums, which bfloat16 and float16 cannot hold.
+    """
+    if not isinstance(scores, torch.Tensor):
+        raise TypeError(f"scores must be a torch.Tensor; got {type(scores).__name__}")
+    if scores.ndim != 2:
+        raise ValueError(
+            f"scores must have shape (n_samples, n_classes); got shape {tuple(scores.shape)}"
+        )
+    if not scores.is_floating_point():
+        raise TypeError(f"scores must be floating point; got {scores.dtype}")
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
+def is_soft(scores, target):
+    """Tell class indices from soft targets, refusing anything else.
+
+    Soft targets are rows of nonnegative weights over the classes, of the shape of `scores`.
+    """
+    if not isinstance(target, torch.Tensor):
+        raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
+    if target.is_floating_point():
+        if target.shape != scores.shape:
+            raise ValueError(
+                f"soft target must have the shape of scores {tuple(scores.shape)}; "
+                f"got {tuple(target.shape)}"
+            )
+        return True
+    if target.dtype == torch.bool or target.is_complex():
+        raise TypeError(f"target must hold integer class indices; got {target.dtype}")
+    if target.shape != scores.shape[:1]:
+        raise ValueError(
+            f"target must have shape ({scores.shape[0]},), one class index per row of scores; "
+            f"got {tuple(target.shape)}"
+        )
+    return False
+
+
+def check_target(scores, target, name):
+    """Return `target` as int64 class indices, refusing soft targets for the loss `name`."""
+    if is_soft(scores, target):
+        raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
+    return target.long()
+
+
+def check_k(k, n_classes):
+    """Return `k` if it is an integer with 1 <= k < n_classes."""
+    if isinstance(k, bool) or not hasattr(k, "__index__"):
+        raise TypeError(f"k must be an integer; got {k!r}")
+    if k < 1:
+        raise ValueError(f"k={k} must be at least 1")
+    if k >= n_classes:
+        raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
+    return int(k)
+
+
+def check_nonnegative(value, name, *, positive=False):
+    """Return the float `value` if it is finite and >= 0 (> 0 where `positive`)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) and not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number; got {value!r}")
+    value = float(value)
+    if not (value > 0 if positive else value >= 0) or value == float("inf"):
+        raise ValueError(
+            f"{name}={value:g} must be finite and {'positive' if positive else 'nonnegative'}"
+        )
+    return value
