@@ -1,0 +1,51 @@
+"""What every score asks of its arguments."""
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+
+
+def check_option(value, name, allowed):
+    """Raise unless `value` is one of the strings `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {allowed}; got {value!r}")
+
+
+def check_count(value, name):
+    """Raise unless `value` is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer; got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1; got {value!r}")
+
+
+def check_k(k):
+    """Raise unless `k` is an integer of at least 1 or a fraction in (0, 1)."""
+    allowed = "k must be an integer >= 1 or a fraction in (0, 1)"
+    if isinstance(k, bool) or not isinstance(k, Real):
+        raise TypeError(f"{allowed}; got {k!r}")
+    if not (k >= 1 if isinstance(k, Integral) else 0 < k < 1):
+        raise ValueError(f"{allowed}; got {k!r}")
+
+
+def n_kept(k, n):
+    """Return `k`, or the number of `n` items that the fraction `k` stands for, rounded up."""
+    check_k(k)
+    # Rounded first: 0.07 * 100 is a little more than 7, and must not become 8.
+    return int(k) if isinstance(k, Integral) else math.ceil(round(k * n, 9))
+
+
+def check_nonnegative(values, name, length, which):
+    """Return `values` as `length` finite nonnegative floats; `which` says what they belong to."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiub" or values.shape != (length,):
+        raise ValueError(
+            f"{name} must be {length} numbers, {which}; "
+            f"got dtype {values.dtype} and shape {values.shape}"
+        )
+    values = values.astype(np.float64)
+    refused = values[~(np.isfinite(values) & (values >= 0))]
+    if len(refused):
+        raise ValueError(f"{name} must be finite and nonnegative; got {refused[0]:g}")
+    return values

@@ -1,0 +1,152 @@
+"""Scorers that know the classes a classifier was trained on."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from ._checks import check_k, check_option
+from ._topk import topk_accuracy_score
+
+
+def make_topk_scorer(k, *, average="micro", ties="expected"):
+    r"""Top-k accuracy as a ``scoring`` argument, for any scikit-learn classifier.
+
+    The score is `topk_accuracy_score` with ``labels=estimator.classes_``:
+
+    .. math::
+        \frac{\sum_i w_i h_i}{\sum_i w_i}
+
+    where :math:`h_i` says whether the label of row i is among the k highest
+    scores. A class of the test fold unseen in training is a miss, a class that
+    the test fold lacks changes nothing: no fold becomes NaN because classes are
+    rare.
+
+    Parameters
+    ----------
+    k : int or float
+        Number of labels looked at, at least 1, or a fraction in (0, 1) of the
+        classes, rounded up.
+    average : {"micro", "macro"}, default="micro"
+        Mean over rows, or mean over classes of the mean over their rows.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        What a label tied with others at the k-th place counts.
+
+    Returns
+    -------
+    scorer : TopKScorer
+        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted
+        classifier: ``decision_function`` is used if there is one, else
+        ``predict_proba``. Returns a float, the larger the better. It can be
+        pickled and cloned, and with metadata routing enabled requests weights
+        by ``scorer.set_score_request(sample_weight=True)``.
+
+    Raises
+    ------
+    TypeError
+        If k is not a number; when called, if the estimator has no ``classes_``
+        or no scores.
+    ValueError
+        If k, `average` or `ties` is out of its range; when called, if the scores
+        are not one per class, as for the pairwise scores of
+        ``SVC(decision_function_shape="ovo")``.
+
+    See Also
+    --------
+    topk_accuracy_score : The definition, ties and empty classes included.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sktopk.metrics import make_topk_scorer
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = LogisticRegression(C=1e-3, max_iter=1000)
+    >>> scores = cross_val_score(clf, X, y, scoring=make_topk_scorer(3), cv=3)
+    >>> print(scores.round(2))
+    [0.99 0.99 0.98]
+    """
+    check_k(k)
+    check_option(average, "average", ("micro", "macro"))
+    check_option(ties, "ties", ("expected", "optimistic", "pessimistic"))
+    return TopKScorer(k, average=average, ties=ties)
+
+
+class TopKScorer(BaseEstimator):
+    """What `make_topk_scorer` returns, which documents the parameters.
+
+    A `BaseEstimator` because that is scikit-learn's public way to a
+    representation, `clone` and `set_score_request`.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import make_topk_scorer
+    >>> make_topk_scorer(3, average="macro")
+    TopKScorer(average='macro', k=3)
+    """
+
+    # Metadata routing takes every argument of `score` but X and y for metadata.
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
+
+    def __init__(self, k, *, average="micro", ties="expected"):
+        self.k = k
+        self.average = average
+        self.ties = ties
+
+    @property
+    def __name__(self):
+        """Column name in the history of a skorch scoring callback, as a function has one."""
+        return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
+
+    def __call__(self, estimator, X, y, sample_weight=None):
+        """Return the top-k accuracy of a fitted classifier."""
+        return self.score(estimator, X, y, sample_weight=sample_weight)
+
+    def score(self, estimator, X, y, sample_weight=None):
+        """Return the top-k accuracy of a fitted classifier, as a call does."""
+        classes, y_score = predict_scores(estimator, X)
+        return topk_accuracy_score(
+            y,
+            y_score,
+            k=self.k,
+            labels=classes,
+            average=self.average,
+            ties=self.ties,
+            sample_weight=sample_weight,
+        )
+
+
+def predict_scores(estimator, X):
+    """Return the classes of a fitted classifier and its scores, one column per class.
+
+    The scores of two classes may have one dimension (decision scores of the second class).
+    """
+    classes = getattr(estimator, "classes_", None)
+    predict = getattr(estimator, "decision_function", None)
+    if predict is None:
+        predict = getattr(estimator, "predict_proba", None)
+    if classes is None or predict is None:
+        check_is_fitted(estimator)
+        raise TypeError(
+            "estimator must be a classifier with classes_ and decision_function or "
+            f"predict_proba; got {estimator!r}"
+        )
+    y_score = np.asarray(predict(X))
+    n_classes = len(classes)
+    if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or _is_one_vs_one(estimator)):
+        raise ValueError(
+            f"estimator must score each of its {n_classes} classes; got scores of shape "
+            f"{y_score.shape} from {estimator!r}. Pairwise scores are no class scores: "
+            'set decision_function_shape="ovr"'
+        )
+    return classes, y_score
+
+
+def _is_one_vs_one(estimator):
+    # Three classes have three pairs: the shape alone would not tell.
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return any(
+        name.endswith("decision_function_shape") and value == "ovo"
+        for name, value in params.items()
+    )

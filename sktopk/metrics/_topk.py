@@ -1,0 +1,353 @@
+"""Top-k accuracy that knows its classes: micro, macro and by shot group."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import assert_all_finite
+
+from ._checks import check_nonnegative, check_option, n_kept
+
+# About 1 MB of float32: a chunk is compared twice while it is still in the cache.
+_CHUNK_SIZE = 2**18
+
+
+def topk_accuracy_score(
+    y_true,
+    y_score,
+    *,
+    k=5,
+    labels=None,
+    average="micro",
+    ties="expected",
+    sample_weight=None,
+):
+    r"""Weighted share of rows whose label is among the k highest scores.
+
+    .. math::
+        \frac{\sum_i w_i h_i}{\sum_i w_i},
+        \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
+
+    where :math:`g_i` scores of row i are greater than that of its label and
+    :math:`m_i` are equal to it, the label's own included. With
+    ``average="macro"`` the same mean is taken inside each class and then over
+    the classes, so that rare classes count as much as common ones [1]_.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels: numbers, strings or booleans.
+    y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Real scores, the larger the likelier; plus and minus infinity are
+        allowed. One dimension means decision scores s of two classes, read as
+        the columns [-s, s]: positive scores speak for ``labels[1]``. Of
+        probabilities pass both columns.
+    k : int or float, default=5
+        Number of labels looked at, at least 1. A fraction in (0, 1) stands for
+        ``ceil(k * n_classes)``. If k is n_classes or more, every row whose
+        label is in `labels` counts 1.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of `y_score`, in any order; for a fitted
+        classifier its ``classes_``. None: the sorted distinct values of
+        `y_true`, which must then be as many as there are columns. Nothing is
+        guessed from integers: a fold that lacks a class needs `labels`.
+    average : {"micro", "macro"}, default="micro"
+        Mean over rows, or mean over the classes found in `y_true` (with
+        positive weight) of the mean over their rows.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        What a label tied with others at the k-th place counts: the
+        probability of being kept if ties are broken at random (a constant
+        classifier then scores k / n_classes exactly), 1, or 0.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 equals the row twice.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. A label that is not in `labels`, such as a class unseen in
+        training, is a miss, and under "macro" a class with accuracy 0. A class
+        of `labels` that `y_true` lacks changes nothing. NaN, with an
+        `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+
+    Raises
+    ------
+    TypeError
+        If k is not a number.
+    ValueError
+        If `y_score` holds NaN, shapes disagree, `labels` are missing where they
+        are needed, repeated or of another kind than `y_true` (strings and
+        numbers), or any other argument is out of its range.
+
+    See Also
+    --------
+    make_topk_scorer : The same for grid search and cross-validation.
+    shot_accuracy_score : Macro average over frequent and over rare classes.
+
+    References
+    ----------
+    .. [1] C. Garcin, M. Servajean, A. Joly, J. Salmon. Stochastic smoothing of
+       the top-K calibrated hinge loss for deep imbalanced classification.
+       ICML 2022, section 4.5.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktopk.metrics import topk_accuracy_score
+    >>> y_true = ["ash", "elm", "oak", "yew"]
+    >>> y_score = np.array([[3, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]])
+    >>> topk_accuracy_score(y_true, y_score, k=2, labels=["ash", "elm", "oak"])
+    0.5
+    >>> topk_accuracy_score([0, 1, 2, 3], np.zeros((4, 4)), k=3)
+    0.75
+    """
+    ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
+    return ranks.accuracy(k, average=average, ties=ties)
+
+
+def shot_accuracy_score(
+    y_true,
+    y_score,
+    *,
+    class_counts,
+    labels=None,
+    k=5,
+    few=20,
+    many=100,
+    ties="expected",
+    sample_weight=None,
+):
+    r"""Macro top-k accuracy inside the frequent, the medium and the rare classes.
+
+    .. math::
+        A_G = \frac{1}{|G|} \sum_{c \in G} a_c
+
+    where :math:`a_c` is the top-k accuracy of the test rows of class c and G
+    the tested classes whose number of training rows :math:`n_c` lies in the
+    group: many :math:`n_c > 100`, medium :math:`20 \le n_c \le 100`, few
+    :math:`n_c < 20`, the bounds of [1]_.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Scores, as in `topk_accuracy_score`.
+    class_counts : array-like of shape (n_classes,)
+        Training rows of each column's class, in the order of `labels`; the
+        ``class_count_`` of a fitted `TopKClassifier`.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, as in `topk_accuracy_score`.
+    k : int or float, default=5
+        Number, or fraction of the classes, of labels looked at.
+    few, many : float, default=20 and 100
+        A class with fewer than `few` training rows is a few-shot class, one
+        with more than `many` a many-shot class.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        What a tie at the k-th place counts, as in `topk_accuracy_score`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights of the rows inside their class.
+
+    Returns
+    -------
+    scores : dict of str to float
+        With keys "many", "medium", "few". A label of `y_true` that is not in
+        `labels` had no training rows: a few-shot class with accuracy 0. A group
+        without tested classes is NaN, with an `UndefinedMetricWarning`.
+
+    Raises
+    ------
+    ValueError
+        If `class_counts` does not fit the columns or is negative, if few > many,
+        or as in `topk_accuracy_score`.
+
+    See Also
+    --------
+    topk_accuracy_score : One number, over rows or over all classes.
+
+    References
+    ----------
+    .. [1] Z. Liu, Z. Miao, X. Zhan, J. Wang, B. Gong, S. X. Yu. Large-scale
+       long-tailed recognition in an open world. CVPR 2019.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import shot_accuracy_score
+    >>> y_true = [0, 0, 1, 2]
+    >>> y_score = [[3, 2, 1], [1, 2, 3], [2, 3, 1], [3, 2, 1]]
+    >>> shot_accuracy_score(y_true, y_score, class_counts=[500, 50, 5], k=1)
+    {'many': 0.5, 'medium': 1.0, 'few': 0.0}
+    """
+    if not few <= many:
+        raise ValueError(f"few={few!r} must not exceed many={many!r}")
+    ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
+    accuracy = ranks.class_accuracy(k, ties=ties)
+    counts = np.zeros(len(accuracy))
+    counts[: ranks.n_classes] = check_nonnegative(
+        class_counts, "class_counts", ranks.n_classes, "one per column of y_score"
+    )
+    groups = {
+        "many": counts > many,
+        "medium": (few <= counts) & (counts <= many),
+        "few": counts < few,
+    }
+    return {
+        name: _mean_of_defined(accuracy[group], f"shot_accuracy_score: no {name}-shot class")
+        for name, group in groups.items()
+    }
+
+
+@dataclass(frozen=True)
+class LabelRanks:
+    """Where each row's label stands among the row's scores: all that top-k accuracy needs.
+
+    `code` is the label's column; the distinct labels without a column are numbered from
+    `n_classes` on.
+    """
+
+    code: np.ndarray
+    n_greater: np.ndarray
+    n_tied: np.ndarray
+    sample_weight: np.ndarray
+    n_classes: int
+
+    @classmethod
+    def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
+        """Check everything but k and count in one pass over the scores, chunk by chunk."""
+        y_true, y_score = _check_labels_and_scores(y_true, y_score)
+        n_samples, n_classes = y_score.shape
+        if sample_weight is None:
+            sample_weight = np.ones(n_samples)
+        sample_weight = check_nonnegative(
+            sample_weight, "sample_weight", n_samples, "one per row of y_score"
+        )
+        code = _encode(y_true, _check_labels(labels, y_true, n_classes))
+        n_greater, n_tied = _count_greater_and_tied(y_score, np.where(code < n_classes, code, 0))
+        return cls(code, n_greater, n_tied, sample_weight, n_classes)
+
+    def hits(self, k, *, ties="expected"):
+        """Return for each row how far its label is among the k highest scores, in [0, 1]."""
+        check_option(ties, "ties", ("expected", "optimistic", "pessimistic"))
+        k = n_kept(k, self.n_classes)
+        if ties == "optimistic":
+            hit = self.n_greater < k
+        elif ties == "pessimistic":
+            hit = self.n_greater + self.n_tied <= k
+        else:
+            hit = np.clip((k - self.n_greater) / self.n_tied, 0.0, 1.0)
+        return np.where(self.code < self.n_classes, hit, 0.0)
+
+    def class_accuracy(self, k, *, ties="expected"):
+        """Return the accuracy inside each class by `code`; NaN for a class without weight."""
+        hit = self.hits(k, ties=ties)
+        total = np.bincount(self.code, weights=self.sample_weight, minlength=self.n_classes)
+        hit_total = np.bincount(
+            self.code, weights=hit * self.sample_weight, minlength=self.n_classes
+        )
+        mean = np.divide(hit_total, total, out=np.full(len(total), np.nan), where=total > 0)
+        return _clip_to_range(mean, hit)
+
+    def accuracy(self, k, *, average="micro", ties="expected"):
+        """Return the mean hit over rows ("micro") or over classes ("macro")."""
+        check_option(average, "average", ("micro", "macro"))
+        undefined = "topk_accuracy_score: no row of positive weight"
+        if average == "macro":
+            return _mean_of_defined(self.class_accuracy(k, ties=ties), undefined)
+        hit = self.hits(k, ties=ties)
+        present = self.sample_weight > 0
+        return _mean_of_defined(hit[present], undefined, self.sample_weight[present])
+
+
+def _count_greater_and_tied(y_score, column):
+    n_samples, n_classes = y_score.shape
+    n_greater = np.empty(n_samples, dtype=np.intp)
+    n_tied = np.empty(n_samples, dtype=np.intp)
+    n_rows = max(1, _CHUNK_SIZE // n_classes)
+    for start in range(0, n_samples, n_rows):
+        rows = slice(start, start + n_rows)
+        score = y_score[rows]
+        # The maximum of numbers with a NaN among them is NaN.
+        if np.isnan(score.max()):
+            raise ValueError("y_score must not contain NaN; got NaN")
+        label_score = np.take_along_axis(score, column[rows, None], axis=1)
+        n_greater[rows] = np.count_nonzero(score > label_score, axis=1)
+        n_tied[rows] = np.count_nonzero(score == label_score, axis=1)
+    return n_greater, n_tied
+
+
+def _check_labels_and_scores(y_true, y_score):
+    """Return both as arrays, decision scores of two classes as two columns."""
+    y_true, y_score = np.asarray(y_true), np.asarray(y_score)
+    if y_true.ndim != 1:
+        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
+    assert_all_finite(y_true, input_name="y_true")
+    if y_score.dtype.kind not in "fiub":
+        raise ValueError(
+            f"y_score must be a dense array of real numbers; got dtype {y_score.dtype}"
+        )
+    if y_score.ndim not in (1, 2) or y_score.shape[1:] == (0,):
+        raise ValueError(
+            "y_score must have shape (n_samples, n_classes), or (n_samples,) for two classes; "
+            f"got shape {y_score.shape}"
+        )
+    if len(y_true) != len(y_score):
+        raise ValueError(
+            "y_true and y_score must have the same number of rows; "
+            f"got {len(y_true)} and {len(y_score)}"
+        )
+    if y_score.ndim == 1:
+        if y_score.dtype.kind != "f":
+            y_score = y_score.astype(np.float64)
+        y_score = np.column_stack([-y_score, y_score])
+    return y_true, y_score
+
+
+def _check_labels(labels, y_true, n_classes):
+    """Return the distinct labels of the columns as a list."""
+    if labels is None:
+        labels = np.unique(y_true) if len(y_true) else np.arange(n_classes)
+        if len(labels) != n_classes:
+            raise ValueError(
+                "labels=None needs as many distinct values in y_true as y_score has classes "
+                f"({n_classes}); got {len(labels)}. Pass labels, the class of each column: for a "
+                f"fitted classifier its classes_, for classes numbered from 0 range({n_classes})"
+            )
+    labels = np.asarray(labels)
+    if labels.shape != (n_classes,):
+        raise ValueError(
+            f"labels must name each of the {n_classes} classes (columns) of y_score; "
+            f"got shape {labels.shape}"
+        )
+    labels = labels.tolist()
+    if len(set(labels)) != n_classes:
+        raise ValueError(f"labels must be distinct; got {labels!r}")
+    return labels
+
+
+def _encode(y_true, labels):
+    """Return the column of each label, and numbers from len(labels) on for labels without one."""
+    code_of = {label: code for code, label in enumerate(labels)}
+    code = [code_of.setdefault(label, len(code_of)) for label in y_true.tolist()]
+    is_string = {isinstance(label, str) for label in labels}
+    for label in list(code_of)[len(labels) :]:
+        if isinstance(label, str) not in is_string:
+            raise ValueError(
+                "labels and y_true must be of one kind, strings or numbers; "
+                f"got {labels[0]!r} in labels and {label!r} in y_true"
+            )
+    return np.array(code, dtype=np.intp)
+
+
+def _mean_of_defined(values, undefined, weights=None):
+    """Mean of the values that are not NaN; a warning that starts with `undefined` if none is."""
+    defined = ~np.isnan(values)
+    if not defined.any():
+        warnings.warn(f"{undefined}, the score is NaN", UndefinedMetricWarning, stacklevel=4)
+        return float("nan")
+    values = values[defined]
+    return float(_clip_to_range(np.average(values, weights=weights), values))
+
+
+def _clip_to_range(mean, values):
+    """Undo the rounding that moves a mean of equal values off their value."""
+    return np.clip(mean, values.min(initial=np.inf), values.max(initial=-np.inf))

@@ -1,0 +1,116 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
+
+from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    matplotlib.use("Agg")
+    yield
+    matplotlib.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = load_digits(return_X_y=True)
+    train = y[:300] != 3
+    return GaussianNB().fit(X[:300][train], y[:300][train]), X[300:600], y[300:600]
+
+
+def test_each_point_is_the_score_at_that_k(fitted):
+    estimator, X, y = fitted
+    weight = np.random.default_rng(0).random(len(y))
+    options = dict(average="macro", ties="optimistic", sample_weight=weight)
+    display = TopKCurveDisplay.from_estimator(estimator, X, y, max_k=4, **options)
+    assert display.k.tolist() == [1, 2, 3, 4]
+    for k, accuracy in zip(display.k, display.accuracy, strict=True):
+        assert accuracy == topk_accuracy_score(
+            y, estimator.predict_proba(X), labels=estimator.classes_, k=int(k), **options
+        )
+    np.testing.assert_array_equal(display.chance, display.k / 9)
+
+
+def test_from_estimator_is_from_predictions_with_the_estimators_classes(fitted):
+    estimator, X, y = fitted
+    one = TopKCurveDisplay.from_estimator(estimator, X, y)
+    other = TopKCurveDisplay.from_predictions(
+        y, estimator.predict_proba(X), labels=estimator.classes_
+    )
+    np.testing.assert_array_equal(one.accuracy, other.accuracy)
+    assert (one.name, other.name) == ("GaussianNB", "Classifier")
+    assert len(one.k) == 9  # max_k is cut to the number of classes
+
+
+def test_draws_what_it_holds():
+    display = TopKCurveDisplay([1, 2, 5], [0.5, 0.7, 0.9], name="mine", chance=[0.1, 0.2, 0.5])
+    assert display.plot(linewidth=3) is display
+    np.testing.assert_array_equal(display.line_.get_xydata(), [[1, 0.5], [2, 0.7], [5, 0.9]])
+    np.testing.assert_array_equal(display.chance_level_.get_ydata(), [0.1, 0.2, 0.5])
+    assert display.line_.get_linewidth() == 3
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_xlabel().startswith("k")
+    assert display.ax_.get_ylabel() == "Top-k accuracy"
+    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["mine", "Chance"]
+
+
+def test_k_ticks_are_whole_numbers():
+    for n in (2, 3, 10, 40):
+        display = TopKCurveDisplay(np.arange(1, n + 1), np.linspace(0, 1, n)).plot()
+        ticks = display.ax_.get_xticks()
+        np.testing.assert_array_equal(ticks, ticks.round())
+
+
+def test_curves_on_one_axes_differ_in_colour_and_marker_and_share_the_chance_line():
+    first = TopKCurveDisplay([1, 2], [0.5, 0.7], name="a", chance=[0.1, 0.2]).plot()
+    second = TopKCurveDisplay([1, 2], [0.6, 0.8], name="b", chance=[0.1, 0.2]).plot(first.ax_)
+    assert second.ax_ is first.ax_
+    assert first.line_.get_color() != second.line_.get_color()
+    assert first.line_.get_marker() != second.line_.get_marker()
+    assert second.chance_level_ is first.chance_level_
+    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["a", "b", "Chance"]
+
+
+def test_name_and_chance_are_optional():
+    display = TopKCurveDisplay([1, 2], [0.5, 0.7]).plot()
+    assert display.chance_level_ is None
+    assert display.ax_.get_legend() is None
+    display = TopKCurveDisplay([1, 2], [0.5, 0.7], chance=[0.1, 0.2])
+    assert display.plot(name="named", plot_chance_level=False).chance_level_ is None
+    assert display.line_.get_label() == "named"
+    assert display.name is None
+
+
+@pytest.mark.parametrize("option", ["average", "ties"])
+def test_bad_options_are_refused(option):
+    with pytest.raises(ValueError, match=f"{option} must be one of .* got 'some'"):
+        TopKCurveDisplay.from_predictions([0, 1], np.eye(2), **{option: "some"})
+
+
+@pytest.mark.parametrize(("max_k", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError)])
+def test_bad_max_k_is_refused(max_k, error):
+    with pytest.raises(error, match=f"max_k must be .* got {max_k}"):
+        TopKCurveDisplay.from_predictions([0, 1], np.eye(2), max_k=max_k)
+
+
+def test_matplotlib_is_imported_only_when_something_is_drawn():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from sktopk.metrics import TopKCurveDisplay
+display = TopKCurveDisplay([1, 2], [0.5, 0.7])
+try:
+    display.plot()
+except ImportError as error:
+    assert 'TopKCurveDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
+else:
+    raise SystemExit("drew without matplotlib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
