@@ -1,3 +1,7 @@
 """scikit-learn estimators for people who can only look at the top."""
 
+from ._topk import TopKClassifier
+
 __version__ = "0.1.0.dev0"
+
+__all__ = ["TopKClassifier"]

@@ -63,7 +63,7 @@ def check_k(k, n_classes):
 
 def check_nonnegative(value, name, *, positive=False):
     """Return the float `value` if it is finite and >= 0 (> 0 where `positive`)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) and not hasattr(value, "__float__"):
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number; got {value!r}")
     value = float(value)
     if not (value > 0 if positive else value >= 0) or value == float("inf"):

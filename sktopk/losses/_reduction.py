@@ -35,7 +35,8 @@ def reduce(loss, sample_weight=None, reduction="mean"):
         If `reduction` is unknown or `sample_weight` has another shape than `loss`.
     """
     if reduction not in REDUCTIONS:
-        raise ValueError(f"reduction={reduction!r} must be one of {', '.join(map(repr, REDUCTIONS))}")
+        allowed = ", ".join(map(repr, REDUCTIONS))
+        raise ValueError(f"reduction={reduction!r} must be one of {allowed}")
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)

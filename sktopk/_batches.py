@@ -1,0 +1,98 @@
+"""Rows of any table as tensors, whole minibatches at a time."""
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+
+# A chunk of prediction: large enough to keep every core busy, small enough for the cache.
+_CHUNK_BYTES = 1 << 23
+_CHUNK_ROWS = 1 << 14
+# Images grow many times over inside a network.
+_CHUNK_IMAGES = 256
+
+
+class Rows:
+    """Rows of X as tensors: a slice or a tensor of row numbers at a time.
+
+    Dense arrays in memory are wrapped without a copy. Sparse rows, and rows of memory maps
+    and other arrays that must not be written to, are copied when they are asked for, so that
+    no dense or second copy of the whole exists.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, ...) or CSR matrix or array
+        Never modified.
+    device : torch.device
+        Where the rows are asked for.
+    dtype : torch.dtype
+        Floating type of the rows.
+    resident : bool, default=False
+        Whether to move dense X to `device` once, for many passes.
+    """
+
+    def __init__(self, X, device, dtype, *, resident=False):
+        self.device, self.dtype = device, dtype
+        self._sparse = issparse(X)
+        if not self._sparse and X.flags.writeable:
+            X = torch.from_numpy(np.ascontiguousarray(X))
+            if resident:
+                X = X.to(device=device, dtype=dtype)
+        self._X = X
+        self.shape = tuple(X.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        if isinstance(self._X, torch.Tensor):
+            return self._X[index].to(device=self.device, dtype=self.dtype)
+        rows = self._X[index if isinstance(index, slice) else index.numpy()]
+        rows = rows.toarray() if self._sparse else np.array(rows)
+        return torch.from_numpy(rows).to(device=self.device, dtype=self.dtype)
+
+    def chunks(self, n_columns):
+        """Slices of consecutive rows, bounded by the bytes of `n_columns` numbers a row."""
+        row_bytes = max(n_columns, int(np.prod(self.shape[1:]))) * self.dtype.itemsize
+        most = _CHUNK_ROWS if len(self.shape) == 2 else _CHUNK_IMAGES
+        step = min(most, max(1, _CHUNK_BYTES // row_bytes))
+        return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+
+
+class MiniBatches:
+    """Shuffled minibatches ``(rows, (target, weight))``, fetched by one index operation each.
+
+    Parameters
+    ----------
+    rows : Rows
+    target : Tensor of shape (n_samples,)
+    weight : Tensor of shape (n_samples,) or None
+        None stands for equal weights.
+    batch_size : int
+        A batch of all rows comes in the order given. A single row left over joins the last
+        batch: batch normalisation has no variance of one row.
+    generator : torch.Generator
+        Draws the order of each epoch.
+    """
+
+    def __init__(self, rows, target, weight, *, batch_size, generator):
+        self.rows, self.target, self.weight = rows, target, weight
+        self.batch_size, self.generator = batch_size, generator
+
+    def __len__(self):
+        n_samples = len(self.rows)
+        n_batches = -(-n_samples // self.batch_size)
+        return n_batches - (n_batches > 1 and n_samples % self.batch_size == 1)
+
+    def __iter__(self):
+        n_batches = len(self)
+        if n_batches == 1:
+            yield self._batch(slice(None))
+            return
+        order = torch.randperm(len(self.rows), generator=self.generator)
+        for i in range(n_batches):
+            stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
+            yield self._batch(order[i * self.batch_size : stop])
+
+    def _batch(self, index):
+        weight = None if self.weight is None else self.weight[index]
+        return self.rows[index], (self.target[index], weight)

@@ -1,0 +1,144 @@
+"""What users pass in, checked: rows, labels, weights, validation rows."""
+
+from numbers import Real
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+
+FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
+
+
+def check_rows(estimator, X, *, reset):
+    """Return X as a float array or CSR, images only where a `module` can take them."""
+    n_dim = getattr(X, "ndim", 2)
+    if n_dim > 2 and estimator.module is None:
+        raise ValueError(
+            f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "
+            f"with dim {n_dim}. Images (n_samples, channels, height, width) need module="
+        )
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=FLOATS[estimator.dtype],
+        allow_nd=n_dim > 2,
+        ensure_2d=n_dim <= 2,
+    )
+    if reset:
+        estimator.input_shape_ = X.shape[1:]
+    elif X.shape[1:] != estimator.input_shape_:
+        raise ValueError(
+            f"X must have rows of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
+        )
+    return X
+
+
+def check_labels(y, n_samples, name="y"):
+    """Return class labels of shape (n_samples,)."""
+    if y is None:
+        raise ValueError(
+            f"requires {name} to be passed, but the target {name} is None: "
+            f"{name} must hold a class label per row"
+        )
+    kind = type_of_target(y, input_name=name)
+    if kind.startswith(("multilabel", "multiclass-multioutput")):
+        raise ValueError(f"{name} must hold one class label per row; got a {kind} target")
+    if kind.startswith("continuous"):
+        values = np.asarray(y, dtype=float)
+        raise ValueError(
+            f"Unknown label type: {name} is continuous ({len(np.unique(values))} values); it must "
+            f"hold class labels: make it discrete, for example "
+            f"{name} >= {np.quantile(values, 0.9):.4g}"
+        )
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"{name} must not contain NaN or infinity")
+    if len(y) != n_samples:
+        raise ValueError(
+            f"{name} must have one label per row of X: X has {n_samples} rows, "
+            f"{name} has inconsistent length {len(y)}"
+        )
+    return y
+
+
+def check_classes(classes):
+    """Return the sorted distinct `classes`, at least two of them."""
+    classes = np.unique(column_or_1d(classes))
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least 2 classes; got 1 class: {classes.tolist()}")
+    return classes
+
+
+def check_weight(sample_weight, n_samples):
+    """Return finite nonnegative weights as float64 of shape (n_samples,), not all 0."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_samples, sample_weight)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must be 1D with one weight per row of X, shape ({n_samples},); "
+            f"got shape {weight.shape}"
+        )
+    refused = weight[~(np.isfinite(weight) & (weight >= 0))]
+    if len(refused):
+        raise ValueError(f"sample_weight must be finite and nonnegative; got {refused[0]:g}")
+    if not weight.any():
+        raise ValueError("sample_weight must be positive for at least one row; all are zero")
+    return weight
+
+
+def class_weights(class_weight, classes, y, class_count):
+    """Return the weight of each class; "balanced" counts rows by their sample weight."""
+    if class_weight == "balanced":
+        # A class announced to partial_fit may have no rows yet: any weight does.
+        return class_count.sum() / (len(classes) * np.where(class_count > 0, class_count, 1.0))
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
+            f"got {class_weight!r}"
+        )
+    weights = compute_class_weight(class_weight, classes=classes, y=y)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(f"class_weight must be finite and nonnegative; got {class_weight!r}")
+    return weights
+
+
+def held_out(y, fraction, random):
+    """Mask of random rows, a `fraction` of all, that leaves every class a row to train on."""
+    order = random.permutation(len(y))
+    first = np.zeros(len(y), dtype=bool)
+    first[order[np.unique(y[order], return_index=True)[1]]] = True
+    candidates = order[~first[order]]
+    if len(candidates) == 0:
+        raise ValueError(
+            "early_stopping and calibration need rows to hold out, but every class has a single "
+            "row: pass X_val and y_val"
+        )
+    mask = np.zeros(len(y), dtype=bool)
+    mask[candidates[: max(1, round(fraction * len(y)))]] = True
+    return mask
+
+
+def all_rows(mask):
+    """Return None where the mask keeps everything, so that memory maps stay uncopied."""
+    return None if mask.all() else mask
+
+
+def take(X, mask):
+    """Rows of X where `mask` is true; X itself for None."""
+    if mask is None:
+        return X
+    return X[np.flatnonzero(mask)] if issparse(X) else X[mask]

@@ -1,0 +1,161 @@
+"""Checks of estimator parameters: each error names the parameter, what is allowed, what came."""
+
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+from sklearn.utils import check_scalar
+
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+PRECISIONS = (None, "bfloat16", "float16")
+DTYPES = ("auto", "float32", "float64")
+# What of skorch's net the estimators' own parameters decide, and which of them.
+MANAGED = {
+    "module": "module",
+    "criterion": "loss",
+    "optimizer": "optimizer",
+    "lr": "learning_rate",
+    "optimizer__lr": "learning_rate",
+    "optimizer__weight_decay": "weight_decay",
+    "max_epochs": "max_epochs",
+    "batch_size": "batch_size",
+    "callbacks": "callbacks",
+    "train_split": "validation_fraction",
+    "device": "device",
+    "verbose": "verbose",
+    "warm_start": "warm_start",
+    "compile": "compile",
+    "classes": "classes of partial_fit",
+}
+ROUTED = ("module__", "optimizer__", "callbacks__")
+
+
+def check_option(value, name, allowed):
+    """Raise unless `value` is among `allowed`."""
+    if not (value is None or isinstance(value, str)) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+
+
+def check_number(value, name, low=None, high=None, bounds="both", integer=False):
+    """Raise unless `value` is a finite number from `low` to `high`, `bounds` included."""
+    if isinstance(value, bool | np.bool_):
+        kind = "an integer" if integer else "a number"
+        raise TypeError(f"{name} must be {kind}; got {value!r}")
+    check_scalar(
+        value,
+        name,
+        Integral if integer else Real,
+        min_val=low,
+        max_val=high,
+        include_boundaries=bounds,
+    )
+    if not np.isfinite(value):
+        raise ValueError(f"{name} must be finite; got {value!r}")
+
+
+def check_flag(value, name):
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
+
+
+def check_auto(value, name, check, **kwargs):
+    """Raise unless `value` is "auto" or passes `check`."""
+    if isinstance(value, str):
+        check_option(value, name, ("auto",))
+    else:
+        check(value, name, **kwargs)
+
+
+def check_training_params(estimator):
+    """Check the parameters that all estimators have in common."""
+    p = estimator
+    check_auto(p.score_scale, "score_scale", check_number, low=0, bounds="neither")
+    check_number(p.learning_rate, "learning_rate", 0, bounds="neither")
+    check_number(p.weight_decay, "weight_decay", 0, bounds="left")
+    check_auto(p.batch_size, "batch_size", check_number, low=1, integer=True)
+    check_number(p.max_epochs, "max_epochs", 1, integer=True)
+    check_number(p.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
+    check_number(p.n_iter_no_change, "n_iter_no_change", 1, integer=True)
+    check_number(p.tol, "tol", 0, bounds="left")
+    for name in ("normalize", "early_stopping", "compile", "warm_start"):
+        check_flag(getattr(p, name), name)
+    check_option(p.dtype, "dtype", DTYPES)
+    check_option(p.precision, "precision", PRECISIONS)
+    check_device(p.device)
+    check_optimizer(p.optimizer)
+    check_module(p)
+    check_net_params(p.net_params)
+    if not isinstance(p.verbose, Integral):
+        raise TypeError(f"verbose must be an integer; got {p.verbose!r}")
+    if p.callbacks is not None and not isinstance(p.callbacks, list | tuple):
+        raise TypeError(
+            "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
+            f"got {p.callbacks!r}"
+        )
+
+
+def check_device(device):
+    """Return the torch.device that `device` names; "auto" is a GPU if there is one."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        checked = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f'device must be "auto" or a torch device such as "cpu" or "cuda:0"; got {device!r}'
+        ) from error
+    if checked.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}, but this torch sees no GPU; use 'cpu' or 'auto'")
+    return checked
+
+
+def check_optimizer(optimizer):
+    """Return the optimizer class that `optimizer` names."""
+    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
+        return optimizer
+    if not isinstance(optimizer, str):
+        raise TypeError(
+            f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))} or a subclass of "
+            f"torch.optim.Optimizer; got {optimizer!r}"
+        )
+    check_option(optimizer, "optimizer", tuple(OPTIMIZERS))
+    return OPTIMIZERS[optimizer]
+
+
+def check_module(estimator):
+    """Check `module` and the parameters that only the default network has."""
+    module, sizes = estimator.module, estimator.hidden_layer_sizes
+    if module is not None:
+        if isinstance(module, torch.nn.Module) or not callable(module):
+            raise TypeError(
+                "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
+                f"nn.Module, not an instance; got {type(module).__name__}"
+            )
+        if estimator.normalize:
+            raise ValueError(
+                "normalize=True belongs to the default network; let module end in "
+                "sktopk.modules.NormalizedLinear instead"
+            )
+        return
+    if isinstance(sizes, str) or not hasattr(sizes, "__iter__"):
+        raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
+    for size in sizes:
+        check_number(size, "hidden_layer_sizes", 1, integer=True)
+
+
+def check_net_params(net_params):
+    """Check that `net_params` leaves alone what the estimator's own parameters decide."""
+    if net_params is None:
+        return
+    if not isinstance(net_params, dict):
+        raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
+    for name in net_params:
+        if name in MANAGED:
+            raise ValueError(f"net_params must not set {name!r}: use {MANAGED[name]}")
+        if name.split("__")[0] in ("criterion", "dataset", "iterator_train", "iterator_valid"):
+            raise ValueError(
+                f"net_params must not set {name!r}: the estimator feeds its own batches; "
+                f"allowed are {', '.join(prefix + '*' for prefix in ROUTED)} and skorch's "
+                "other arguments"
+            )

@@ -1,0 +1,382 @@
+"""TopKClassifier: k labels per row."""
+
+import copy
+import warnings
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from sklearn.utils.metaestimators import available_if
+
+from ._base import NetClassifier
+from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
+from ._criteria import CRITERIA, SCORE_SCALE, CustomLoss
+from ._params import check_number, check_option, check_training_params
+from .losses import topk_inclusion_proba
+from .losses._checks import check_k
+from .metrics import make_topk_scorer
+
+
+def _has_proba(estimator):
+    loss = CRITERIA.get(estimator.loss) if isinstance(estimator.loss, str) else None
+    if estimator.calibration is None and not (loss and loss.models_proba):
+        proper = [name for name, each in CRITERIA.items() if each.models_proba]
+        raise AttributeError(
+            f"predict_proba is not available for loss={estimator.loss!r} without calibration: its "
+            "scores are not probabilities. Set calibration='temperature' or 'sigmoid', or loss to "
+            f"one of {', '.join(map(repr, proper))}"
+        )
+    return True
+
+
+class TopKClassifier(NetClassifier):
+    r"""Classifier of which one looks at the k best labels of each row.
+
+    .. math::
+        \min_f \; \frac{\sum_i w_i L_k(f(x_i), y_i)}{\sum_i w_i},
+        \qquad f: \text{a network with one score per class}
+
+    with a loss :math:`L_k` that asks for the label among the k highest scores rather than in
+    the first place. That pays where the network cannot be right at once: small models, noisy
+    or overlapping labels. Cross-entropy is as good where a large network meets clean,
+    plentiful data: compare both.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    loss : str or nn.Module, default="smooth_topk"
+        "cross_entropy", "smooth_topk" [1]_, or a module called as ``loss(scores, target)``.
+    k : int, default=5
+        The k of the loss and of `predict_topk`. Clipped to n_classes - 1 with a warning; the
+        k in use is `k_`.
+    tau : float, default=1.0
+        Temperature of the smooth loss, positive.
+    sigma : float, default=0.2
+        Standard deviation of the noise of the noised losses.
+    n_noise : int, default=5
+        Draws of the noised losses.
+    margin : float, default=1.0
+        Cost of a label outside the top k, nonnegative.
+    max_margin : float, default=None
+        Largest margin of the class-dependent losses; None is the loss's own default.
+    gamma : float, default=2.0
+        Focusing exponent of the focal loss.
+    module : callable, default=None
+        An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
+        ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.
+    hidden_layer_sizes : tuple of int, default=(100,)
+        Hidden layers of the default network; ``()`` is a linear model.
+    normalize : bool, default=False
+        Whether the default network ends in a :class:`sktopk.modules.NormalizedLinear`.
+    scale : float, default=None
+        Factor inside the losses for normalised scores; None is the loss's own default.
+    score_scale : float or "auto", default="auto"
+        Factor on the network's output. "auto" is 1 for losses that see the scores as they
+        are, and 3 k tau for the smooth loss, which divides them by k tau and is not
+        sharp enough to be trained otherwise.
+    optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
+        Further arguments through `net_params`, such as ``optimizer__betas``.
+    learning_rate : float, default=1e-3
+        Step size.
+    weight_decay : float, default=1e-4
+        Of the optimizer.
+    batch_size : int or "auto", default="auto"
+        "auto" is min(128, n_samples).
+    max_epochs : int, default=100
+        Passes over the data.
+    early_stopping : bool, default=False
+        Whether to hold out `validation_fraction` of the rows given to `fit` (of a
+        cross-validation fold: of its training part), score them after each epoch, stop after
+        `n_iter_no_change` epochs without a gain above `tol`, and keep the best weights.
+        Every class keeps a row in training.
+    scoring : str, callable or None, default=None
+        Score of the validation rows; None is the top-k accuracy at `k_`.
+    validation_fraction : float, default=0.1
+        Share of rows held out for `early_stopping` and `calibration`.
+    n_iter_no_change : int, default=10
+        Patience in epochs.
+    tol : float, default=1e-4
+        Gain of the validation score that counts.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each label, multiplied with `sample_weight`.
+    calibration : {"temperature", "sigmoid"} or None, default=None
+        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
+        probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
+        per class, normalised.
+    callbacks : list, default=None
+        skorch callbacks or ``(name, callback)`` pairs; copied. They see encoded labels.
+    net_params : dict, default=None
+        Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
+        ``callbacks__name__x``, of its parts. Such keys can be set and searched directly.
+    device : str or torch.device, default="auto"
+        "auto" is the first GPU that torch sees, else the CPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Float type of data and network; "auto" keeps that of X.
+    precision : {"bfloat16", "float16"} or None, default=None
+        Autocast of the forward pass; losses are computed in float32.
+    compile : bool, default=False
+        Whether to compile network and loss with torch.compile.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the last fit, for `max_epochs` more epochs.
+    verbose : int, default=0
+        1 shows a progress bar, 2 a line per epoch.
+    random_state : int, RandomState or None, default=None
+        Seed of initialisation, shuffling and splits. Torch's own generators stay as they are.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    class_count_ : ndarray of shape (n_classes,)
+        Sum of the sample weights of each class, float64.
+    k_ : int
+        The k in use.
+    n_features_in_ : int
+        Columns of X (channels of images).
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if X was a frame with string names.
+    n_iter_ : int
+        Epochs trained, over all warm starts and partial fits.
+    history_ : list of dict
+        A row per epoch: train_loss, valid_score if there were validation rows, dur (seconds)
+        and what callbacks recorded.
+    net_ : skorch net
+        Its ``module_`` is the torch network.
+
+    See Also
+    --------
+    sktopk.losses.smooth_topk_loss : The default loss on torch tensors.
+    sktopk.metrics.make_topk_scorer : What to pass as `scoring` to a search.
+
+    References
+    ----------
+    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
+       ICLR 2018, eq. 9 and 10.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sktopk import TopKClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
+    >>> clf.predict_topk(X[:1])
+    array([[0, 1]])
+    """
+
+    def __init__(
+        self,
+        loss="smooth_topk",
+        *,
+        k=5,
+        tau=1.0,
+        sigma=0.2,
+        n_noise=5,
+        margin=1.0,
+        max_margin=None,
+        gamma=2.0,
+        module=None,
+        hidden_layer_sizes=(100,),
+        normalize=False,
+        scale=None,
+        score_scale="auto",
+        optimizer="adam",
+        learning_rate=1e-3,
+        weight_decay=1e-4,
+        batch_size="auto",
+        max_epochs=100,
+        early_stopping=False,
+        scoring=None,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        tol=1e-4,
+        class_weight=None,
+        calibration=None,
+        callbacks=None,
+        net_params=None,
+        device="auto",
+        dtype="auto",
+        precision=None,
+        compile=False,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+    ):
+        self.loss = loss
+        self.k = k
+        self.tau = tau
+        self.sigma = sigma
+        self.n_noise = n_noise
+        self.margin = margin
+        self.max_margin = max_margin
+        self.gamma = gamma
+        self.module = module
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.normalize = normalize
+        self.scale = scale
+        self.score_scale = score_scale
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.scoring = scoring
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.callbacks = callbacks
+        self.net_params = net_params
+        self.device = device
+        self.dtype = dtype
+        self.precision = precision
+        self.compile = compile
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def predict_topk(self, X, k=None):
+        """Return the k labels of highest score of each row.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        k : int, default=None
+            Number of labels, 1 <= k < n_classes; None is `k_`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Best first, in the dtype of the y of `fit`; tied labels in no particular order.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range.
+        """
+        rows = self._rows(X)
+        k = self._check_predict_k(k)
+        index = np.empty((len(rows), k), dtype=np.int32)
+        for chunk, scores in self.net_.score_rows(rows):
+            index[chunk] = scores.topk(k).indices.cpu().numpy()
+        return self.classes_[index]
+
+    def predict_topk_proba(self, X, k=None):
+        """Return the probability of each class to belong to the top k.
+
+        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are s / (k_ tau) for the
+        smooth loss, whose model they are, and s for any other.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        k : int, default=None
+            Number of classes drawn, 1 <= k < n_classes; None is `k_`. It sets the size of the
+            sets only, not the exponents.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to k; columns in the order of `classes_`.
+        """
+        rows = self._rows(X)
+        k = self._check_predict_k(k)
+        unit = self._unit()
+        proba = np.empty((len(rows), len(self.classes_)), self._numpy_dtype())
+        for chunk, scores in self.net_.score_rows(rows):
+            proba[chunk] = topk_inclusion_proba(scores / unit, k=k).cpu().numpy()
+        return proba
+
+    @available_if(_has_proba)
+    def predict_proba(self, X):
+        """Return the probability of each class.
+
+        Available if the loss models probabilities ("cross_entropy") or with `calibration`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        scores = self._scores(X)
+        if self.calibration is None:
+            return softmax(scores, axis=1)
+        return calibrated_proba(self.calibration, scores, *self.calibration_)
+
+    def _scores(self, X):
+        rows = self._rows(X)
+        scores = np.empty((len(rows), len(self.classes_)), self._numpy_dtype())
+        for chunk, part in self.net_.score_rows(rows):
+            scores[chunk] = part.cpu().numpy()
+        return scores
+
+    def _calibrate(self, X, y, weight):
+        target = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        known = self.classes_[target] == y
+        if not known.any():
+            raise ValueError("y_val has no label of the training data to calibrate with")
+        self.calibration_ = fit_calibration(
+            self.calibration, self._scores(X)[known], target[known], weight[known]
+        )
+
+    def _check_predict_k(self, k):
+        return self.k_ if k is None else check_k(k, len(self.classes_))
+
+    def _check_params(self):
+        check_training_params(self)
+        if isinstance(self.loss, str):
+            check_option(self.loss, "loss", tuple(CRITERIA))
+        elif not isinstance(self.loss, torch.nn.Module):
+            raise TypeError(
+                f"loss must be one of {', '.join(map(repr, CRITERIA))} or an nn.Module called as "
+                f"loss(scores, target); got {self.loss!r}"
+            )
+        check_number(self.k, "k", 1, integer=True)
+        check_number(self.tau, "tau", 0, bounds="neither")
+        check_number(self.sigma, "sigma", 0)
+        check_number(self.n_noise, "n_noise", 1, integer=True)
+        check_number(self.margin, "margin", 0)
+        check_number(self.gamma, "gamma", 0)
+        for name in ("max_margin", "scale"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name, 0, bounds="neither")
+        check_option(self.calibration, "calibration", CALIBRATIONS)
+
+    def _set_k(self):
+        n_classes = len(self.classes_)
+        self.k_ = min(int(self.k), n_classes - 1)
+        if self.k_ < self.k:
+            warnings.warn(
+                f"k={self.k} must be smaller than the number of classes ({n_classes}): "
+                f"k_={self.k_} is used",
+                stacklevel=4,
+            )
+
+    def _unit(self):
+        """How much the loss shrinks the scores that it sees."""
+        unit = CRITERIA[self.loss].unit if isinstance(self.loss, str) else None
+        return 1.0 if unit is None else unit(self.k_, self.tau)
+
+    def _score_scale(self):
+        if self.score_scale != "auto":
+            return self.score_scale
+        unit = self._unit()
+        return unit if unit == 1 else SCORE_SCALE * unit
+
+    def _criterion(self):
+        if not isinstance(self.loss, str):
+            return CustomLoss(copy.deepcopy(self.loss))
+        loss = CRITERIA[self.loss]
+        values = {name: getattr(self, name) for name in loss.params}
+        if "k" in values:
+            values["k"] = self.k_
+        return loss.module(**values)
+
+    def _default_scorer(self):
+        return make_topk_scorer(self.k_)

@@ -1,0 +1,223 @@
+r"""Exact sums over all k-subsets of the classes, and the probability of each class in them.
+
+With :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))` the elementary symmetric polynomials
+:math:`\sigma_k, \sigma_{k-1}` of thousands of classes are needed, and for each class the share
+of the subsets that contain it. Three groups keep every step free of cancellation:
+
+- *top*, the k largest, through :math:`u_j = 1 / e_j \le 1`;
+- *middle*, the next k, through :math:`v_j = e_j \le 1`;
+- *rest*, everything below, whose polynomials come from k power sums (Newton's identities in
+  float64), the only passes over all classes.
+
+Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`.
+Then :math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. All of it
+is invariant when u is multiplied and v divided by a *tilt*; a tilt of (sum of rest) / k and
+factors normalised to probabilities keep every number in float64's range up to k = 600.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+MAX_K = 600
+# Elements of one block of rows: a block and one copy stay in the cache while dozens of
+# passes go over them.
+_BLOCK = 1 << 18
+# From here on two short selections beat one over the row.
+_LONG_ROW = 4096
+_STRIDE = 8
+
+
+def row_blocks(n_rows, n_columns):
+    """Slices of rows that fit the cache; one slice under torch.compile, which fuses the passes."""
+    step = n_rows if torch.compiler.is_compiling() else max(1, _BLOCK // max(n_columns, 1))
+    return [slice(start, start + step) for start in range(0, n_rows, max(step, 1))]
+
+
+def largest(scores, m):
+    """The `m` largest scores of each row in descending order, and their classes."""
+    n_rows, n = scores.shape
+    if n < _LONG_ROW or n < 4 * m * _STRIDE:
+        return scores.topk(m)
+    # The m largest of a row lie in the m groups of largest maximum.
+    n_groups = n // _STRIDE
+    grouped = scores[:, : n_groups * _STRIDE].view(n_rows, _STRIDE, n_groups)
+    group = grouped.amax(1).topk(m, sorted=False).indices
+    offset = torch.arange(_STRIDE, device=scores.device).view(1, -1, 1) * n_groups
+    candidate = torch.cat(
+        [
+            (group.unsqueeze(1) + offset).flatten(1),
+            torch.arange(n_groups * _STRIDE, n, device=scores.device).expand(n_rows, -1),
+        ],
+        dim=1,
+    )
+    values, position = scores.gather(1, candidate).topk(m)
+    return values, candidate.gather(1, position)
+
+
+def largest_others(scores, target, m):
+    """The `m` largest scores of each row but the target's, in descending order."""
+    values, classes = largest(scores, m + 1)
+    passed = (classes == target.unsqueeze(1)).cumsum(1)[:, :-1].bool()
+    return (
+        torch.where(passed, values[:, 1:], values[:, :-1]),
+        torch.where(passed, classes[:, 1:], classes[:, :-1]),
+    )
+
+
+def _power_sums(v, k):
+    """Sums of v, v^2, ..., v^k over the classes: float64 of shape (k, n_samples)."""
+    sums = [v.sum(1)]
+    power = v
+    for i in range(1, k):
+        power = power * v if i == 1 else power.mul_(v)
+        sums.append(power.sum(1))
+    return torch.stack(sums).double()
+
+
+def _polynomial_of_power_sums(p, out):
+    """Fill `out` with the elementary symmetric polynomials 0 ... k: Newton's identities.
+
+    Alternating signs do no harm here: the error is relative to sums in which the 2k larger
+    classes take part.
+    """
+    k = len(p)
+    signed = p.flip(0)
+    signed[k % 2 :: 2] *= -1  # p_2, p_4, ...
+    out[0] = 1.0
+    for m in range(1, k + 1):
+        out[m] = (out[:m] * signed[k - m :]).sum(0) / m
+
+
+class SubsetSums(NamedTuple):
+    """Polynomials of one batch; small tensors are float64 with the samples on the last axis."""
+
+    log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) where e_[k] = 1; (n_samples,)
+    ratio: torch.Tensor  # the same quotient of the tilted sums
+    z: torch.Tensor  # Z_0 ... Z_k up to one factor per sample, tilted; (k + 1, n_samples)
+    tilt: torch.Tensor  # (n_samples,)
+    odds: torch.Tensor  # tilted factors of top and middle; (k, 2, n_samples)
+    products: tuple  # a zero and the product of the first i factors, i = 0 ... k
+    rest: torch.Tensor | None  # v of the rest, 0 elsewhere; (n_samples, n_classes)
+
+
+def _zeros(count, *shape, like):
+    """`count` tensors of zeros, in one allocation, which the C library then keeps for the next.
+
+    torch.compile copies a whole allocation for each write into it, so it gets separate ones.
+    """
+    if torch.compiler.is_compiling():
+        return tuple(like.new_zeros(shape) for _ in range(count))
+    return like.new_zeros(count, *shape).unbind()
+
+
+def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
+    """Sums over the k-subsets of the classes, weighted by exp of the sum of scores / scale.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+    head : Tensor of shape (n_samples, at most 2 * k)
+        The largest scores in descending order, the k-th of them finite.
+    left_out : Tensor of shape (n_samples, m)
+        Classes that are no part of the rest: those of `head`, and any that take no part.
+    keep_rest : bool
+        Whether `rest_inclusion` will follow.
+    """
+    n_samples, n_classes = scores.shape
+    kth = head[:, k - 1]
+    factors = (head - kth.unsqueeze(1)).double().abs_().div_(-scale).exp_().t()
+    if len(factors) < 2 * k:
+        missing = factors.new_zeros(2 * k - len(factors), n_samples)
+        factors = torch.cat([factors, missing])
+    u, v = factors[:k], factors[k:]
+    products = _zeros(k + 1, k + 2, 2, n_samples, like=u)
+    products[0][1] = 1.0
+    tilt, rest = torch.ones_like(u[0]), None
+    if left_out.shape[1] < n_classes:
+        blocks = row_blocks(n_samples, n_classes)
+        rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
+        p = []
+        for rows in blocks:
+            block = rest[rows] if keep_rest else rest[: len(kth[rows])]
+            torch.sub(scores[rows], kth[rows].unsqueeze(1), out=block)
+            block.div_(scale).exp_().scatter_(1, left_out[rows], 0.0)
+            p.append(_power_sums(block, k))
+        p = torch.cat(p, dim=1)
+        tilt = (p[0] / k).clamp(min=1.0)
+        exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
+        _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
+    odds = torch.stack([u * tilt, v / tilt], dim=1)
+    # Multiply by (1 - p) + p x; the zero is what the first coefficient shifts in.
+    for i, proba in enumerate(odds / (1.0 + odds)):
+        torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
+    # Z_d = sum_j T_(j+d) R_j
+    top, lower = products[k][1:].unbind(1)
+    top = torch.cat([top, torch.zeros_like(top[1:])])
+    z = top[: k + 1] * lower[0]
+    for j in range(1, k + 1):
+        z.addcmul_(top[j : j + k + 1], lower[j])
+    ratio = z[0] / z[1]
+    return SubsetSums(ratio.log() + tilt.log(), ratio, z, tilt, odds, products, rest)
+
+
+def head_inclusion(sums):
+    """Probability of each class of top and middle in a k-subset and in a (k-1)-subset.
+
+    The adjoint of the product of factors, run backwards: positive terms only. It yields one
+    of the two probabilities; the other follows by one step of
+    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable once.
+
+    Returns
+    -------
+    in_k, in_k_less_1 : Tensor of shape (2 * k, n_samples)
+    """
+    odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
+    k = len(odds)
+    proba = odds / (1.0 + odds)
+    adjoint, other = _zeros(2, *products[0].shape, like=z)
+    # d Z_0 / d T = R and d Z_1 / d R = T without its first coefficient.
+    adjoint[:-1, 0] = products[k][1:, 1]
+    adjoint[:-2, 1] = products[k][2:, 0]
+    share = torch.empty_like(odds)
+    for i in range(k - 1, -1, -1):
+        share[i] = (products[i][1:] * adjoint[1:]).sum(0)
+        torch.lerp(adjoint[:-1], adjoint[1:], proba[i], out=other[:-1])
+        adjoint, other = other, adjoint
+    share = share * proba / z[:2]
+    left_out = share[:, 0]  # a class of the top missing from the k-subset
+    top_less_1 = 1.0 - odds[:, 0] * ratio * (1.0 - left_out)
+    middle_less_1 = share[:, 1]
+    middle = odds[:, 1] / ratio * (1.0 - middle_less_1)
+    return torch.cat([1.0 - left_out, middle]), torch.cat([top_less_1, middle_less_1])
+
+
+def rest_coefficients(sums):
+    """Coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
+
+    The same with y shifted by one gives P_(k-1)(j). The odds o_j are below 1 for every class
+    below rank 2k, so the alternating sum is stable; y decreases from 1, the Z being
+    log-concave.
+
+    Returns
+    -------
+    y : Tensor of shape (k + 1, n_samples)
+    """
+    step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
+    return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])
+
+
+def rest_inclusion(sums, coefficients):
+    """Turn `sums.rest`, in place, into sum_i (-1)^i coefficients[i] o_j^(i+1)."""
+    rest, k = sums.rest, len(coefficients)
+    sign = torch.ones(k, 1, dtype=coefficients.dtype, device=coefficients.device)
+    sign[1::2] = -1.0
+    coefficients = (coefficients * sign).to(rest.dtype).unsqueeze(2)
+    to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype).unsqueeze(1)
+    for rows in row_blocks(*rest.shape):
+        odds = rest[rows].mul_(to_odds[rows])
+        value = odds * coefficients[-1, rows]
+        for i in range(k - 2, -1, -1):
+            value.add_(coefficients[i, rows]).mul_(odds)
+        odds.copy_(value)
+    return rest

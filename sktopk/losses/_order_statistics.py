@@ -1,0 +1,228 @@
+"""The k-th largest score of a row: plain, and expected under Gaussian noise."""
+
+import math
+from statistics import NormalDist
+
+import torch
+
+# Quadrature: how far from the k-th largest score it reaches, in standard deviations.
+_REACH = 7.5
+
+
+def score_of_label(scores, target):
+    """Return the score of each row's label."""
+    return scores.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+def kth_largest(scores, k):
+    """Return the k-th largest score of each row; of tied classes one takes the gradient."""
+    return scores.topk(k, dim=1).values[:, -1]
+
+
+def mean_noised_kth_largest(scores, k, sigma, noise):
+    r"""Return the mean over draws of the k-th largest of :math:`s + \sigma Z`.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+    noise : Tensor of shape (n_samples, n_classes, n_draws)
+
+    Returns
+    -------
+    mean : Tensor of shape (n_samples,)
+        Its gradient is the frequency at which a class is the k-th largest.
+    """
+    with torch.no_grad():
+        noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
+        value, winner = (best[:, -1] for best in noised.topk(k, dim=1))
+    return _mean_at(scores, value, winner)
+
+
+def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
+    """Draw noise and return the same mean as :func:`mean_noised_kth_largest`."""
+    n_samples, n_classes = scores.shape
+    # A compiled graph has fixed shapes, and few classes are drawn as fast: draw them all.
+    if torch.compiler.is_compiling() or n_samples == 0 or 3 * _n_top(n_classes, k) > n_classes:
+        size = (n_samples, n_classes, n_draws)
+        return mean_noised_kth_largest(scores, k, sigma, _standard_normal(size, scores, generator))
+    with torch.no_grad():
+        value, winner = _sample_kth_largest(scores, k, sigma, n_draws, generator)
+    return _mean_at(scores, value, winner)
+
+
+def expected_kth_largest(scores, k, sigma):
+    r"""Return the expectation of the k-th largest of :math:`s + \sigma Z` by quadrature.
+
+    With N(x) the number of classes whose noised score exceeds x, and any a that the k-th
+    largest surely exceeds,
+
+    .. math::
+        E = a + \int_a^\infty P(N(x) \ge k) \, dx .
+
+    The trapezoidal rule converges faster than any power on such integrands. N(x) is a sum
+    of independent indicators; its first k probabilities are the coefficients of a product of
+    n linear factors, multiplied in pairs: sums of positive terms only.
+    """
+    # At most k - 1 classes score above s_[k], so the k-th largest stays close to it.
+    centre = kth_largest(scores, k).detach()
+    present = centre > -torch.inf
+    centre = torch.where(present, centre, 0.0)
+    # The error is exp(-2 (pi / step)^2 variance). Of n equal scores the k-th largest has a
+    # variance of about 1 / (2 k log n), the smallest there is.
+    n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
+    step = 2 * _REACH / n_steps
+    offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
+    level = ((centre.unsqueeze(1) - scores) / sigma).unsqueeze(1) + offset.unsqueeze(1)
+    factors = [torch.special.ndtr(level), torch.special.ndtr(-level)]
+    while factors[0].shape[2] > 1:
+        factors = _multiply_pairs(factors, k)
+    exceeds = 1 - sum(factors[:k]).squeeze(2)
+    value = centre + sigma * (step * (exceeds.sum(1) - 0.5) - _REACH)
+    return torch.where(present, value, -torch.inf)
+
+
+def _multiply_pairs(factors, n_terms):
+    """Multiply neighbouring polynomials in the last axis and keep the first coefficients."""
+    if factors[0].shape[2] % 2:
+        # The polynomial 1 completes the last pair.
+        factors = [
+            torch.nn.functional.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)
+        ]
+    left, right = [f[..., 0::2] for f in factors], [f[..., 1::2] for f in factors]
+    degree = len(factors) - 1
+    return [
+        sum(left[i] * right[d - i] for i in range(max(0, d - degree), min(d, degree) + 1))
+        for d in range(min(2 * degree + 1, n_terms))
+    ]
+
+
+def _mean_at(scores, value, winner):
+    """Return the row means of `value`, with the gradient of `scores` at the winners."""
+    kept = scores.gather(1, winner)
+    # A winner of score minus infinity has that value, too, and no noise.
+    return (kept + (value - kept).nan_to_num(0.0).detach()).mean(1)
+
+
+def _n_top(n_classes, k):
+    return math.isqrt(n_classes * k) + 1
+
+
+def _expected_rises(k):
+    # Fewer than k of so many are rare: of 18 expected fewer than 6 in one of 3000 draws.
+    return 2 * k + 6
+
+
+def _sample_kth_largest(scores, k, sigma, n_draws, generator):
+    r"""Sample the k-th largest of :math:`s + \sigma Z` and its class.
+
+    The noise of every class is independent and standard normal, yet most of it is never
+    drawn. First come the c classes of largest score; T is the k-th largest of them after
+    noise. Another class only matters if it rises above the level :math:`L = T`, which takes
+    :math:`Z > a = (L - s_{[c]}) / \sigma`. Which classes have so large a Z is a Poisson
+    question (:func:`_exceedances`), and by symmetry at most :math:`n k / (c + 1)` of them
+    are expected, whatever the scores; :math:`c = \sqrt{nk}` makes the total smallest.
+
+    L may be higher, as long as k classes rise above it. By Jensen's inequality at least m
+    are expected to rise above :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. A draw with fewer
+    than k is completed by the noise below a of its other classes, so that the distribution
+    is exact.
+    """
+    n_samples, n_classes = scores.shape
+    n_top = _n_top(n_classes, k)
+    top, top_classes = scores.topk(n_top, dim=1, sorted=False)
+    rest = scores.scatter(1, top_classes, -torch.inf)
+    noised = _standard_normal((n_samples, n_draws, n_top), scores, generator)
+    noised = noised.mul_(sigma).add_(top.unsqueeze(1)).flatten(0, 1)
+    best, position = noised.topk(k, dim=1)
+    winners = top_classes.gather(1, position.view(n_samples, -1)).view(-1, k)
+
+    quantile = NormalDist().inv_cdf(1 - _expected_rises(k) / n_classes)
+    level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
+    level = torch.maximum(level, best[:, -1])
+    bound = top.amin(1).repeat_interleave(n_draws)
+    # Minus infinity on both sides: no other class is present, so none can rise.
+    a = ((level - bound) / sigma).nan_to_num(torch.inf, torch.inf).double()
+    draw, cls, z = _exceedances(a, n_classes, generator)
+    value = rest.take(draw // n_draws * n_classes + cls).add_(z.mul_(sigma))
+    rises = (value > best[:, -1].index_select(0, draw)).nonzero().squeeze(1)
+    best, winners = _merge(best, winners, draw[rises], value[rises], cls[rises])
+
+    short = (best[:, -1] < level).nonzero().squeeze(1)
+    if len(short):
+        hidden = torch.special.ndtr(a[short]).unsqueeze(1)
+        hidden = torch.special.ndtri(hidden * _uniform((len(short), n_classes), a, generator))
+        every = scores[short // n_draws].add_(hidden.mul_(sigma))
+        every.scatter_(1, top_classes[short // n_draws], noised[short])
+        slot = torch.full_like(winners[:, 0], -1)
+        slot[short] = torch.arange(len(short), device=scores.device)
+        known = ((slot[draw] >= 0) & (value > -torch.inf)).nonzero().squeeze(1)
+        every[slot[draw[known]], cls[known]] = value[known]
+        best[short], winners[short] = every.topk(k, dim=1)
+    size = (n_samples, n_draws)
+    return best[:, -1].view(size), winners[:, -1].view(size)
+
+
+def _exceedances(level, n_classes, generator):
+    r"""Draw which of `n_classes` independent normals exceed a level, and their values.
+
+    Let arrivals of a Poisson process of rate :math:`-\log \Phi(a)` belong to each class: at
+    least one comes with probability :math:`1 - \Phi(a)`, the probability that its normal
+    exceeds a. So arrivals of one process, ordered along all draws and classes, tell who
+    exceeds; a class that comes twice counts once.
+
+    Parameters
+    ----------
+    level : Tensor of shape (n_draws,), float64
+        One level a for each draw.
+
+    Returns
+    -------
+    draw, cls, value : Tensor of shape (n_exceedances,)
+        Sorted by draw, then by class.
+    """
+    rate = -torch.special.log_ndtr(level)
+    ends = (n_classes * rate).cumsum(0)
+    n_arrivals = int(torch.poisson(ends[-1], generator=generator))
+    # Given their number, the arrivals are sorted uniforms: scaled sums of exponentials.
+    times = _uniform(n_arrivals + 1, level, generator).log_().cumsum_(0)
+    times = times[:-1].mul_(ends[-1] / times[-1])
+    last = torch.searchsorted(times, ends)
+    last[-1] = n_arrivals
+    counts = torch.diff(last, prepend=last.new_zeros(1))
+    draw = torch.repeat_interleave(counts, output_size=n_arrivals)
+    cls = ends.index_select(0, draw).sub_(times).div_(rate.index_select(0, draw)).long()
+    # Counted from the end of the draw's interval; rounding may leave it by one class.
+    cls = cls.neg_().add_(n_classes - 1).clamp_(0, n_classes - 1)
+    first = torch.ones_like(draw, dtype=torch.bool)
+    first[1:] = (cls[1:] != cls[:-1]) | (draw[1:] != draw[:-1])
+    draw, cls = draw[first], cls[first]
+    tail = torch.special.ndtr(-level).index_select(0, draw)
+    value = torch.special.ndtri(tail.mul_(_uniform(len(draw), level, generator))).neg_()
+    return draw, cls, value
+
+
+def _standard_normal(size, like, generator):
+    return torch.randn(size, dtype=like.dtype, device=like.device, generator=generator)
+
+
+def _uniform(size, like, generator):
+    # In (0, 1], so that its logarithm is finite.
+    uniform = torch.rand(size, dtype=like.dtype, device=like.device, generator=generator)
+    return uniform.neg_().add_(1)
+
+
+def _merge(best, winners, draw, value, cls):
+    """Return the k largest of `best` (n_draws, k) and the values that entered each draw."""
+    k = best.shape[1]
+    active, row, count = torch.unique_consecutive(draw, return_inverse=True, return_counts=True)
+    width = k + int(count.max()) if len(draw) else k
+    first = count.cumsum(0) - count
+    column = torch.arange(k, k + len(draw), device=draw.device) - first.index_select(0, row)
+    values = best.new_full((len(active), width), -torch.inf)
+    classes = winners.new_zeros((len(active), width))
+    values[:, :k], classes[:, :k] = best[active], winners[active]
+    values[row, column], classes[row, column] = value, cls
+    merged, position = values.topk(k, dim=1)
+    return best.index_copy(0, active, merged), winners.index_copy(
+        0, active, classes.gather(1, position)
+    )

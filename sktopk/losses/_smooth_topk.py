@@ -1,0 +1,224 @@
+"""The smooth top-k SVM loss and the probability of belonging to the top k, exact."""
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from ._checks import check_k, check_nonnegative, check_scores, check_target
+from ._elementary_symmetric import (
+    MAX_K,
+    head_inclusion,
+    largest,
+    largest_others,
+    rest_coefficients,
+    rest_inclusion,
+    subset_sums,
+)
+from ._module import LossModule
+from ._reduction import reduce
+from ._topk_hinge import topk_hinge_loss
+
+
+class _SmoothTopK(torch.autograd.Function):
+    """Per-sample loss; the gradient is computed along with it, while the scores are in cache."""
+
+    @staticmethod
+    def forward(ctx, scores, target, k, tau, margin):
+        label = target.unsqueeze(1)
+        head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
+        # Fewer than k other classes that are not masked: no loss, no gradient.
+        undefined = head[:, k - 1] == -torch.inf
+        head = head.masked_fill(undefined.unsqueeze(1), 0.0)
+        left_out = torch.cat([classes, label], dim=1)
+        gradient_needed = ctx.needs_input_grad[0]
+        sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+        label_score = scores.gather(1, label).squeeze(1).double()
+        gap = (head[:, k - 1].double() - label_score) / (k * tau)
+        x = margin / tau + gap + sums.log_ratio
+        loss = tau * torch.logaddexp(x, torch.zeros_like(x))
+        if gradient_needed:
+            weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
+            in_k, in_k_less_1 = head_inclusion(sums)
+            inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
+            if sums.rest is None:
+                gradient = torch.zeros_like(scores)
+            else:
+                y = rest_coefficients(sums)
+                gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
+            inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
+            ctx.save_for_backward(gradient.scatter_(1, left_out, inner))
+        return loss.masked_fill(undefined, 0.0).to(scores.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output):
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad_output.unsqueeze(1), None, None, None, None
+
+
+def smooth_topk_loss(
+    scores, target, *, k, tau=1.0, margin=1.0, sample_weight=None, reduction="mean"
+):
+    r"""Smooth top-k SVM loss, exact in value and gradient.
+
+    .. math::
+        L(s, y) = \tau \log\left[1 + e^{m / \tau}
+        \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
+        \qquad e_j = \exp\frac{s_j}{k \tau}
+
+    with :math:`\sigma_k` the sum over all k-subsets of the products of their elements: eq. 10
+    of [1]_ with margin m (1 there). Smooth and with a gradient for every class; for
+    :math:`\tau \to 0` it tends to the hinge on the k-th largest of the other scores, and for
+    k = 1, margin 0 and :math:`\tau` = 1 it is cross-entropy.
+
+    The gradient of every class but the label is nonnegative and the gradient sums to 0. The
+    sums take O(k n_classes) and the gradient is exact, where the paper's Algorithm 2
+    approximates it. Twice differentiating raises an error.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32, autocast or not. A
+        score of minus infinity masks a class: the loss is that without it, its gradient 0.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    k : int
+        Number of labels looked at, 1 <= k < n_classes, at most 600.
+    tau : float, default=1.0
+        Temperature, in units of the scores over k; 0 is :func:`topk_hinge_loss`, scaled.
+    margin : float, default=1.0
+        Cost of a label outside the top k, nonnegative.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, for a row with fewer than k other classes that
+        are not masked. Tied scores share their gradient equally.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or range, such as k >= n_classes.
+
+    References
+    ----------
+    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
+       ICLR 2018, eq. 9 and 10.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import smooth_topk_loss
+    >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0]])
+    >>> smooth_topk_loss(scores, torch.tensor([1]), k=2)
+    tensor(1.0633)
+    """
+    scores = check_scores(scores)
+    target = check_target(scores, target, "smooth_topk_loss")
+    k = _check_k(k, scores.shape[1])
+    tau = check_nonnegative(tau, "tau")
+    margin = check_nonnegative(margin, "margin")
+    if tau == 0:
+        return topk_hinge_loss(
+            scores, target, k=k, margin=margin, sample_weight=sample_weight, reduction=reduction
+        )
+    with torch.autocast(scores.device.type, enabled=False):
+        loss = _SmoothTopK.apply(scores, target, k, tau, margin)
+    return reduce(loss, sample_weight, reduction)
+
+
+class SmoothTopKLoss(LossModule):
+    """Module shell of :func:`smooth_topk_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import SmoothTopKLoss
+    >>> loss = SmoothTopKLoss(k=2, tau=0.1)
+    >>> scores = torch.zeros(3, 4, requires_grad=True)
+    >>> loss(scores, torch.tensor([0, 1, 2])).backward()
+    >>> scores.grad[0]
+    tensor([-0.1667,  0.0556,  0.0556,  0.0556])
+    """
+
+    function = staticmethod(smooth_topk_loss)
+
+    def __init__(self, k=5, tau=1.0, margin=1.0, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.tau = tau
+        self.margin = margin
+        self.reduction = reduction
+
+
+@torch.no_grad()
+def topk_inclusion_proba(scores, *, k, tau=None):
+    r"""Probability of each class to be among k classes drawn together.
+
+    .. math::
+        p_j = \frac{\sum_{S \ni j} \exp \sum_{i \in S} a_i}{\sum_{S} \exp \sum_{i \in S} a_i},
+        \qquad a = s \text{ or } \frac{s}{k\tau}
+
+    over all subsets S of k classes. This is eq. 63 of [1]_, normalised so that a row sums to
+    k, the expected number of classes drawn, where the paper normalises to 1. For k = 1 it is
+    the softmax.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores; minus infinity masks a class (probability 0).
+    k : int
+        Size of the subsets, 1 <= k < n_classes, at most 600.
+    tau : float, default=None
+        None weighs a subset by exp of the sum of its scores, as the paper does; a positive
+        number by exp of the sum of its scores / (k tau), as :func:`smooth_topk_loss` does.
+
+    Returns
+    -------
+    proba : Tensor of shape (n_samples, n_classes)
+        In [0, 1], in the dtype of the scores (half precision: float32), without gradient;
+        equal for tied scores. A row with fewer than k classes that are not masked has
+        probability 1 for these.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or range.
+
+    References
+    ----------
+    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
+       ICLR 2018, Appendix C, eq. 63 and 66.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import topk_inclusion_proba
+    >>> topk_inclusion_proba(torch.tensor([[2.0, 1.0, 0.0, 0.0]]), k=2)
+    tensor([[0.8442, 0.6180, 0.2689, 0.2689]])
+    """
+    scores = check_scores(scores)
+    k = _check_k(k, scores.shape[1])
+    scale = 1.0 if tau is None else k * check_nonnegative(tau, "tau", positive=True)
+    with torch.autocast(scores.device.type, enabled=False):
+        head, classes = largest(scores, min(2 * k, scores.shape[1]))
+        undefined = (head[:, k - 1] == -torch.inf).unsqueeze(1)
+        head = head.masked_fill(undefined, 0.0)
+        sums = subset_sums(scores, head, classes, k, scale, keep_rest=True)
+        if sums.rest is None:
+            proba = torch.zeros_like(scores)
+        else:
+            proba = rest_inclusion(sums, rest_coefficients(sums)[:-1])
+        inner = head_inclusion(sums)[0][: head.shape[1]].t().to(scores.dtype)
+        proba.scatter_(1, classes, inner)
+        return torch.where(undefined, (scores > -torch.inf).to(scores.dtype), proba)
+
+
+def _check_k(k, n_classes):
+    k = check_k(k, n_classes)
+    if k > MAX_K:
+        raise ValueError(f"k={k} must be at most {MAX_K}: float64 holds no larger sums")
+    return k

@@ -1,0 +1,240 @@
+"""Top-k hinge losses: a margin between the label and the k-th best score."""
+
+import torch
+
+from ._checks import check_k, check_nonnegative, check_scores, check_target
+from ._module import LossModule
+from ._order_statistics import kth_largest, score_of_label
+from ._reduction import reduce
+
+
+def topk_hinge_loss(
+    scores, target, *, k, margin=1.0, scaled=True, sample_weight=None, reduction="mean"
+):
+    r"""Hinge between the label and the k-th largest score of the other classes.
+
+    .. math::
+        L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
+
+    with margin :math:`m`, and without the division by k for ``scaled=False`` [1]_. The
+    division comes with the rescaled margin of [2]_ (equation 8), of which the smooth top-k
+    loss is the smoothing; the unscaled form is [2]_ (equation 6) and [3]_ (equation 4).
+    For k=1 both are the multi-class hinge of Crammer and Singer.
+
+    With ``margin=1`` it is at least 1 wherever k other classes score as high as the label:
+    an upper bound of the top-k error. Its gradient has two entries, which is too few to
+    train a deep network well [2]_.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    k : int
+        Number of classes that may be shown, ``1 <= k < n_classes``.
+    margin : float, default=1.0
+        Lead that the label has to have, nonnegative.
+    scaled : bool, default=True
+        Divide the difference of scores by k.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, where fewer than k other classes are present.
+        Of tied scores one takes the whole gradient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or `k` or `margin` are out of range.
+
+    References
+    ----------
+    .. [1] Lapin, Hein and Schiele (2015). Top-k multiclass SVM. NeurIPS.
+    .. [2] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
+       classification. ICLR. Equations 6 and 8.
+    .. [3] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
+       deep imbalanced classification. ICML. Equation 4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import topk_hinge_loss
+    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    >>> topk_hinge_loss(scores, torch.tensor([2]), k=2)
+    tensor(1.5000)
+    >>> topk_hinge_loss(scores, torch.tensor([2]), k=2, scaled=False)
+    tensor(2.)
+    """
+    scores, target, k, margin = _check_hinge(scores, target, k, margin, "topk_hinge_loss")
+    others = scores.scatter(1, target.unsqueeze(1), -torch.inf)
+    violation = kth_largest(others, k) - score_of_label(scores, target)
+    loss = (margin + (violation / k if scaled else violation)).relu()
+    return reduce(loss, sample_weight, reduction)
+
+
+def topk_hinge_convex_loss(scores, target, *, k, margin=1.0, sample_weight=None, reduction="mean"):
+    r"""Mean of the k largest margin violations: a convex bound of the top-k hinge.
+
+    .. math::
+        L(s, y) = \max\Bigl(0,\; \frac{1}{k} \sum_{i=1}^k v_{[i]}\Bigr),
+        \qquad v_j = s_j + m \, [j \neq y] - s_y
+
+    with margin :math:`m` [1]_. The label itself takes part with :math:`v_y = 0`. A mean of
+    the k largest is at least the k-th largest, so the loss is never below
+    :func:`topk_hinge_loss` with ``scaled=False``, nor, with ``margin=1``, below the top-k
+    error. Like that loss it is not top-k calibrated [2]_ (section 3.4).
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    k : int
+        Number of classes that may be shown, ``1 <= k < n_classes``.
+    margin : float, default=1.0
+        Lead that the label has to have, nonnegative.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative and convex in the scores. Zero, with zero gradient, where fewer than k
+        classes are present.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or `k` or `margin` are out of range.
+
+    References
+    ----------
+    .. [1] Lapin, Hein and Schiele (2015). Top-k multiclass SVM. NeurIPS.
+    .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
+       deep imbalanced classification. ICML. Section 3.4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import topk_hinge_convex_loss
+    >>> topk_hinge_convex_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([2]), k=2)
+    tensor(2.5000)
+    """
+    scores, target, k, margin = _check_hinge(scores, target, k, margin, "topk_hinge_convex_loss")
+    label = target.unsqueeze(1)
+    violation = (scores - scores.gather(1, label) + margin).scatter(1, label, 0.0)
+    loss = violation.topk(k, dim=1, sorted=False).values.mean(1).relu()
+    return reduce(loss, sample_weight, reduction)
+
+
+def topk_hinge_calibrated_loss(
+    scores, target, *, k, margin=1.0, sample_weight=None, reduction="mean"
+):
+    r"""Hinge between the label and the (k+1)-th largest score of all classes.
+
+    .. math::
+        L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
+
+    with margin :math:`m`. Counting the label among the classes makes the loss top-k
+    calibrated [1]_, [2]_ (equation 5), which :func:`topk_hinge_loss` is not. It is never
+    below the top-k error with ``margin=1``. A label of rank k+1 has loss m and no gradient.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    k : int
+        Number of classes that may be shown, ``1 <= k < n_classes``.
+    margin : float, default=1.0
+        Lead that the label has to have, nonnegative.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, where at most k classes are present.
+        Of tied scores one takes the whole gradient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or `k` or `margin` are out of range.
+
+    References
+    ----------
+    .. [1] Yang and Koyejo (2020). On the consistency of top-k surrogate losses. ICML.
+    .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
+       deep imbalanced classification. ICML. Equation 5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import topk_hinge_calibrated_loss
+    >>> topk_hinge_calibrated_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([3]), k=2)
+    tensor(1.5000)
+    """
+    scores, target, k, margin = _check_hinge(
+        scores, target, k, margin, "topk_hinge_calibrated_loss"
+    )
+    loss = (margin + (kth_largest(scores, k + 1) - score_of_label(scores, target))).relu()
+    return reduce(loss, sample_weight, reduction)
+
+
+def _check_hinge(scores, target, k, margin, name):
+    scores = check_scores(scores)
+    target = check_target(scores, target, name)
+    return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
+
+
+class TopKHingeLoss(LossModule):
+    """Module shell of :func:`topk_hinge_loss`."""
+
+    function = staticmethod(topk_hinge_loss)
+
+    def __init__(self, k, margin=1.0, scaled=True, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.margin = margin
+        self.scaled = scaled
+        self.reduction = reduction
+
+
+class TopKHingeConvexLoss(LossModule):
+    """Module shell of :func:`topk_hinge_convex_loss`."""
+
+    function = staticmethod(topk_hinge_convex_loss)
+
+    def __init__(self, k, margin=1.0, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.margin = margin
+        self.reduction = reduction
+
+
+class TopKHingeCalibratedLoss(LossModule):
+    """Module shell of :func:`topk_hinge_calibrated_loss`."""
+
+    function = staticmethod(topk_hinge_calibrated_loss)
+
+    def __init__(self, k, margin=1.0, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.margin = margin
+        self.reduction = reduction

@@ -1,0 +1,58 @@
+"""The default network for tables."""
+
+from itertools import pairwise
+
+from torch import nn
+
+from ._normalized_linear import NormalizedLinear
+
+
+class MLP(nn.Sequential):
+    r"""Multi-layer perceptron: linear, optional batch normalisation, ReLU, optional dropout.
+
+    .. math::
+        f(x) = W_m\, h_{m-1} + b_m, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \quad h_0 = x
+
+    Parameters
+    ----------
+    n_features : int
+        Number of input columns.
+    n_outputs : int
+        Number of scores, one per class.
+    hidden_layer_sizes : tuple of int, default=(100,)
+        Width of each hidden layer; ``()`` is a linear model.
+    batch_norm : bool, default=False
+        Whether to normalise over the batch before each ReLU.
+    dropout : float, default=0.0
+        Probability of dropping a hidden unit in training.
+    normalize : bool, default=False
+        Whether the last layer is a :class:`NormalizedLinear`: scores are cosines.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.modules import MLP
+    >>> MLP(4, 3, hidden_layer_sizes=(8,))(torch.zeros(2, 4)).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        n_features,
+        n_outputs,
+        hidden_layer_sizes=(100,),
+        batch_norm=False,
+        dropout=0.0,
+        normalize=False,
+    ):
+        sizes = (n_features, *hidden_layer_sizes)
+        layers = []
+        for n_in, n_out in pairwise(sizes):
+            layers.append(nn.Linear(n_in, n_out))
+            if batch_norm:
+                layers.append(nn.BatchNorm1d(n_out))
+            layers.append(nn.ReLU())
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+        layers.append((NormalizedLinear if normalize else nn.Linear)(sizes[-1], n_outputs))
+        super().__init__(*layers)

@@ -1,0 +1,69 @@
+"""A last layer that scores classes by their angle to the features."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class NormalizedLinear(nn.Module):
+    r"""Score each class by the cosine between the features and its weight vector.
+
+    .. math::
+        s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
+
+    There is no bias, and neither a frequent class nor an easy sample gets larger scores by
+    longer vectors. Made for losses with margins and a scale of their own, such as
+    :func:`sktopk.losses.ldam_loss`.
+
+    Parameters
+    ----------
+    in_features : int
+        Number of features of a row.
+    out_features : int
+        Number of classes.
+    device, dtype : default=None
+        Where and in which precision the weights are kept, as in :class:`torch.nn.Linear`.
+
+    Attributes
+    ----------
+    weight : Parameter of shape (out_features, in_features)
+        Drawn uniformly from the unit sphere; only its direction matters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.modules import NormalizedLinear
+    >>> layer = NormalizedLinear(2, 2)
+    >>> _ = layer.weight.data.copy_(torch.tensor([[5.0, 0.0], [3.0, 4.0]]))
+    >>> layer(torch.tensor([[10.0, 0.0], [0.0, 0.0]])).detach()
+    tensor([[1.0000, 0.6000],
+            [0.0000, 0.0000]])
+    """
+
+    def __init__(self, in_features, out_features, *, device=None, dtype=None):
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features, device=device, dtype=dtype)
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw new directions."""
+        nn.init.normal_(self.weight)
+        with torch.no_grad():
+            self.weight.copy_(_normalize(self.weight))
+
+    def forward(self, features):
+        """Return the scores (n_samples, out_features) of `features` (n_samples, in_features)."""
+        return F.linear(_normalize(features), _normalize(self.weight))
+
+    def extra_repr(self):
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+def _normalize(rows):
+    """Scale rows to length one and leave rows of zeros, whose gradient stays finite."""
+    norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return rows / torch.where(norm == 0, 1.0, norm)
