@@ -264,7 +264,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             if not isinstance(module, torch.nn.Module):
                 raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
             scale = self._score_scale()
-            return (module if scale == 1 else ScaledScores(module, scale)).to(dtype)
+            return (module if scale == 1 else ScaledScores(module, n_classes, scale)).to(dtype)
 
         return Net.build(
             build,
@@ -332,7 +332,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
     def _batches(self, X, y, weight):
         net, classes = self.net_, self.classes_
         target = np.searchsorted(classes, y)
-        weight = weight * class_weights(self.class_weight, classes, y, self.class_count_)[target]
+        weight = weight * class_weights(self.class_weight, classes, self.class_count_)[target]
         device = torch.device(net.device)
         rows = Rows(X, device, net.dtype, resident=True)
         return MiniBatches(

@@ -5,7 +5,6 @@ from numbers import Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
@@ -30,6 +29,8 @@ def check_rows(estimator, X, *, reset):
         ensure_2d=n_dim <= 2,
     )
     if reset:
+        if n_dim > 2:  # which scikit-learn does not count
+            estimator.n_features_in_ = X.shape[1]
         estimator.input_shape_ = X.shape[1:]
     elif X.shape[1:] != estimator.input_shape_:
         raise ValueError(
@@ -98,7 +99,7 @@ def check_weight(sample_weight, n_samples):
     return weight
 
 
-def class_weights(class_weight, classes, y, class_count):
+def class_weights(class_weight, classes, class_count):
     """Return the weight of each class; "balanced" counts rows by their sample weight."""
     if class_weight == "balanced":
         # A class announced to partial_fit may have no rows yet: any weight does.
@@ -110,7 +111,12 @@ def class_weights(class_weight, classes, y, class_count):
             f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
             f"got {class_weight!r}"
         )
-    weights = compute_class_weight(class_weight, classes=classes, y=y)
+    unknown = [label for label in class_weight if label not in classes]
+    if unknown:
+        raise ValueError(
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
+        )
+    weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=float)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(f"class_weight must be finite and nonnegative; got {class_weight!r}")
     return weights

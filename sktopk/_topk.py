@@ -73,8 +73,8 @@ class TopKClassifier(NetClassifier):
         Factor inside the losses for normalised scores; None is the loss's own default.
     score_scale : float or "auto", default="auto"
         Factor on the network's output. "auto" is 1 for losses that see the scores as they
-        are, and 3 k tau for the smooth loss, which divides them by k tau and is not
-        sharp enough to be trained otherwise.
+        are, and 10 k tau for the smooth loss, which divides them by k tau and is not
+        sharp enough to be trained otherwise. The initial scores stay those of the network.
     optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
         Further arguments through `net_params`, such as ``optimizer__betas``.
     learning_rate : float, default=1e-3

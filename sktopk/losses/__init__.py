@@ -1,14 +1,62 @@
 """Losses on torch tensors: functions, and an nn.Module shell of each."""
 
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
+from ._margins import (
+    FocalLoss,
+    LDAMLoss,
+    LogitAdjustedLoss,
+    focal_loss,
+    ldam_loss,
+    logit_adjusted_loss,
+)
+from ._noised_topk import (
+    NoisedTopKImbalancedLoss,
+    NoisedTopKLoss,
+    noised_topk_imbalanced_loss,
+    noised_topk_loss,
+)
 from ._reduction import reduce
 from ._smooth_topk import SmoothTopKLoss, smooth_topk_loss, topk_inclusion_proba
+from ._topk_grouping import (
+    TopKGroupingLoss,
+    TopKTransitionLoss,
+    topk_grouping_loss,
+    topk_transition_loss,
+)
+from ._topk_hinge import (
+    TopKHingeCalibratedLoss,
+    TopKHingeConvexLoss,
+    TopKHingeLoss,
+    topk_hinge_calibrated_loss,
+    topk_hinge_convex_loss,
+    topk_hinge_loss,
+)
 
 __all__ = [
     "CrossEntropyLoss",
+    "FocalLoss",
+    "LDAMLoss",
+    "LogitAdjustedLoss",
+    "NoisedTopKImbalancedLoss",
+    "NoisedTopKLoss",
     "SmoothTopKLoss",
+    "TopKGroupingLoss",
+    "TopKHingeCalibratedLoss",
+    "TopKHingeConvexLoss",
+    "TopKHingeLoss",
+    "TopKTransitionLoss",
     "cross_entropy_loss",
+    "focal_loss",
+    "ldam_loss",
+    "logit_adjusted_loss",
+    "noised_topk_imbalanced_loss",
+    "noised_topk_loss",
     "reduce",
     "smooth_topk_loss",
+    "topk_grouping_loss",
+    "topk_hinge_calibrated_loss",
+    "topk_hinge_convex_loss",
+    "topk_hinge_loss",
     "topk_inclusion_proba",
+    "topk_transition_loss",
 ]

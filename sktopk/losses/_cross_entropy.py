@@ -1,13 +1,17 @@
 """Cross-entropy: the baseline that every top-k loss is held against."""
 
+import torch
 from torch.nn import functional as F
 
-from ._checks import check_scores, is_soft
+from ._checks import check_nonnegative, check_scores, is_soft
 from ._module import LossModule
 from ._reduction import reduce
+from ._softmax import negative_log_likelihood
 
 
-def cross_entropy_loss(scores, target, *, sample_weight=None, reduction="mean"):
+def cross_entropy_loss(
+    scores, target, *, label_smoothing=0.0, sample_weight=None, reduction="mean"
+):
     r"""Cross-entropy of the softmax of the scores.
 
     .. math::
@@ -19,9 +23,12 @@ def cross_entropy_loss(scores, target, *, sample_weight=None, reduction="mean"):
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32.
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or soft targets (floating point rows that sum to 1).
+    label_smoothing : float, default=0.0
+        Share of the target, between 0 and 1, that is spread evenly over the classes [1]_.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -35,7 +42,13 @@ def cross_entropy_loss(scores, target, *, sample_weight=None, reduction="mean"):
     Raises
     ------
     TypeError, ValueError
-        If `scores`, `target` or `sample_weight` have the wrong type or shape.
+        If `scores`, `target` or `sample_weight` have the wrong type or shape, or
+        `label_smoothing` is not between 0 and 1.
+
+    References
+    ----------
+    .. [1] Szegedy, Vanhoucke, Ioffe, Shlens and Wojna (2016). Rethinking the Inception
+       architecture for computer vision. CVPR.
 
     Examples
     --------
@@ -45,19 +58,33 @@ def cross_entropy_loss(scores, target, *, sample_weight=None, reduction="mean"):
     tensor(1.3863)
     """
     scores = check_scores(scores)
-    if is_soft(scores, target):
-        target = target.to(scores.dtype)
-    else:
-        target = target.long()
-    loss = F.cross_entropy(scores, target, reduction="none")
+    target = target.to(scores.dtype) if is_soft(scores, target) else target.long()
+    label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
+    if label_smoothing > 1:
+        raise ValueError(f"label_smoothing={label_smoothing:g} must be at most 1")
+    log_proba = F.log_softmax(scores, dim=1)
+    loss = negative_log_likelihood(log_proba, target)
+    if label_smoothing > 0:
+        present = scores > -torch.inf
+        spread = -torch.where(present, log_proba, 0.0).sum(1) / present.sum(1)
+        loss = (1 - label_smoothing) * loss + label_smoothing * spread
     return reduce(loss, sample_weight, reduction)
 
 
 class CrossEntropyLoss(LossModule):
-    """Module shell of :func:`cross_entropy_loss`."""
+    """Module shell of :func:`cross_entropy_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import CrossEntropyLoss
+    >>> CrossEntropyLoss()(torch.zeros(1, 4), torch.tensor([2]))
+    tensor(1.3863)
+    """
 
     function = staticmethod(cross_entropy_loss)
 
-    def __init__(self, reduction="mean"):
+    def __init__(self, label_smoothing=0.0, reduction="mean"):
         super().__init__()
+        self.label_smoothing = label_smoothing
         self.reduction = reduction

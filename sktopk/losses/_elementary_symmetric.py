@@ -31,7 +31,7 @@ _STRIDE = 8
 def row_blocks(n_rows, n_columns):
     """Slices of rows that fit the cache; one slice under torch.compile, which fuses the passes."""
     step = n_rows if torch.compiler.is_compiling() else max(1, _BLOCK // max(n_columns, 1))
-    return [slice(start, start + step) for start in range(0, n_rows, max(step, 1))]
+    return [slice(start, start + step) for start in range(0, max(n_rows, 1), max(step, 1))]
 
 
 def largest(scores, m):

@@ -204,11 +204,20 @@ def _check_hinge(scores, target, k, margin, name):
 
 
 class TopKHingeLoss(LossModule):
-    """Module shell of :func:`topk_hinge_loss`."""
+    """Module shell of :func:`topk_hinge_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopKHingeLoss
+    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    >>> TopKHingeLoss(k=2)(scores, torch.tensor([2]))
+    tensor(1.5000)
+    """
 
     function = staticmethod(topk_hinge_loss)
 
-    def __init__(self, k, margin=1.0, scaled=True, reduction="mean"):
+    def __init__(self, k=5, margin=1.0, scaled=True, reduction="mean"):
         super().__init__()
         self.k = k
         self.margin = margin
@@ -217,11 +226,20 @@ class TopKHingeLoss(LossModule):
 
 
 class TopKHingeConvexLoss(LossModule):
-    """Module shell of :func:`topk_hinge_convex_loss`."""
+    """Module shell of :func:`topk_hinge_convex_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopKHingeConvexLoss
+    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    >>> TopKHingeConvexLoss(k=2)(scores, torch.tensor([2]))
+    tensor(2.5000)
+    """
 
     function = staticmethod(topk_hinge_convex_loss)
 
-    def __init__(self, k, margin=1.0, reduction="mean"):
+    def __init__(self, k=5, margin=1.0, reduction="mean"):
         super().__init__()
         self.k = k
         self.margin = margin
@@ -229,11 +247,20 @@ class TopKHingeConvexLoss(LossModule):
 
 
 class TopKHingeCalibratedLoss(LossModule):
-    """Module shell of :func:`topk_hinge_calibrated_loss`."""
+    """Module shell of :func:`topk_hinge_calibrated_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopKHingeCalibratedLoss
+    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    >>> TopKHingeCalibratedLoss(k=2)(scores, torch.tensor([3]))
+    tensor(1.5000)
+    """
 
     function = staticmethod(topk_hinge_calibrated_loss)
 
-    def __init__(self, k, margin=1.0, reduction="mean"):
+    def __init__(self, k=5, margin=1.0, reduction="mean"):
         super().__init__()
         self.k = k
         self.margin = margin

@@ -1,5 +1,6 @@
 """A constant factor on a network's scores."""
 
+import torch
 from torch import nn
 
 
@@ -11,11 +12,15 @@ class ScaledScores(nn.Module):
 
     A loss that divides scores by :math:`k \tau` becomes sharp only when they are that much
     larger; the factor gives it the room, where the learning rate alone would need more epochs.
+    So that training starts from the scores of f itself and not from large random ones, the
+    weights of the last linear layer are divided by c if it is the one that returns the scores.
 
     Parameters
     ----------
     module : nn.Module
         Returns scores of shape (n_samples, n_classes).
+    n_outputs : int
+        Number of scores. The last `nn.Linear` within `module` is rescaled if it has as many.
     scale : float
         The factor c, positive.
 
@@ -23,12 +28,17 @@ class ScaledScores(nn.Module):
     --------
     >>> import torch
     >>> from sktopk.modules import ScaledScores
-    >>> ScaledScores(torch.nn.Identity(), 10.0)(torch.tensor([[1.0, 2.0]]))
+    >>> ScaledScores(torch.nn.Identity(), 2, 10.0)(torch.tensor([[1.0, 2.0]]))
     tensor([[10., 20.]])
     """
 
-    def __init__(self, module, scale):
+    def __init__(self, module, n_outputs, scale):
         super().__init__()
+        linear = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+        if linear and linear[-1].out_features == n_outputs:
+            with torch.no_grad():
+                for parameter in linear[-1].parameters():
+                    parameter.div_(scale)
         self.module = module
         self.scale = scale
 

@@ -1,0 +1,46 @@
+# Two commands matter: `make demo` and `make test`. Both create .venv once and reuse it.
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+# For another build of torch, for example TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+PIP_FLAGS := --disable-pip-version-check --quiet
+
+.PHONY: demo test test-oldest lint bench clean
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/python examples/demo.py
+
+test: lint
+	$(VENV)/bin/python -m pytest -n auto
+
+lint: $(VENV)/.installed
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+# The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch.
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n auto
+
+bench: $(VENV)/.installed
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
+	$(VENV)/bin/python benchmarks/loss_speed.py
+	$(VENV)/bin/python benchmarks/fit_speed.py
+	$(VENV)/bin/python benchmarks/defaults.py
+
+# .installed is written last: an installation that broke off is taken up again.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,test]"
+	touch $@
+
+$(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt $(TORCH_FLAGS) torch
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,io,test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(OLDEST) build dist demo.png

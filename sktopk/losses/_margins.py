@@ -1,0 +1,278 @@
+"""Cross-entropy with other weights and margins: focal, LDAM and logit-adjusted losses."""
+
+import torch
+from torch.nn import functional as F
+
+from ._checks import check_nonnegative, check_scores, check_target
+from ._module import LossModule
+from ._reduction import reduce
+from ._softmax import negative_log_likelihood
+
+
+def check_class_counts(class_counts, scores):
+    """Return the number of training samples of each class as a tensor like `scores`."""
+    counts = torch.as_tensor(class_counts, dtype=scores.dtype, device=scores.device)
+    if counts.shape != scores.shape[1:]:
+        raise ValueError(
+            f"class_counts must have shape ({scores.shape[1]},), one count per class; "
+            f"got {tuple(counts.shape)}"
+        )
+    # A compiled graph cannot branch on values.
+    if not torch.compiler.is_compiling() and not (counts > 0).all():
+        raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
+    return counts
+
+
+def class_margins(class_counts, max_margin, scores):
+    r"""Return the margins :math:`m_c \propto n_c^{-1/4}` whose largest is `max_margin`."""
+    max_margin = check_nonnegative(max_margin, "max_margin")
+    margins = check_class_counts(class_counts, scores) ** -0.25
+    return max_margin * margins / margins.amax()
+
+
+def focal_loss(scores, target, *, gamma=2.0, sample_weight=None, reduction="mean"):
+    r"""Cross-entropy that gives well classified samples less weight.
+
+    .. math::
+        L(s, y) = -(1 - q_y)^\gamma \log q_y
+
+    with the softmax :math:`q` of the scores [1]_. Cross-entropy for ``gamma=0``. A label
+    outside the top k has :math:`q_y \le 1/(k+1)`, so the loss is at least
+    :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    gamma : float, default=2.0
+        Focus on the badly classified, nonnegative.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative, in nats.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or `gamma` is negative.
+
+    References
+    ----------
+    .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection.
+       ICCV.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import focal_loss
+    >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
+    tensor(1.0397)
+    """
+    scores = check_scores(scores)
+    target = check_target(scores, target, "focal_loss")
+    gamma = check_nonnegative(gamma, "gamma")
+    cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
+    # 1 - q_y, away from zero: the power has an infinite slope there where gamma < 1.
+    miss = (-torch.expm1(-cross_entropy)).clamp_min(torch.finfo(scores.dtype).tiny)
+    return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
+
+
+def ldam_loss(
+    scores,
+    target,
+    *,
+    class_counts,
+    max_margin=0.5,
+    scale=30.0,
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Cross-entropy that asks a larger margin of rare labels.
+
+    .. math::
+        L(s, y) = -\log \frac{\exp(\alpha (s_y - m_y))}
+        {\exp(\alpha (s_y - m_y)) + \sum_{j \neq y} \exp(\alpha s_j)},
+        \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
+
+    with the training samples :math:`n_c` of each class, ``max_margin`` :math:`m` and
+    ``scale`` :math:`\alpha` [1]_. The scores are meant to be cosines between -1 and 1, as
+    :class:`sktopk.modules.NormalizedLinear` returns them: only then do the margins mean the
+    same for every row. The loss is at least log(k+1) times the top-k error.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Scores before scaling, floating point; half precision is computed in float32. A class
+        of score minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    class_counts : array-like of shape (n_classes,)
+        Positive number of training samples of each class.
+    max_margin : float, default=0.5
+        Margin of the rarest class, nonnegative.
+    scale : float, default=30.0
+        Factor of scores and margins, positive.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative, in nats.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or is out of range.
+
+    References
+    ----------
+    .. [1] Cao, Wei, Gaidon, Arechiga and Ma (2019). Learning imbalanced datasets with
+       label-distribution-aware margin loss. NeurIPS.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import ldam_loss
+    >>> scores = torch.tensor([[0.9, 0.8], [0.9, 0.8]])
+    >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
+    tensor([0.7710, 1.0375])
+    """
+    scores = check_scores(scores)
+    target = check_target(scores, target, "ldam_loss")
+    scale = check_nonnegative(scale, "scale", positive=True)
+    margins = class_margins(class_counts, max_margin, scores)
+    label = target.unsqueeze(1)
+    demanded = scores.scatter_add(1, label, -margins[label])
+    loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
+    return reduce(loss, sample_weight, reduction)
+
+
+def logit_adjusted_loss(
+    scores, target, *, class_counts, tau=1.0, sample_weight=None, reduction="mean"
+):
+    r"""Cross-entropy of scores that leave the class frequencies to the loss.
+
+    .. math::
+        L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
+
+    with the share :math:`\pi_c` of each class in the training samples [1]_. Trained so, the
+    plain scores rank classes as if all were equally frequent: the loss for macro-averaged
+    accuracy. ``tau=0`` is cross-entropy.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    class_counts : array-like of shape (n_classes,)
+        Positive number of training samples of each class.
+    tau : float, default=1.0
+        How much of the class frequencies to take out, nonnegative.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative, in nats.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or is out of range.
+
+    References
+    ----------
+    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
+       logit adjustment. ICLR.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import logit_adjusted_loss
+    >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
+    tensor(1.3863)
+    """
+    scores = check_scores(scores)
+    target = check_target(scores, target, "logit_adjusted_loss")
+    tau = check_nonnegative(tau, "tau")
+    counts = check_class_counts(class_counts, scores)
+    adjusted = scores + tau * (counts / counts.sum()).log()
+    loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
+    return reduce(loss, sample_weight, reduction)
+
+
+class FocalLoss(LossModule):
+    """Module shell of :func:`focal_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import FocalLoss
+    >>> FocalLoss(gamma=1.0)(torch.zeros(1, 4), torch.tensor([2]))
+    tensor(1.0397)
+    """
+
+    function = staticmethod(focal_loss)
+
+    def __init__(self, gamma=2.0, reduction="mean"):
+        super().__init__()
+        self.gamma = gamma
+        self.reduction = reduction
+
+
+class LDAMLoss(LossModule):
+    """Module shell of :func:`ldam_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import LDAMLoss
+    >>> loss = LDAMLoss(class_counts=[160, 10], scale=1.0)
+    >>> loss(torch.tensor([[0.9, 0.8]]), torch.tensor([1]))
+    tensor(1.0375)
+    """
+
+    function = staticmethod(ldam_loss)
+
+    def __init__(self, class_counts, max_margin=0.5, scale=30.0, reduction="mean"):
+        super().__init__()
+        self.register_buffer("class_counts", torch.as_tensor(class_counts))
+        self.max_margin = max_margin
+        self.scale = scale
+        self.reduction = reduction
+
+
+class LogitAdjustedLoss(LossModule):
+    """Module shell of :func:`logit_adjusted_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import LogitAdjustedLoss
+    >>> LogitAdjustedLoss(class_counts=[3, 1])(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(1.3863)
+    """
+
+    function = staticmethod(logit_adjusted_loss)
+
+    def __init__(self, class_counts, tau=1.0, reduction="mean"):
+        super().__init__()
+        self.register_buffer("class_counts", torch.as_tensor(class_counts))
+        self.tau = tau
+        self.reduction = reduction

@@ -1,0 +1,294 @@
+"""Calibrated top-k hinge with the order statistic smoothed by Gaussian noise."""
+
+import torch
+
+from ._checks import check_k, check_nonnegative, check_scores, check_target
+from ._margins import class_margins
+from ._module import LossModule
+from ._order_statistics import (
+    expected_kth_largest,
+    kth_largest,
+    mean_noised_kth_largest,
+    mean_sampled_kth_largest,
+    score_of_label,
+)
+from ._reduction import reduce
+
+
+def noised_topk_loss(
+    scores,
+    target,
+    *,
+    k,
+    sigma,
+    n_noise=5,
+    margin=1.0,
+    noise=None,
+    generator=None,
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Calibrated top-k hinge with the (k+1)-th largest score averaged over noise.
+
+    .. math::
+        L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
+        t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
+
+    with margin :math:`m` [1]_ (equations 8, 10 and 11). The gradient of :math:`t` is the
+    frequency at which a class is the (k+1)-th largest (equation 12), so that several
+    classes near the edge of the top k are trained, where
+    :func:`topk_hinge_calibrated_loss` (``sigma=0``) trains one. Every call draws new noise.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    k : int
+        Number of classes that may be shown, ``1 <= k < n_classes``.
+    sigma : float
+        Standard deviation of the noise, nonnegative, in the units of the scores.
+    n_noise : int or "exact", default=5
+        Number of draws B. "exact" takes the expectation instead (B to infinity) by
+        quadrature: no noise at all, at a cost and memory of about
+        ``100 k n_samples n_classes``, so for small k and some hundred classes.
+    margin : float, default=1.0
+        Lead that the label has to have, nonnegative.
+    noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
+        Standard normal noise to use in place of draws; `n_noise` is then ignored.
+    generator : torch.Generator, default=None
+        Source of the noise; None means torch's default generator.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, where at most k classes are present.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or is out of range. k must leave a
+        (k+1)-th class.
+
+    Notes
+    -----
+    Drawing a normal for every class is wasteful, as most classes cannot become the (k+1)-th
+    largest. Only those that may are drawn, with the same distribution of value and gradient.
+
+    References
+    ----------
+    .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
+       deep imbalanced classification. ICML. Equations 8 to 12.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import noised_topk_loss
+    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    >>> noise = torch.tensor([[[0.0], [0.0], [0.0], [1.0]]])
+    >>> noised_topk_loss(scores, torch.tensor([0]), k=1, sigma=2.0, noise=noise)
+    tensor(0.5000)
+    >>> noised_topk_loss(scores, torch.tensor([1]), k=1, sigma=0.5, n_noise="exact")
+    tensor(1.0028)
+    """
+    scores = check_scores(scores)
+    target = check_target(scores, target, "noised_topk_loss")
+    margin = check_nonnegative(margin, "margin")
+    threshold = _noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
+    loss = (margin + (threshold - score_of_label(scores, target))).relu()
+    return reduce(loss, sample_weight, reduction)
+
+
+def noised_topk_imbalanced_loss(
+    scores,
+    target,
+    *,
+    k,
+    class_counts,
+    sigma,
+    n_noise=5,
+    max_margin=0.2,
+    scale=50.0,
+    noise=None,
+    generator=None,
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Noised top-k hinge that asks a larger margin of rare labels.
+
+    .. math::
+        L(s, y) = \max\bigl(0,\; \alpha (m_y + t(s) - s_y)\bigr), \qquad
+        m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
+
+    with the smoothed (k+1)-th largest score :math:`t` of :func:`noised_topk_loss`, the
+    training samples :math:`n_c` of each class, ``max_margin`` :math:`m` and ``scale``
+    :math:`\alpha` [1]_ (equation 13). As in the published code, the rarest class has exactly
+    the margin m, and the scale multiplies the hinge after the noise: the noise is in the
+    units of the scores, which are meant to be cosines between -1 and 1, as
+    :class:`sktopk.modules.NormalizedLinear` returns them.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Scores before scaling, floating point; half precision is computed in float32. A class
+        of score minus infinity counts as absent.
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    k : int
+        Number of classes that may be shown, ``1 <= k < n_classes``.
+    class_counts : array-like of shape (n_classes,)
+        Positive number of training samples of each class.
+    sigma : float
+        Standard deviation of the noise, nonnegative, in the units of the scores.
+    n_noise : int or "exact", default=5
+        Number of draws; "exact" takes the expectation, as in :func:`noised_topk_loss`.
+    max_margin : float, default=0.2
+        Margin of the rarest class, nonnegative.
+    scale : float, default=50.0
+        Factor of the loss, positive.
+    noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
+        Standard normal noise to use in place of draws; `n_noise` is then ignored.
+    generator : torch.Generator, default=None
+        Source of the noise; None means torch's default generator.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, where at most k classes are present.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or is out of range. k must leave a
+        (k+1)-th class.
+
+    References
+    ----------
+    .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
+       deep imbalanced classification. ICML. Equation 13.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import noised_topk_imbalanced_loss
+    >>> scores = torch.tensor([[0.75, 0.5, 0.0]])
+    >>> noised_topk_imbalanced_loss(
+    ...     scores, torch.tensor([0]), k=1, class_counts=[16, 1, 1], sigma=0.0, scale=10.0
+    ... )
+    tensor(0.)
+    >>> noised_topk_imbalanced_loss(
+    ...     scores, torch.tensor([1]), k=1, class_counts=[16, 1, 1], sigma=0.0, scale=10.0
+    ... )
+    tensor(2.)
+    """
+    scores = check_scores(scores)
+    target = check_target(scores, target, "noised_topk_imbalanced_loss")
+    scale = check_nonnegative(scale, "scale", positive=True)
+    margin = class_margins(class_counts, max_margin, scores)[target]
+    threshold = _noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
+    loss = scale * (margin + (threshold - score_of_label(scores, target))).relu()
+    return reduce(loss, sample_weight, reduction)
+
+
+def _noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
+    """Return the smoothed (k+1)-th largest score of each row, checking its parameters."""
+    rank = check_k(k, scores.shape[1]) + 1
+    sigma = check_nonnegative(sigma, "sigma")
+    if noise is not None:
+        _check_noise(noise, scores)
+    elif n_noise != "exact":
+        _check_n_noise(n_noise)
+    if sigma == 0:
+        return kth_largest(scores, rank)
+    if noise is not None:
+        return mean_noised_kth_largest(scores, rank, sigma, noise.to(scores))
+    if n_noise == "exact":
+        return expected_kth_largest(scores, rank, sigma)
+    return mean_sampled_kth_largest(scores, rank, sigma, n_noise, generator)
+
+
+def _check_n_noise(n_noise):
+    if isinstance(n_noise, bool) or not hasattr(n_noise, "__index__"):
+        raise TypeError(f'n_noise must be an integer or "exact"; got {n_noise!r}')
+    if n_noise < 1:
+        raise ValueError(f"n_noise={n_noise} must be at least 1")
+
+
+def _check_noise(noise, scores):
+    if not isinstance(noise, torch.Tensor):
+        raise TypeError(f"noise must be a torch.Tensor; got {type(noise).__name__}")
+    if noise.ndim != 3 or noise.shape[:2] != scores.shape or noise.shape[2] == 0:
+        raise ValueError(
+            f"noise must have shape ({scores.shape[0]}, {scores.shape[1]}, n_draws); "
+            f"got {tuple(noise.shape)}"
+        )
+
+
+class NoisedTopKLoss(LossModule):
+    """Module shell of :func:`noised_topk_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import NoisedTopKLoss
+    >>> loss = NoisedTopKLoss(k=1, sigma=0.5, n_noise="exact")
+    >>> loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([1]))
+    tensor(1.0028)
+    """
+
+    function = staticmethod(noised_topk_loss)
+
+    def __init__(self, k=5, sigma=0.2, n_noise=5, margin=1.0, generator=None, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.sigma = sigma
+        self.n_noise = n_noise
+        self.margin = margin
+        self.generator = generator
+        self.reduction = reduction
+
+
+class NoisedTopKImbalancedLoss(LossModule):
+    """Module shell of :func:`noised_topk_imbalanced_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import NoisedTopKImbalancedLoss
+    >>> loss = NoisedTopKImbalancedLoss([16, 1, 1], k=1, sigma=0.0, scale=10.0)
+    >>> loss(torch.tensor([[0.75, 0.5, 0.0]]), torch.tensor([1]))
+    tensor(2.)
+    """
+
+    function = staticmethod(noised_topk_imbalanced_loss)
+
+    def __init__(
+        self,
+        class_counts,
+        k=5,
+        sigma=0.2,
+        n_noise=5,
+        max_margin=0.2,
+        scale=50.0,
+        generator=None,
+        reduction="mean",
+    ):
+        super().__init__()
+        self.k = k
+        self.register_buffer("class_counts", torch.as_tensor(class_counts))
+        self.sigma = sigma
+        self.n_noise = n_noise
+        self.max_margin = max_margin
+        self.scale = scale
+        self.generator = generator
+        self.reduction = reduction

@@ -1,0 +1,187 @@
+"""Cross-entropy that takes the k best classes for one: grouping and transition losses."""
+
+from torch.nn import functional as F
+
+from ._checks import check_k, check_scores, is_soft
+from ._module import LossModule
+from ._reduction import reduce
+from ._softmax import negative_log_likelihood
+
+
+def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean"):
+    r"""Cross-entropy after joining the k best scored classes into one.
+
+    .. math::
+        L(s, t) = -\Bigl(\sum_{i=1}^k t_{[i]}\Bigr) \log \Bigl(\sum_{i=1}^k q_{[i]}\Bigr)
+        - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
+
+    where :math:`q` is the softmax of the scores, :math:`[i]` the class of the i-th largest
+    score and :math:`t` the target, one-hot for class indices [1]_ (equation 5). Which of the
+    k classes is the label does not matter to it. For k=1 it is the cross-entropy.
+
+    It jumps where a class enters the top k. A label outside the top k has probability at
+    most 1/(k+1), so the loss is at least log(k+1) times the top-k error.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
+        Integer class indices, or soft targets (floating point rows that sum to 1).
+    k : int
+        Number of classes to join, ``1 <= k < n_classes``.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative, in nats. Where the k-th and (k+1)-th scores tie, one of them is taken.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or `k` is out of range.
+
+    See Also
+    --------
+    topk_transition_loss : Starts as cross-entropy and becomes this loss.
+
+    References
+    ----------
+    .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
+       losses for deep learning. Equation 5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import topk_grouping_loss
+    >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> topk_grouping_loss(scores, torch.tensor([1]), k=2).exp()
+    tensor(1.2500)
+    """
+    scores, target, k = _check_grouping(scores, target, k)
+    _, log_grouped, _ = _group(scores, k)
+    return reduce(negative_log_likelihood(log_grouped, target), sample_weight, reduction)
+
+
+def topk_transition_loss(
+    scores, target, *, k, detach_weight=False, sample_weight=None, reduction="mean"
+):
+    r"""Cross-entropy that turns into the grouping loss as the top k gain probability.
+
+    .. math::
+        L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t),
+        \qquad Q = \sum_{i=1}^k q_{[i]}
+
+    with the softmax :math:`q` and the grouping loss :math:`L_k` of
+    :func:`topk_grouping_loss` [1]_ (equation 6). While the network is unsure, Q is small and
+    cross-entropy decides which classes enter the top k; later their order is left free.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A class of score
+        minus infinity counts as absent.
+    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
+        Integer class indices, or soft targets (floating point rows that sum to 1).
+    k : int
+        Number of classes to join, ``1 <= k < n_classes``.
+    detach_weight : bool, default=False
+        Take Q for a constant in the gradient; the paper does not say which is meant.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative, in nats, between the grouping loss and the cross-entropy, so at least
+        log(k+1) times the top-k error.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or shape, or `k` is out of range.
+
+    References
+    ----------
+    .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
+       losses for deep learning. Equation 6.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import topk_transition_loss
+    >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> topk_transition_loss(scores, torch.tensor([2]), k=2).exp()
+    tensor(5.)
+    """
+    scores, target, k = _check_grouping(scores, target, k)
+    log_proba, log_grouped, top = _group(scores, k)
+    grouping = negative_log_likelihood(log_grouped, target)
+    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k); a sum over the other classes keeps the
+    # digits of 1 - Q.
+    gain = negative_log_likelihood(log_proba, target) - grouping
+    weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
+    loss = grouping + (weight.detach() if detach_weight else weight) * gain
+    return reduce(loss, sample_weight, reduction)
+
+
+def _check_grouping(scores, target, k):
+    scores = check_scores(scores)
+    target = target.to(scores.dtype) if is_soft(scores, target) else target.long()
+    return scores, target, check_k(k, scores.shape[1])
+
+
+def _group(scores, k):
+    """Return log q, log q with the top k classes at the log of their sum, and those classes."""
+    log_proba = F.log_softmax(scores, dim=1)
+    top = scores.topk(k, dim=1, sorted=False).indices
+    joint = log_proba.gather(1, top).logsumexp(1, keepdim=True)
+    return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
+
+
+class TopKGroupingLoss(LossModule):
+    """Module shell of :func:`topk_grouping_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopKGroupingLoss
+    >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> TopKGroupingLoss(k=2)(scores, torch.tensor([1])).exp()
+    tensor(1.2500)
+    """
+
+    function = staticmethod(topk_grouping_loss)
+
+    def __init__(self, k=5, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.reduction = reduction
+
+
+class TopKTransitionLoss(LossModule):
+    """Module shell of :func:`topk_transition_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopKTransitionLoss
+    >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> TopKTransitionLoss(k=2)(scores, torch.tensor([2])).exp()
+    tensor(5.)
+    """
+
+    function = staticmethod(topk_transition_loss)
+
+    def __init__(self, k=5, detach_weight=False, reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.detach_weight = detach_weight
+        self.reduction = reduction

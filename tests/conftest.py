@@ -1,0 +1,42 @@
+import os
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.preprocessing import StandardScaler
+
+mpl.use("Agg")
+# Tests run side by side; two threads each would spin against each other.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Scaled digits: 900 rows to fit, 897 to judge."""
+    X, y = load_digits(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    return X[:900], y[:900], X[900:], y[900:]
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """A small problem with five overlapping classes."""
+    X, y = make_blobs(240, centers=5, n_features=4, cluster_std=3.0, random_state=0)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """Folder with reference values and data that are no part of the project."""
+    folder = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[2] / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"needs the reference data of SKTOPK_SHARED, looked for in {folder}")
+    return folder
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

@@ -1,0 +1,120 @@
+"""The losses as their definitions read: one row of floats, loops, and nothing else."""
+
+import math
+from itertools import combinations
+
+
+def one_hot(label, n_classes):
+    return [float(j == label) for j in range(n_classes)]
+
+
+def as_weights(target, n_classes):
+    return target if isinstance(target, list) else one_hot(target, n_classes)
+
+
+def softmax(scores):
+    odds = [math.exp(s - max(scores)) for s in scores]
+    return [o / sum(odds) for o in odds]
+
+
+def kth_largest(values, k):
+    return sorted(values, reverse=True)[k - 1]
+
+
+def others(scores, label):
+    return [s for j, s in enumerate(scores) if j != label]
+
+
+def cross_entropy(scores, target, label_smoothing=0.0):
+    n = len(scores)
+    weights = [(1 - label_smoothing) * t + label_smoothing / n for t in as_weights(target, n)]
+    return -sum(t * math.log(q) for t, q in zip(weights, softmax(scores), strict=True))
+
+
+def topk_hinge(scores, label, k, margin=1.0, scaled=True):
+    violation = kth_largest(others(scores, label), k) - scores[label]
+    return max(0.0, margin + violation / (k if scaled else 1))
+
+
+def topk_hinge_convex(scores, label, k, margin=1.0):
+    violations = [s + margin * (j != label) - scores[label] for j, s in enumerate(scores)]
+    return max(0.0, sum(sorted(violations, reverse=True)[:k]) / k)
+
+
+def topk_hinge_calibrated(scores, label, k, margin=1.0):
+    return max(0.0, margin + kth_largest(scores, k + 1) - scores[label])
+
+
+def smooth_topk(scores, label, k, tau=1.0, margin=1.0):
+    def log_sum(subsets):
+        exponents = [
+            (margin * (label not in subset) + sum(scores[j] for j in subset) / k) / tau
+            for subset in subsets
+        ]
+        return max(exponents) + math.log(sum(math.exp(e - max(exponents)) for e in exponents))
+
+    subsets = list(combinations(range(len(scores)), k))
+    return tau * (log_sum(subsets) - log_sum([s for s in subsets if label in s]))
+
+
+def topk_inclusion_proba(scores, k, tau=None):
+    scale = 1.0 if tau is None else k * tau
+    subsets = list(combinations(range(len(scores)), k))
+    odds = [math.exp(sum(scores[j] for j in subset) / scale) for subset in subsets]
+    return [
+        sum(o for o, subset in zip(odds, subsets, strict=True) if j in subset) / sum(odds)
+        for j in range(len(scores))
+    ]
+
+
+def topk_grouping(scores, target, k):
+    proba, weights = softmax(scores), as_weights(target, len(scores))
+    order = sorted(range(len(scores)), key=lambda j: -scores[j])
+    joint = sum(weights[j] for j in order[:k]) * math.log(sum(proba[j] for j in order[:k]))
+    return -joint - sum(weights[j] * math.log(proba[j]) for j in order[k:])
+
+
+def topk_transition(scores, target, k, detach_weight=False):
+    top = sum(sorted(softmax(scores), reverse=True)[:k])
+    return (1 - top) * cross_entropy(scores, target) + top * topk_grouping(scores, target, k)
+
+
+def noised_kth_largest(scores, k, sigma, noise):
+    """`noise` is a list of draws for each class."""
+    n_draws = len(noise[0])
+    draws = [[s + sigma * z[b] for s, z in zip(scores, noise, strict=True)] for b in range(n_draws)]
+    return sum(kth_largest(draw, k) for draw in draws) / n_draws
+
+
+def noised_topk(scores, label, k, sigma, noise, margin=1.0):
+    return max(0.0, margin + noised_kth_largest(scores, k + 1, sigma, noise) - scores[label])
+
+
+def class_margin(label, class_counts, max_margin):
+    margins = [count**-0.25 for count in class_counts]
+    return max_margin * margins[label] / max(margins)
+
+
+def noised_topk_imbalanced(
+    scores, label, k, sigma, noise, class_counts, max_margin=0.2, scale=50.0
+):
+    margin = class_margin(label, class_counts, max_margin)
+    return scale * noised_topk(scores, label, k, sigma, noise, margin)
+
+
+def focal(scores, label, gamma=2.0):
+    proba = softmax(scores)[label]
+    return -((1 - proba) ** gamma) * math.log(proba)
+
+
+def ldam(scores, label, class_counts, max_margin=0.5, scale=30.0):
+    margin = class_margin(label, class_counts, max_margin)
+    return cross_entropy([scale * (s - margin * (j == label)) for j, s in enumerate(scores)], label)
+
+
+def logit_adjusted(scores, label, class_counts, tau=1.0):
+    total = sum(class_counts)
+    adjusted = [
+        s + tau * math.log(count / total) for s, count in zip(scores, class_counts, strict=True)
+    ]
+    return cross_entropy(adjusted, label)

@@ -1,0 +1,45 @@
+"""scikit-learn's own checks, with nothing expected to fail."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sktopk import TopKClassifier
+
+ESTIMATORS = [
+    TopKClassifier(),
+    TopKClassifier("cross_entropy"),
+    TopKClassifier("cross_entropy", calibration="temperature"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:k=5 must be smaller", "ignore:The training loss still fell")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.skipif("SCIPY_ARRAY_API" in os.environ, reason="is the run that this test starts")
+def test_passes_with_scipy_array_api():
+    pytest.importorskip("array_api_compat", reason="scikit-learn < 1.8 needs it for this check")
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "array_api",
+            __file__,
+        ],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout
+    assert f"{len(ESTIMATORS)} passed" in run.stdout, run.stdout
