@@ -67,14 +67,11 @@ def main():
         print(f"{name:30s}" + "".join(f"{c:>14s}" for c in cells), end="")
         print(f"{np.mean(seconds[name]):8.1f}")
 
-    mean = {
-        name: dict(zip(KS, 100 * scores.mean(0), strict=True)) for name, scores in accuracy.items()
-    }
-    default, smooth, fair = mean.values()
+    default, smooth, fair = (dict(zip(KS, 100 * a.mean(0), strict=True)) for a in accuracy.values())
     print(
         f"\nWith three guesses smooth_topk finds {smooth[3]:.1f} % of the digits, cross-entropy "
-        f"{default[3]:.1f} % with its\ndefaults and {fair[3]:.1f} % with the same room for its scores: "
-        f"{smooth[3] - fair[3]:+.1f} points won at 3 for {smooth[1] - fair[1]:+.1f}\npoints at 1."
+        f"{default[3]:.1f} % with its\ndefaults and {fair[3]:.1f} % with as much room for its "
+        f"scores: {smooth[3] - fair[3]:+.1f} points won at 3, {smooth[1] - fair[1]:+.1f} at 1."
     )
 
     mpl.use("Agg")

@@ -46,11 +46,13 @@ def check_labels(y, n_samples, name="y"):
             f"requires {name} to be passed, but the target {name} is None: "
             f"{name} must hold a class label per row"
         )
+    if (values := np.asarray(y)).dtype.kind == "f" and not np.isfinite(values).all():
+        what = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
     kind = type_of_target(y, input_name=name)
     if kind.startswith(("multilabel", "multiclass-multioutput")):
         raise ValueError(f"{name} must hold one class label per row; got a {kind} target")
     if kind.startswith("continuous"):
-        values = np.asarray(y, dtype=float)
         raise ValueError(
             f"Unknown label type: {name} is continuous ({len(np.unique(values))} values); it must "
             f"hold class labels: make it discrete, for example "
@@ -58,8 +60,6 @@ def check_labels(y, n_samples, name="y"):
         )
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"{name} must not contain NaN or infinity")
     if len(y) != n_samples:
         raise ValueError(
             f"{name} must have one label per row of X: X has {n_samples} rows, "

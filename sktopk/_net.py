@@ -73,7 +73,8 @@ class Net(NeuralNetClassifier):
         last epoch in which all was finite are put back.
         """
         own = self.callbacks_
-        self.callbacks_ = [*own, *callbacks.items()]
+        # Before the net's own: a user's callback may stop at our validation score.
+        self.callbacks_ = [*callbacks.items(), *own]
         self.stop_training = self.interrupted = False
         last_good = copied_weights(self.module_) if self.history_ else None
         data = {
@@ -209,7 +210,10 @@ class ProgressBar(Callback):
         self.bar_ = tqdm(total=self.epochs, desc="Training", unit="epoch")
 
     def on_epoch_end(self, net, **kwargs):
-        shown = {name: net.history[-1].get(name) for name in ("train_loss", "valid_score")}
+        shown = {
+            "train_loss": net.history[-1, "batches", -1, "train_loss"],
+            "valid_score": net.history[-1].get("valid_score"),
+        }
         self.bar_.set_postfix({k: f"{v:.4g}" for k, v in shown.items() if v is not None})
         self.bar_.update()
 

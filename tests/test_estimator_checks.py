@@ -12,7 +12,7 @@ from sktopk import TopKClassifier
 ESTIMATORS = [
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
-    TopKClassifier("cross_entropy", calibration="temperature"),
+    TopKClassifier(k=1, hidden_layer_sizes=(), optimizer="adamw", batch_size=32),
 ]
 
 
