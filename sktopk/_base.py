@@ -19,6 +19,7 @@ from ._data import (
     check_labels,
     check_rows,
     check_weight,
+    class_count,
     class_weights,
     held_out,
     take,
@@ -79,9 +80,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             mask = held_out(y, self.validation_fraction, random)
             validation = take(X, mask), y[mask], weight[mask]
             X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
+        self.class_count_ = class_count(classes, y, weight)
         if new:
             self._start(X, classes, seed)
-        self.class_count_ = self._class_count(y, weight)
         self._train(X, y, weight, self.max_epochs, validation)
         self._warn_unsettled(validation is not None and self.early_stopping)
         if self.calibration is not None:
@@ -124,11 +125,11 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         unseen = np.setdiff1d(y, known)
         if len(unseen):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
+        count = class_count(known, y, weight)
+        self.class_count_ = count if new else self.class_count_ + count
         if new:
             random = check_random_state(self.random_state)
             self._start(X, known, random.randint(np.iinfo(np.int32).max))
-            self.class_count_ = np.zeros(len(known))
-        self.class_count_ = self.class_count_ + self._class_count(y, weight)
         self._train(X, y, weight, 1, None)
         return self
 
@@ -222,9 +223,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         y_val = check_labels(y_val, X_val.shape[0], name="y_val")
         return X_val, y_val, np.ones(len(y_val))
 
-    def _class_count(self, y, weight):
-        target = np.searchsorted(self.classes_, y)
-        return np.bincount(target, weights=weight, minlength=len(self.classes_))
+    def _loss_counts(self):
+        """Class counts for losses that weigh by them; a class still to come counts as one row."""
+        return torch.from_numpy(np.maximum(self.class_count_, 1.0))
 
     def _start(self, X, classes, seed):
         """Put a new net in the place of whatever was fitted before."""
@@ -270,8 +271,10 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             build,
             seed=seed,
             dtype=dtype,
-            # Other modules may draw random numbers in every forward pass.
-            draws=self.module is not None or bool(module_params.get("dropout")),
+            # Modules and losses of others may draw random numbers in every forward pass.
+            draws=self.module is not None
+            or not isinstance(self.loss, str)
+            or bool(module_params.get("dropout")),
             precision=self.precision,
             compile=self.compile,
             criterion=self._criterion(),
@@ -307,6 +310,8 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, X, y, weight, epochs, validation):
         net, classes = self.net_, self.classes_
+        if "class_counts" in dict(net.criterion_.named_buffers()):
+            net.criterion_.class_counts.copy_(self._loss_counts())
         try:
             batches = self._batches(X, y, weight)
             data = {"X": X, "y": np.searchsorted(classes, y)}
@@ -333,6 +338,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         net, classes = self.net_, self.classes_
         target = np.searchsorted(classes, y)
         weight = weight * class_weights(self.class_weight, classes, self.class_count_)[target]
+        if not weight.any():
+            raise ValueError("sample_weight times class_weight must not be 0 for every row")
+        weight = weight / weight.mean()
         device = torch.device(net.device)
         rows = Rows(X, device, net.dtype, resident=True)
         return MiniBatches(

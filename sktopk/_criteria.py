@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from .losses import CrossEntropyLoss, SmoothTopKLoss, reduce
+from . import losses
 from .losses._module import LossModule
 
 
@@ -20,9 +20,25 @@ class Criterion(NamedTuple):
     unit: Callable | None = None
 
 
+_NOISED = ("k", "sigma", "n_noise")
+
 CRITERIA = {
-    "cross_entropy": Criterion(CrossEntropyLoss, models_proba=True),
-    "smooth_topk": Criterion(SmoothTopKLoss, ("k", "tau", "margin"), unit=lambda k, tau: k * tau),
+    "cross_entropy": Criterion(losses.CrossEntropyLoss, models_proba=True),
+    "smooth_topk": Criterion(
+        losses.SmoothTopKLoss, ("k", "tau", "margin"), unit=lambda k, tau: k * tau
+    ),
+    "topk_hinge": Criterion(losses.TopKHingeLoss, ("k", "margin")),
+    "topk_hinge_convex": Criterion(losses.TopKHingeConvexLoss, ("k", "margin")),
+    "topk_hinge_calibrated": Criterion(losses.TopKHingeCalibratedLoss, ("k", "margin")),
+    "topk_grouping": Criterion(losses.TopKGroupingLoss, ("k",)),
+    "topk_transition": Criterion(losses.TopKTransitionLoss, ("k",)),
+    "noised_topk": Criterion(losses.NoisedTopKLoss, (*_NOISED, "margin")),
+    "noised_topk_imbalanced": Criterion(
+        losses.NoisedTopKImbalancedLoss, ("class_counts", *_NOISED, "max_margin", "scale")
+    ),
+    "focal": Criterion(losses.FocalLoss, ("gamma",)),
+    "ldam": Criterion(losses.LDAMLoss, ("class_counts", "max_margin", "scale")),
+    "logit_adjusted": Criterion(losses.LogitAdjustedLoss, ("class_counts",)),
 }
 
 # score_scale="auto" is this times the unit: benchmarks/defaults.py compares others.
@@ -55,6 +71,6 @@ class CustomLoss(nn.Module):
             )
         reduction, self.loss.reduction = self.loss.reduction, "none"
         try:
-            return reduce(self.loss(scores, target), sample_weight)
+            return losses.reduce(self.loss(scores, target), sample_weight)
         finally:
             self.loss.reduction = reduction

@@ -99,11 +99,16 @@ def check_weight(sample_weight, n_samples):
     return weight
 
 
-def class_weights(class_weight, classes, class_count):
+def class_count(classes, y, weight):
+    """Return the sum of the weights of each class."""
+    return np.bincount(np.searchsorted(classes, y), weights=weight, minlength=len(classes))
+
+
+def class_weights(class_weight, classes, count):
     """Return the weight of each class; "balanced" counts rows by their sample weight."""
     if class_weight == "balanced":
         # A class announced to partial_fit may have no rows yet: any weight does.
-        return class_count.sum() / (len(classes) * np.where(class_count > 0, class_count, 1.0))
+        return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
     if class_weight is None:
         return np.ones(len(classes))
     if not isinstance(class_weight, dict):

@@ -54,6 +54,9 @@ class Net(NeuralNetClassifier):
             net.rng_state = torch.get_rng_state()
         net.dtype, net.draws, net.precision = dtype, draws, precision
         net.generator = torch.Generator().manual_seed(seed)
+        if hasattr(net.criterion_, "generator"):
+            # One row of noise is not the order of another epoch: a seed of its own.
+            net.criterion_.generator = torch.Generator(device).manual_seed(seed + 1)
         if compile:
             net.module_.compile()
             net.criterion_.compile()
@@ -149,6 +152,9 @@ class Net(NeuralNetClassifier):
             with self.autocast():
                 scores = self.module_(rows)
             loss = self.criterion_(scores, target, weight)
+            if weight is not None:
+                # Weights have mean 1 over all batches: a batch of light rows weighs little.
+                loss = loss * weight.mean()
             loss.backward()
             for callback in listeners:
                 callback.on_grad_computed(
@@ -276,6 +282,7 @@ def net_state(net):
         "optimizer": to_arrays(net.optimizer_.state_dict()),
         "generator": to_arrays(net.generator.get_state()),
         "rng_state": to_arrays(net.rng_state),
+        "noise": to_arrays(noise.get_state()) if (noise := _noise_generator(net)) else None,
         "history": net.history_.to_list(),
     }
 
@@ -287,7 +294,14 @@ def load_net_state(net, state):
     net.optimizer_.load_state_dict(to_tensors(state["optimizer"], device))
     net.generator.set_state(to_tensors(state["generator"], torch.device("cpu")))
     net.rng_state = to_tensors(state["rng_state"], torch.device("cpu"))
+    if noise := _noise_generator(net):
+        noise.set_state(to_tensors(state["noise"], torch.device("cpu")))
     net.history_.extend(state["history"])
+
+
+def _noise_generator(net):
+    """The generator of a loss that draws noise, or None."""
+    return getattr(net.criterion_, "generator", None)
 
 
 def to_arrays(value):

@@ -372,11 +372,14 @@ class TopKClassifier(NetClassifier):
     def _criterion(self):
         if not isinstance(self.loss, str):
             return CustomLoss(copy.deepcopy(self.loss))
-        loss = CRITERIA[self.loss]
-        values = {name: getattr(self, name) for name in loss.params}
+        criterion = CRITERIA[self.loss]
+        values = {name: getattr(self, name, None) for name in criterion.params}
         if "k" in values:
             values["k"] = self.k_
-        return loss.module(**values)
+        if "class_counts" in values:
+            values["class_counts"] = self._loss_counts()
+        # None stands for the loss's own default.
+        return criterion.module(**{k: v for k, v in values.items() if v is not None})
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)

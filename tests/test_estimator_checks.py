@@ -12,7 +12,7 @@ from sktopk import TopKClassifier
 ESTIMATORS = [
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
-    TopKClassifier(k=1, hidden_layer_sizes=(), optimizer="adamw", batch_size=32),
+    TopKClassifier(k=1, tau=0.5, score_scale=5.0, optimizer="adamw", normalize=True),
 ]
 
 

@@ -309,6 +309,16 @@ def test_batch_normalisation_survives_a_batch_of_one(blobs):
     assert np.isfinite(clf.decision_function(X)).all()
 
 
+def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole(blobs):
+    X, y = blobs
+    weight = np.where(y == 0, 100.0, 0.01) * np.random.default_rng(0).uniform(size=len(y))
+    whole, batches = (
+        quick(batch_size=b, learning_rate=1e-12, max_epochs=1).fit(X, y, sample_weight=weight)
+        for b in (len(y), 16)
+    )
+    assert batches.history_[0]["train_loss"] == pytest.approx(whole.history_[0]["train_loss"])
+
+
 def test_every_row_is_seen_once_per_epoch(blobs):
     from sktopk._batches import MiniBatches, Rows
 
