@@ -10,39 +10,52 @@ from .losses._module import LossModule
 
 
 class Criterion(NamedTuple):
-    """A loss, the estimator's parameters that it takes, and what its scores mean."""
+    """A loss, the parameters of the estimator that it takes, and what its scores mean."""
 
     module: type
     params: tuple = ()
     # softmax(scores) estimates class probabilities.
     models_proba: bool = False
-    # (k, tau) -> how much the loss shrinks the scores that it sees; None: not at all.
-    unit: Callable | None = None
+    # score_scale="auto" as a function of k and tau; benchmarks/defaults.py compares others.
+    score_scale: Callable = lambda k, tau: 1.0
+
+
+def _ten(k, tau):
+    return 10.0
 
 
 _NOISED = ("k", "sigma", "n_noise")
 
 CRITERIA = {
     "cross_entropy": Criterion(losses.CrossEntropyLoss, models_proba=True),
+    # The losses that divide scores need them larger by what they divide by.
     "smooth_topk": Criterion(
-        losses.SmoothTopKLoss, ("k", "tau", "margin"), unit=lambda k, tau: k * tau
+        losses.SmoothTopKLoss, ("k", "tau", "margin"), score_scale=lambda k, tau: 10.0 * k * tau
     ),
-    "topk_hinge": Criterion(losses.TopKHingeLoss, ("k", "margin")),
-    "topk_hinge_convex": Criterion(losses.TopKHingeConvexLoss, ("k", "margin")),
-    "topk_hinge_calibrated": Criterion(losses.TopKHingeCalibratedLoss, ("k", "margin")),
-    "topk_grouping": Criterion(losses.TopKGroupingLoss, ("k",)),
-    "topk_transition": Criterion(losses.TopKTransitionLoss, ("k",)),
-    "noised_topk": Criterion(losses.NoisedTopKLoss, (*_NOISED, "margin")),
+    "topk_hinge": Criterion(
+        losses.TopKHingeLoss, ("k", "margin"), score_scale=lambda k, tau: 5.0 * k
+    ),
+    "topk_hinge_convex": Criterion(losses.TopKHingeConvexLoss, ("k", "margin"), score_scale=_ten),
+    "topk_hinge_calibrated": Criterion(
+        losses.TopKHingeCalibratedLoss, ("k", "margin"), score_scale=_ten
+    ),
+    "topk_grouping": Criterion(losses.TopKGroupingLoss, ("k",), score_scale=_ten),
+    "topk_transition": Criterion(losses.TopKTransitionLoss, ("k",), score_scale=_ten),
+    "noised_topk": Criterion(losses.NoisedTopKLoss, (*_NOISED, "margin"), score_scale=_ten),
+    # Made for cosines, which they scale themselves; other scores want a little more.
     "noised_topk_imbalanced": Criterion(
-        losses.NoisedTopKImbalancedLoss, ("class_counts", *_NOISED, "max_margin", "scale")
+        losses.NoisedTopKImbalancedLoss,
+        ("class_counts", *_NOISED, "max_margin", "scale"),
+        score_scale=lambda k, tau: 3.0,
     ),
     "focal": Criterion(losses.FocalLoss, ("gamma",)),
-    "ldam": Criterion(losses.LDAMLoss, ("class_counts", "max_margin", "scale")),
+    "ldam": Criterion(
+        losses.LDAMLoss,
+        ("class_counts", "max_margin", "scale"),
+        score_scale=lambda k, tau: 3.0,
+    ),
     "logit_adjusted": Criterion(losses.LogitAdjustedLoss, ("class_counts",)),
 }
-
-# score_scale="auto" is this times the unit: benchmarks/defaults.py compares others.
-SCORE_SCALE = 10.0
 
 
 class CustomLoss(nn.Module):

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ._base import NetClassifier
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
-from ._criteria import CRITERIA, SCORE_SCALE, CustomLoss
+from ._criteria import CRITERIA, CustomLoss
 from ._params import check_number, check_option, check_training_params
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
@@ -46,7 +46,10 @@ class TopKClassifier(NetClassifier):
     Parameters
     ----------
     loss : str or nn.Module, default="smooth_topk"
-        "cross_entropy", "smooth_topk" [1]_, or a module called as ``loss(scores, target)``.
+        "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
+        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk",
+        "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted": functions of
+        :mod:`sktopk.losses`; or a module called as ``loss(scores, target)``.
     k : int, default=5
         The k of the loss and of `predict_topk`. Clipped to n_classes - 1 with a warning; the
         k in use is `k_`.
@@ -72,9 +75,10 @@ class TopKClassifier(NetClassifier):
     scale : float, default=None
         Factor inside the losses for normalised scores; None is the loss's own default.
     score_scale : float or "auto", default="auto"
-        Factor on the network's output. "auto" is 1 for losses that see the scores as they
-        are, and 10 k tau for the smooth loss, which divides them by k tau and is not
-        sharp enough to be trained otherwise. The initial scores stay those of the network.
+        Factor on the network's output; its initial scores stay as they are. "auto" is 1 for
+        cross-entropy and 10 k tau for the smooth loss, which divides scores by k tau and is
+        not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
+        top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with `normalize`), else 1.
     optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
         Further arguments through `net_params`, such as ``optimizer__betas``.
     learning_rate : float, default=1e-3
@@ -153,6 +157,10 @@ class TopKClassifier(NetClassifier):
     ----------
     .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
        ICLR 2018, eq. 9 and 10.
+    .. [2] Sawada, Kaneko, Sagi. "Trade-offs in Top-k Classification Accuracies on Losses for
+       Deep Learning", 2020, eq. 5 and 6.
+    .. [3] Garcin, Servajean, Joly, Salmon. "Stochastic smoothing of the top-K calibrated hinge
+       loss for deep imbalanced classification", ICML 2022, eq. 8 to 13.
 
     Examples
     --------
@@ -283,7 +291,7 @@ class TopKClassifier(NetClassifier):
         """
         rows = self._rows(X)
         k = self._check_predict_k(k)
-        unit = self._unit()
+        unit = self.k_ * self.tau if self.loss == "smooth_topk" else 1.0
         proba = np.empty((len(rows), len(self.classes_)), self._numpy_dtype())
         for chunk, scores in self.net_.score_rows(rows):
             proba[chunk] = topk_inclusion_proba(scores / unit, k=k).cpu().numpy()
@@ -358,16 +366,15 @@ class TopKClassifier(NetClassifier):
                 stacklevel=4,
             )
 
-    def _unit(self):
-        """How much the loss shrinks the scores that it sees."""
-        unit = CRITERIA[self.loss].unit if isinstance(self.loss, str) else None
-        return 1.0 if unit is None else unit(self.k_, self.tau)
-
     def _score_scale(self):
         if self.score_scale != "auto":
             return self.score_scale
-        unit = self._unit()
-        return unit if unit == 1 else SCORE_SCALE * unit
+        if not isinstance(self.loss, str):
+            return 1.0
+        criterion = CRITERIA[self.loss]
+        if self.normalize and "scale" in criterion.params:
+            return 1.0
+        return criterion.score_scale(self.k_, self.tau)
 
     def _criterion(self):
         if not isinstance(self.loss, str):

@@ -1,0 +1,90 @@
+"""Every loss that TopKClassifier knows by name trains, is reproducible and can be searched."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sktopk import TopKClassifier
+from sktopk._criteria import CRITERIA
+from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+
+pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
+
+
+def quick(loss, **params):
+    params = {"k": 3, "hidden_layer_sizes": (), "max_epochs": 30, "random_state": 0, **params}
+    return TopKClassifier(loss, **params)
+
+
+@pytest.mark.parametrize("loss", CRITERIA)
+def test_defaults_train(digits, loss):
+    X, y, X_test, y_test = digits
+    clf = quick(loss).fit(X, y)
+    score = topk_accuracy_score(y_test, clf.decision_function(X_test), k=3, labels=clf.classes_)
+    assert score > 0.9
+    assert clf.history_[-1]["train_loss"] < clf.history_[0]["train_loss"]
+
+
+@pytest.mark.parametrize("loss", CRITERIA)
+def test_same_seed_same_fit_and_a_copy_goes_on_alike(blobs, loss):
+    X, y = blobs
+    clf = quick(loss, k=2, max_epochs=3, warm_start=True, batch_size=32).fit(X, y)
+    again = clone(clf).fit(X, y)
+    np.testing.assert_array_equal(clf.decision_function(X), again.decision_function(X))
+    twin = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(
+        clf.fit(X, y).decision_function(X), twin.fit(X, y).decision_function(X)
+    )
+
+
+@pytest.mark.parametrize("loss", CRITERIA)
+def test_weight_two_equals_the_row_twice(blobs, loss):
+    X, y = blobs
+    twice = np.arange(len(y)) % 3 == 0
+    params = {"k": 2, "sigma": 0.0, "batch_size": 1000}
+    weighted = quick(loss, **params).fit(X, y, sample_weight=1.0 + twice)
+    repeated = quick(loss, **params).fit(np.r_[X, X[twice]], np.r_[y, y[twice]])
+    unweighted = quick(loss, **params).fit(X, y)
+    expected = repeated.decision_function(X)
+    np.testing.assert_allclose(weighted.decision_function(X), expected, atol=1e-8)
+    assert np.abs(unweighted.decision_function(X) - expected).max() > 1e-4
+
+
+@pytest.mark.parametrize("loss", CRITERIA)
+def test_partial_fit_with_classes_still_to_come(blobs, loss):
+    X, y = blobs
+    clf = quick(loss, k=2).partial_fit(X[y < 3], y[y < 3], classes=range(5)).partial_fit(X, y)
+    assert np.isfinite(clf.decision_function(X)).all()
+    counts = getattr(clf.net_.criterion_, "class_counts", None)
+    if counts is not None:
+        np.testing.assert_array_equal(counts, np.bincount(y) + np.bincount(y[y < 3], minlength=5))
+
+
+@pytest.mark.parametrize("loss", ["ldam", "noised_topk_imbalanced"])
+def test_parameters_reach_the_loss(blobs, loss):
+    X, y = blobs
+    criterion = quick(loss, k=2, max_margin=0.7, scale=9.0, sigma=0.05, n_noise=3, max_epochs=1)
+    criterion = criterion.fit(X, y).net_.criterion_
+    assert (criterion.max_margin, criterion.scale) == (0.7, 9.0)
+    if loss != "ldam":
+        assert (criterion.k, criterion.sigma, criterion.n_noise) == (2, 0.05, 3)
+    default = quick(loss, k=2, max_epochs=1).fit(X, y).net_.criterion_
+    assert default.scale == {"ldam": 30.0, "noised_topk_imbalanced": 50.0}[loss]
+
+
+def test_a_grid_over_losses_and_their_parameters(blobs):
+    X, y = blobs
+    grid = {
+        "loss": ["smooth_topk", "noised_topk", "topk_transition"],
+        "tau": [0.1, 1.0],
+        "sigma": [0.1, 0.3],
+        "k": [2, 3],
+    }
+    search = GridSearchCV(
+        quick("cross_entropy", max_epochs=3), grid, scoring=make_topk_scorer(2), cv=2
+    ).fit(X, y)
+    assert len(search.cv_results_["params"]) == 24
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
