@@ -1,25 +1,26 @@
 """Time and memory of every multi-class loss, forward and backward, against cross-entropy.
 
 A loss and torch's cross_entropy run in turns on the same scores, so that a slow minute of the
-machine touches both; a ratio is the median over these pairs. Cases too slow for the wanted
-number of pairs within --limit seconds carry the number they got in brackets.
+machine touches both; a ratio is the median over these pairs. A case too slow for the wanted
+number of pairs within --limit seconds carries the number that it got in brackets.
 
-Memory is the high-water mark of a process made for the case alone: warm code, then VmHWM reset
-to the resident memory, then one forward and backward. The gradient counts, the scores do not.
+Memory is the high-water mark of a process made for one case: warm code, then VmHWM reset to the
+resident memory, then one forward and backward. The gradient counts, the scores do not.
 """
 
 import argparse
 import contextlib
-import gc
+import ctypes
+import importlib.util
 import inspect
 import io
 import multiprocessing
 import os
 import shutil
 import statistics
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 
 import torch
@@ -30,26 +31,32 @@ from sktopk import losses
 BATCH = 256
 N_CLASSES = (100, 1_000, 10_000, 100_000)
 KS = (1, 5, 10, 50)
+SIGMA, N_NOISE = 0.2, 10
+SMOOTH = "smooth_topk_loss"
+CROSS_ENTROPY = "torch cross_entropy"
+PEERS = ("difftopk", "pytopk")
+PEER_SMOOTH = "difftopk SmoothHardTopKLoss"
 # The published losses take minutes, and gigabytes, on more classes.
 MAX_PEER_CLASSES = 10_000
-# (n_classes, k) -> most that smooth_topk_loss may cost, in units of cross-entropy.
-BOUNDS = {(1_000, 5): 10, (10_000, 5): 6, (100_000, 5): 5, (1_000, 50): 40}
-COMPILED_BOUNDS = {(1_000, 5): 4, (10_000, 5): 3, (100_000, 5): 2}
-SPEEDUP_AIM, MEMORY_AIM = 50, 8
-SMOOTH = "smooth_topk_loss"
-PEER_SMOOTH = "difftopk SmoothHardTopKLoss"
-SIGMA, N_NOISE = 0.2, 10
+# (n_classes, k) -> cost of smooth_topk_loss in units of cross-entropy, uncompiled and compiled.
+BOUNDS = {
+    (1_000, 5): (10, 4),
+    (10_000, 5): (6, 3),
+    (100_000, 5): (5, 2),
+    (1_000, 50): (40, None),
+}
+MIN_SPEEDUP, MAX_MEMORY = 50, 8
 
 
 def our_losses(n_classes, k):
-    """Every loss by name; those without a k only for k=None."""
-    counts = torch.arange(1.0, n_classes + 1)
+    """The losses that have a k, or those that have none for k=None."""
+    counts = {"class_counts": torch.arange(1.0, n_classes + 1)}
     noise = {"sigma": SIGMA, "n_noise": N_NOISE}
     parameters = {
         "cross_entropy_loss": {},
         "focal_loss": {},
-        "ldam_loss": {"class_counts": counts},
-        "logit_adjusted_loss": {"class_counts": counts},
+        "ldam_loss": counts,
+        "logit_adjusted_loss": counts,
         SMOOTH: {},
         "topk_hinge_loss": {},
         "topk_hinge_convex_loss": {},
@@ -57,48 +64,252 @@ def our_losses(n_classes, k):
         "topk_grouping_loss": {},
         "topk_transition_loss": {},
         "noised_topk_loss": noise,
-        "noised_topk_imbalanced_loss": {"class_counts": counts, **noise},
+        "noised_topk_imbalanced_loss": counts | noise,
     }
     found = {}
     for name, values in parameters.items():
         function = getattr(losses, name)
-        if ("k" in inspect.signature(function).parameters) == (k is not None):
-            found[name] = partial(function, **values, **({} if k is None else {"k": k}))
+        if "k" in inspect.signature(function).parameters:
+            values = values | {"k": k}
+        elif k is not None:
+            continue
+        if k is not None or "k" not in values:
+            found[name] = partial(function, **values)
     return found
 
 
-def peer_losses(n_classes, k):
-    """Published implementations that are installed, by name."""
-    if k is None or n_classes > MAX_PEER_CLASSES:
-        return {}
+def published_losses(n_classes, k):
+    """Published implementations, as far as they are installed and run for this size."""
     found = {}
+    if k is None or n_classes > MAX_PEER_CLASSES:
+        return found
     with contextlib.suppress(ImportError):
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it lacks
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does without
             import difftopk
-        if k > 1:  # its recursion starts there
+
+        if k > 1:  # for k = 1 it has another loss
             found[PEER_SMOOTH] = difftopk.SmoothHardTopKLoss(n_classes, k)
-        m = max(16, 2 * k)
-        if m < n_classes:
-            for method in ("softsort", "bitonic__non_sparse"):
-                name = f"difftopk TopKCrossEntropyLoss, {method}, m = {m}"
-                found[name] = difftopk.TopKCrossEntropyLoss(
-                    method, 1.0, [0.0] * (k - 1) + [1.0], n_classes, m, "cauchy"
-                )
+        m = max(16, 2 * k)  # classes that it sorts, as in its paper for k = 5
+        for method in ("softsort", "bitonic__non_sparse"):
+            found[f"difftopk TopKCrossEntropyLoss, {method}"] = difftopk.TopKCrossEntropyLoss(
+                method, 1.0, [0.0] * (k - 1) + [1.0], n_classes, m, "cauchy"
+            )
     with contextlib.suppress(ImportError):
         import pytopk
 
+        counts = list(range(1, n_classes + 1))
         found["pytopk BalNoisedTopK"] = pytopk.BalNoisedTopK(k, SIGMA, N_NOISE)
         found["pytopk ImbalNoisedTopK"] = pytopk.ImbalNoisedTopK(
-            k, SIGMA, 0.2, list(range(1, n_classes + 1)), n_sample=N_NOISE
+            k, SIGMA, 0.2, counts, n_sample=N_NOISE
         )
     return found
-
-
-def missing_peers():
-    return [name for name in ("difftopk", "pytopk") if not importlib_finds(name)]
 
 
 def batch(n_classes):
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(BATCH, n_classes, generator=generator)
     return scores.requires_grad_(), torch.randint(n_classes, (BATCH,), generator=generator)
+
+
+def step(loss, scores, target):
+    return torch.autograd.grad(loss(scores, target), scores)
+
+
+def seconds(loss, data):
+    start = perf_counter()
+    step(loss, *data)
+    return perf_counter() - start
+
+
+class Timer:
+    """Runs losses in turns; `repeats` times, or at least 3 times until `limit` seconds."""
+
+    def __init__(self, repeats, limit):
+        self.repeats = repeats
+        self.limit = limit
+
+    def __call__(self, *runs, data):
+        """Return one tuple of seconds, in the order of `runs`, for each turn."""
+        for run in runs:
+            step(run, *data)
+            # The second call of a compiled loss is the first at full speed, but a loss of
+            # seconds needs no more warmth.
+            if seconds(run, data) < self.limit / 3:
+                step(run, *data)
+        turns, start = [], perf_counter()
+        while len(turns) < self.repeats and (len(turns) < 3 or perf_counter() - start < self.limit):
+            turns.append(tuple(seconds(run, data) for run in runs))
+        return turns
+
+
+def ratio(turns, run, peer=0):
+    return statistics.median(turn[run] / turn[peer] for turn in turns)
+
+
+def show_ratio(turns, run, repeats, peer=0):
+    count = f" ({len(turns)})" if len(turns) < repeats else ""
+    return f"{ratio(turns, run, peer):.{1 if ratio(turns, run, peer) < 100 else 0}f}{count}"
+
+
+def milliseconds(turns, run=0):
+    return f"{1e3 * statistics.median(turn[run] for turn in turns):.2f}"
+
+
+def print_row(*cells):
+    print("|", " | ".join(str(cell) for cell in cells), "|", flush=True)
+
+
+def print_header(title, *cells):
+    print(f"\n{title}\n")
+    print_row(*cells)
+    print_row(*("---" for _ in cells))
+
+
+def report_bounds(timer):
+    """smooth_topk_loss, uncompiled and compiled, next to the bounds it has to keep."""
+    compiler = os.environ.get("CXX", "g++")
+    can_compile = shutil.which(compiler) is not None
+    print_header(
+        f"{SMOOTH}, times {CROSS_ENTROPY}",
+        *("n_classes", "k", "cross-entropy, ms", "uncompiled", "at most", "compiled", "at most"),
+    )
+    for (n_classes, k), (bound, compiled_bound) in BOUNDS.items():
+        eager = partial(losses.smooth_topk_loss, k=k)
+        runs = [F.cross_entropy, eager]
+        if compiled_bound and can_compile:
+            torch.compiler.reset()
+            runs.append(torch.compile(eager, fullgraph=True))
+        turns = timer(*runs, data=batch(n_classes))
+        compiled = show_ratio(turns, 2, timer.repeats) if len(runs) > 2 else ""
+        print_row(
+            *(n_classes, k, milliseconds(turns), show_ratio(turns, 1, timer.repeats), bound),
+            *(compiled, compiled_bound or ""),
+        )
+    if not can_compile:
+        print(
+            f"\nNothing is compiled: torch.compile needs a C++ compiler, and finds no {compiler}."
+        )
+
+
+def report_speedup(timer):
+    """The published smooth loss against ours."""
+    print_header(
+        f"{PEER_SMOOTH} (the port of the published smooth loss) against {SMOOTH}",
+        *("n_classes", "k", "published, ms", "sktopk, ms", "times faster", "aim"),
+    )
+    for n_classes, k in ((1_000, 5), (1_000, 50), (10_000, 5)):
+        published = published_losses(n_classes, k)[PEER_SMOOTH]
+        ours = our_losses(n_classes, k)[SMOOTH]
+        turns = timer(ours, published, data=batch(n_classes))
+        print_row(
+            *(n_classes, k, milliseconds(turns, 1), milliseconds(turns)),
+            *(show_ratio(turns, 1, timer.repeats), MIN_SPEEDUP if n_classes == 1_000 else ""),
+        )
+
+
+def report_losses(timer):
+    """Every loss at every size."""
+    for n_classes in N_CLASSES:
+        data = batch(n_classes)
+        columns = [None] + [k for k in KS if k < n_classes / 2]
+        cells = {}
+        for k in columns:
+            for name, loss in (our_losses(n_classes, k) | published_losses(n_classes, k)).items():
+                turns = timer(F.cross_entropy, loss, data=data)
+                cells.setdefault(name, {})[k] = show_ratio(turns, 1, timer.repeats)
+        cross_entropy = milliseconds(timer(F.cross_entropy, data=data))
+        print_header(
+            f"n_classes = {n_classes:,}: times {CROSS_ENTROPY} ({cross_entropy} ms)",
+            *("loss", "without k", *(f"k = {k}" for k in columns[1:])),
+        )
+        for name, row in cells.items():
+            print_row(name, *(row.get(k, "") for k in columns))
+
+
+def status_bytes(field):
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return 1024 * int(line.split()[1])
+    raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+def peak_memory(name, n_classes, k, threads):
+    """Peak extra memory of one forward and backward, in bytes; runs in a process of its own."""
+    torch.set_num_threads(threads)
+    every = our_losses(n_classes, k) | published_losses(n_classes, k)
+    loss = every.get(name, F.cross_entropy)
+    data = batch(n_classes)
+    peaks = []
+    for _ in range(4):
+        # What the C library keeps of the call before would hide what the next one takes.
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+        before = status_bytes("VmRSS")
+        step(loss, *data)
+        peaks.append(status_bytes("VmHWM") - before)
+    return statistics.median(peaks[1:])  # the first call warms the code
+
+
+def report_memory(threads, cases):
+    if not Path("/proc/self/clear_refs").exists():
+        print("\nMemory is measured through /proc/self/clear_refs, which only Linux has.")
+        return
+    print_header(
+        "Peak extra memory, times the scores: VmHWM of a fresh process",
+        *("loss", "n_classes", "k", "scores, MB", "times the scores", "at most"),
+    )
+    # Processes start with it: buffers return to the system when freed, and count once.
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
+    pool = ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    )
+    with pool:
+        peaks = pool.map(peak_memory, *zip(*cases, strict=True), [threads] * len(cases))
+        for (name, n_classes, k), peak in zip(cases, peaks, strict=True):
+            size = 4 * BATCH * n_classes
+            bound = MAX_MEMORY if (name, k) == (SMOOTH, 5) else ""
+            print_row(name, n_classes, k or "", f"{size / 1e6:.1f}", f"{peak / size:.1f}", bound)
+
+
+def memory_cases(quick):
+    """(name, n_classes, k) of the table of memory."""
+    cases = [(SMOOTH, n_classes, k) for n_classes, k in BOUNDS]
+    if quick:
+        return cases
+    cases += [(CROSS_ENTROPY, n_classes, None) for n_classes in (1_000, 100_000)]
+    cases += [
+        (name, 10_000, k)
+        for k in (None, 5)
+        for name in our_losses(10_000, k) | published_losses(10_000, k)
+        if name != SMOOTH
+    ]
+    return cases
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only smooth_topk_loss, its bounds")
+    parser.add_argument("--repeats", type=int, default=30, help="pairs of runs of a ratio")
+    parser.add_argument("--limit", type=float, default=1.0, help="seconds after which 3 suffice")
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+
+    torch.set_num_threads(args.threads)
+    print(
+        f"torch {torch.__version__}, {args.threads} threads, batch {BATCH}, float32, "
+        f"forward and backward, medians of {args.repeats} pairs (fewer: in brackets)"
+    )
+    timer = Timer(args.repeats, args.limit)
+    report_bounds(Timer(args.repeats, 10 * args.limit))
+    for name in PEERS:
+        if importlib.util.find_spec(name) is None:
+            print(f"\nWithout {name}, which `pip install sktopk[bench]` brings.")
+    if importlib.util.find_spec("difftopk") is not None:
+        report_speedup(timer)
+    if not args.quick:
+        report_losses(timer)
+    report_memory(args.threads, memory_cases(args.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The smooth loss where sums over subsets are astronomically large: many classes, large k."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from sktopk.losses import smooth_topk_loss, topk_inclusion_proba
+
+
+def log_sums(exponent, k):
+    """log sigma_0 ... log sigma_k of exp(exponent), by the O(n k) recurrence in log space."""
+    # Not minus infinity, which autograd turns into NaN.
+    log_sigma = torch.full((k + 1,), -1e300, dtype=torch.float64)
+    log_sigma[0] = 0.0
+    for e in exponent:
+        log_sigma = torch.cat([log_sigma[:1], torch.logaddexp(log_sigma[1:], log_sigma[:-1] + e)])
+    return log_sigma
+
+
+def definition(scores, label, k, tau, margin):
+    """Eq. 10 of Berrada et al. for one row, with autograd for the gradient."""
+    others = torch.cat([scores[:label], scores[label + 1 :]]) / (k * tau)
+    log_sigma = log_sums(others, k)
+    x = margin / tau + log_sigma[k] - log_sigma[k - 1] - scores[label] / (k * tau)
+    return tau * torch.logaddexp(x, torch.zeros_like(x))
+
+
+# n_classes beyond 4096 takes the selection in two steps; k of hundreds needs the tilt.
+CASES = [(5000, 5, 1.0), (5000, 50, 0.1), (2000, 100, 1e-3), (1500, 300, 1.0), (400, 399, 1.0)]
+
+
+@pytest.mark.parametrize(("n_classes", "k", "tau"), CASES)
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+def test_value_and_gradient_equal_the_definition(n_classes, k, tau, spread):
+    generator = torch.Generator().manual_seed(n_classes + k)
+    scores = spread * torch.randn(2, n_classes, generator=generator, dtype=torch.float64)
+    # One label far up, one far down.
+    labels = torch.stack([scores[0].argmax(), scores[1].argmin()])
+    scores.requires_grad_()
+    loss = smooth_topk_loss(scores, labels, k=k, tau=tau, reduction="none")
+    (gradient,) = torch.autograd.grad(loss.sum(), scores)
+    for i, label in enumerate(labels.tolist()):
+        row = scores[i].detach().requires_grad_()
+        expected = definition(row, label, k, tau, 1.0)
+        (expected_gradient,) = torch.autograd.grad(expected, row)
+        torch.testing.assert_close(loss[i], expected, rtol=1e-9, atol=1e-9)
+        # The recurrence itself is good to about n_classes rounding errors.
+        torch.testing.assert_close(gradient[i], expected_gradient, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n_classes", "k", "tau"), CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradient_keeps_its_invariants(n_classes, k, tau, dtype):
+    generator = torch.Generator().manual_seed(0)
+    scores = 10 * torch.randn(4, n_classes, generator=generator, dtype=dtype)
+    scores.requires_grad_()
+    target = torch.arange(4)
+    smooth_topk_loss(scores, target, k=k, tau=tau, reduction="sum").backward()
+    gradient = scores.grad.double()
+    eps = torch.finfo(dtype).eps
+    assert gradient.sum(1).abs().max() < 20 * eps
+    label = torch.zeros_like(gradient, dtype=torch.bool).scatter_(1, target[:, None], True)
+    assert gradient[~label].min() > -20 * eps / k
+
+
+def test_closed_form_of_equal_scores_for_every_k():
+    for n_classes, k in [(6, 5), (700, 1), (700, 600), (100_000, 3), (100_000, 150), (3000, 600)]:
+        scores = torch.full((1, n_classes), 7.0, dtype=torch.float64)
+        loss = smooth_topk_loss(scores, torch.tensor([0]), k=k)
+        # sigma_k / sigma_(k-1) of n - 1 equal elements is (n - k) / k of one.
+        assert loss.item() == pytest.approx(math.log1p(math.e * (n_classes - k) / k), rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 7, 300])
+def test_inclusion_probabilities_of_many_classes(k):
+    scores = 3 * torch.randn(1, 900, generator=torch.Generator().manual_seed(k)).double()
+    row = scores[0].clone().requires_grad_()
+    (expected,) = torch.autograd.grad(log_sums(row, k)[k], row)
+    proba = topk_inclusion_proba(scores, k=k)[0]
+    np.testing.assert_allclose(proba, expected, atol=1e-11)
+    assert proba.sum().item() == pytest.approx(k)
+
+
+@pytest.mark.parametrize("tau", [1e-4, 1.0, 1e3])
+@pytest.mark.parametrize("magnitude", [1e-30, 1e-4, 1.0, 1e4, 1e30])
+@pytest.mark.parametrize("k", [1, 5, 49])
+def test_finite_for_every_float32_score(magnitude, tau, k):
+    generator = torch.Generator().manual_seed(1)
+    scores = magnitude * torch.randn(64, 50, generator=generator)
+    scores[::4] = magnitude * torch.randint(-1, 2, (16, 50), generator=generator)
+    scores.requires_grad_()
+    loss = smooth_topk_loss(scores, torch.arange(64) % 50, k=k, tau=tau, reduction="none")
+    loss.sum().backward()
+    assert loss.isfinite().all()
+    assert (loss >= 0).all()
+    assert scores.grad.isfinite().all()
+
+
+def test_refuses_a_k_that_float64_cannot_hold():
+    with pytest.raises(ValueError, match="k=601 must be at most 600"):
+        smooth_topk_loss(torch.zeros(1, 900), torch.tensor([0]), k=601)

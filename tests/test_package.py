@@ -1,0 +1,119 @@
+"""What is shipped: the wheel's contents, lazy imports, documented public names."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import sktopk
+from sktopk.modules import ScaledScores
+
+ROOT = Path(sktopk.__file__).parents[1]
+MODULES = ["sktopk", "sktopk.losses", "sktopk.metrics", "sktopk.modules"]
+PUBLIC = [
+    (name, getattr(module, name))
+    for module in map(importlib.import_module, MODULES)
+    for name in module.__all__
+]
+
+
+@pytest.mark.parametrize(("name", "value"), PUBLIC, ids=[name for name, _ in PUBLIC])
+def test_every_public_name_is_documented(name, value):
+    doc = inspect.getdoc(value)
+    assert doc, name
+    summary = doc.split("\n\n")[0]
+    assert summary.endswith("."), summary
+    is_shell = ":func:`" in summary
+    for section in ["Parameters"] if not is_shell else []:
+        assert f"\n{section}\n---" in doc, (name, section)
+    if inspect.isfunction(value):
+        for section in ("Returns", "Raises"):
+            assert f"\n{section}\n---" in doc, (name, section)
+
+
+# The shell of a loss points to its function, which has the parameters.
+WITH_PARAMETERS = [(n, v) for n, v in PUBLIC if "\nParameters\n---" in inspect.getdoc(v)]
+
+
+@pytest.mark.parametrize(("name", "value"), WITH_PARAMETERS, ids=[n for n, _ in WITH_PARAMETERS])
+def test_documented_parameters_are_the_real_ones(name, value):
+    doc = inspect.getdoc(value)
+    section = doc.split("\nParameters\n---")[1].split("\n\n")[0]
+    lines = [line for line in section.splitlines()[1:] if line and not line.startswith(" ")]
+    documented = [n.strip() for line in lines for n in line.split(" : ")[0].split(",")]
+    # A section ends at a blank line, which a parameter's text may contain.
+    signature = inspect.signature(value.__init__ if inspect.isclass(value) else value)
+    real = [n for n in signature.parameters if n not in ("self", "kwargs")]
+    assert documented == real[: len(documented)], name
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_importing_loads_no_optional_package():
+    loaded = run(
+        "import sys, sktopk, sktopk.metrics; print([m for m in "
+        "('matplotlib', 'skops', 'safetensors', 'polars', 'hypothesis') if m in sys.modules])"
+    )
+    assert loaded == "[]"
+
+
+@pytest.mark.parametrize(
+    ("folder", "allowed"),
+    [
+        ("losses", {"torch"}),
+        ("modules", {"torch"}),
+        ("metrics", {"numpy", "sklearn", "sktopk.metrics", "matplotlib"}),
+    ],
+)
+def test_layers_import_only_what_they_may(folder, allowed):
+    for path in (ROOT / "sktopk" / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module]
+            for name in names:
+                known = name.split(".")[0] in {*sys.stdlib_module_names, *allowed}
+                assert known or name.startswith(tuple(allowed)), (path, name)
+
+
+def test_wheel_holds_only_the_package(tmp_path):
+    if not (ROOT / "pyproject.toml").exists():
+        pytest.skip("runs from a checkout")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"sktopk", f"sktopk-{sktopk.__version__}.dist-info"}
+    assert all(name.endswith(".py") for name in names if name.startswith("sktopk/"))
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_scaled_scores_keep_the_function_they_wrap():
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(5, 3)
+    before = network(x)
+    torch.testing.assert_close(ScaledScores(network, 2, 30.0)(x), before)
+
+
+def test_scaled_scores_leave_other_layers_alone():
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+    x = torch.randn(5, 3)
+    before = network(x)
+    torch.testing.assert_close(ScaledScores(network, 2, 30.0)(x), 30.0 * before)
