@@ -310,8 +310,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, X, y, weight, epochs, validation):
         net, classes = self.net_, self.classes_
-        if "class_counts" in dict(net.criterion_.named_buffers()):
-            net.criterion_.class_counts.copy_(self._loss_counts())
+        for name, buffer in net.criterion_.named_buffers():
+            if name.endswith("class_counts"):
+                buffer.copy_(self._loss_counts())
         try:
             batches = self._batches(X, y, weight)
             data = {"X": X, "y": np.searchsorted(classes, y)}
@@ -329,7 +330,11 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         finally:
             if hasattr(self, "net_"):
                 self.history_ = [
-                    {name: value for name, value in row.items() if name != "batches"}
+                    {
+                        name: value.item() if isinstance(value, np.generic) else value
+                        for name, value in row.items()
+                        if name != "batches"
+                    }
                     for row in net.history_.to_list()
                 ]
                 self.n_iter_ = len(self.history_)

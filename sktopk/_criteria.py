@@ -1,5 +1,6 @@
 """The losses that TopKClassifier knows by name, and how it calls any other."""
 
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -56,6 +57,35 @@ CRITERIA = {
     ),
     "logit_adjusted": Criterion(losses.LogitAdjustedLoss, ("class_counts",)),
 }
+
+
+def auto_scale(estimator):
+    """What score_scale="auto" stands for in a TopKClassifier that knows its `k_`."""
+    if not isinstance(estimator.loss, str):
+        return 1.0
+    criterion = CRITERIA[estimator.loss]
+    if estimator.normalize and "scale" in criterion.params:
+        return 1.0
+    return criterion.score_scale(estimator.k_, estimator.tau)
+
+
+def make_criterion(estimator):
+    """The loss module of a TopKClassifier that knows its `k_` and class counts."""
+    if not isinstance(estimator.loss, str):
+        return CustomLoss(copy.deepcopy(estimator.loss))
+    criterion = CRITERIA[estimator.loss]
+    values = {name: getattr(estimator, name, None) for name in criterion.params}
+    if "class_counts" in values:
+        values["class_counts"] = estimator._loss_counts()
+    # None stands for the loss's own default.
+    values = {name: value for name, value in values.items() if value is not None}
+    if "k" not in values:
+        return criterion.module(**values)
+    k = estimator.k
+    if not isinstance(k, dict):
+        return criterion.module(**values | {"k": estimator.k_})
+    each = [criterion.module(**values | {"k": min(k_, estimator.k_)}) for k_ in k]
+    return losses.TopKDistributionLoss(each, k.values())
 
 
 class CustomLoss(nn.Module):

@@ -54,9 +54,11 @@ class Net(NeuralNetClassifier):
             net.rng_state = torch.get_rng_state()
         net.dtype, net.draws, net.precision = dtype, draws, precision
         net.generator = torch.Generator().manual_seed(seed)
-        if hasattr(net.criterion_, "generator"):
-            # One row of noise is not the order of another epoch: a seed of its own.
-            net.criterion_.generator = torch.Generator(device).manual_seed(seed + 1)
+        # Noise is not the order of the rows: a seed of its own.
+        noise = torch.Generator(device).manual_seed(seed + 1)
+        for loss in net.criterion_.modules():
+            if hasattr(loss, "generator"):
+                loss.generator = noise
         if compile:
             net.module_.compile()
             net.criterion_.compile()
@@ -300,8 +302,9 @@ def load_net_state(net, state):
 
 
 def _noise_generator(net):
-    """The generator of a loss that draws noise, or None."""
-    return getattr(net.criterion_, "generator", None)
+    """The generator that the losses of `net` draw noise from, or None."""
+    modules = net.criterion_.modules()
+    return next((m.generator for m in modules if getattr(m, "generator", None)), None)
 
 
 def to_arrays(value):

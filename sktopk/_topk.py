@@ -1,6 +1,5 @@
 """TopKClassifier: k labels per row."""
 
-import copy
 import warnings
 
 import numpy as np
@@ -10,10 +9,11 @@ from sklearn.utils.metaestimators import available_if
 
 from ._base import NetClassifier
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
-from ._criteria import CRITERIA, CustomLoss
+from ._criteria import CRITERIA, auto_scale, make_criterion
 from ._params import check_number, check_option, check_training_params
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
+from .losses._mixtures import check_k_distribution
 from .metrics import make_topk_scorer
 
 
@@ -50,9 +50,10 @@ class TopKClassifier(NetClassifier):
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk",
         "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted": functions of
         :mod:`sktopk.losses`; or a module called as ``loss(scores, target)``.
-    k : int, default=5
+    k : int or dict, default=5
         The k of the loss and of `predict_topk`. Clipped to n_classes - 1 with a warning; the
-        k in use is `k_`.
+        k in use is `k_`. A dict such as ``{1: 0.5, 5: 0.5}`` trains for several at once, with
+        weights; `k_` is then the largest.
     tau : float, default=1.0
         Temperature of the smooth loss, positive.
     sigma : float, default=0.2
@@ -271,7 +272,7 @@ class TopKClassifier(NetClassifier):
             index[chunk] = scores.topk(k).indices.cpu().numpy()
         return self.classes_[index]
 
-    def predict_topk_proba(self, X, k=None):
+    def predict_topk_proba(self, X, k=None, *, transform=None):
         """Return the probability of each class to belong to the top k.
 
         See :func:`sktopk.losses.topk_inclusion_proba`: exponents are s / (k_ tau) for the
@@ -279,23 +280,39 @@ class TopKClassifier(NetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features), or a list
+            A list of such tables holds several views of the same rows, such as crops of
+            images; the probabilities are averaged over them.
         k : int, default=None
             Number of classes drawn, 1 <= k < n_classes; None is `k_`. It sets the size of the
             sets only, not the exponents.
+        transform : list of callables, default=None
+            Each makes one view of X.
 
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to k; columns in the order of `classes_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range; if views differ in their number of rows.
         """
-        rows = self._rows(X)
+        if transform is not None:
+            X = [view(X) for view in transform]
+        is_list = isinstance(X, list | tuple) and all(getattr(x, "ndim", 0) > 1 for x in X)
+        views = [self._rows(view) for view in (X if is_list else [X])]
+        if len({len(rows) for rows in views}) != 1:
+            sizes = [len(rows) for rows in views]
+            raise ValueError(f"X must be one table or views of the same rows; got {sizes} rows")
         k = self._check_predict_k(k)
         unit = self.k_ * self.tau if self.loss == "smooth_topk" else 1.0
-        proba = np.empty((len(rows), len(self.classes_)), self._numpy_dtype())
-        for chunk, scores in self.net_.score_rows(rows):
-            proba[chunk] = topk_inclusion_proba(scores / unit, k=k).cpu().numpy()
-        return proba
+        proba = np.zeros((len(views[0]), len(self.classes_)), self._numpy_dtype())
+        for rows in views:
+            for chunk, scores in self.net_.score_rows(rows):
+                proba[chunk] += topk_inclusion_proba(scores / unit, k=k).cpu().numpy()
+        return proba / len(views)
 
     @available_if(_has_proba)
     def predict_proba(self, X):
@@ -345,7 +362,10 @@ class TopKClassifier(NetClassifier):
                 f"loss must be one of {', '.join(map(repr, CRITERIA))} or an nn.Module called as "
                 f"loss(scores, target); got {self.loss!r}"
             )
-        check_number(self.k, "k", 1, integer=True)
+        if isinstance(self.k, dict):
+            check_k_distribution(self.k)
+        for k in self.k if isinstance(self.k, dict) else [self.k]:
+            check_number(k, "k", 1, integer=True)
         check_number(self.tau, "tau", 0, bounds="neither")
         check_number(self.sigma, "sigma", 0)
         check_number(self.n_noise, "n_noise", 1, integer=True)
@@ -358,35 +378,20 @@ class TopKClassifier(NetClassifier):
 
     def _set_k(self):
         n_classes = len(self.classes_)
-        self.k_ = min(int(self.k), n_classes - 1)
-        if self.k_ < self.k:
+        k = max(self.k) if isinstance(self.k, dict) else self.k
+        self.k_ = min(int(k), n_classes - 1)
+        if self.k_ < k:
             warnings.warn(
-                f"k={self.k} must be smaller than the number of classes ({n_classes}): "
+                f"k={k} must be smaller than the number of classes ({n_classes}): "
                 f"k_={self.k_} is used",
                 stacklevel=4,
             )
 
     def _score_scale(self):
-        if self.score_scale != "auto":
-            return self.score_scale
-        if not isinstance(self.loss, str):
-            return 1.0
-        criterion = CRITERIA[self.loss]
-        if self.normalize and "scale" in criterion.params:
-            return 1.0
-        return criterion.score_scale(self.k_, self.tau)
+        return auto_scale(self) if self.score_scale == "auto" else self.score_scale
 
     def _criterion(self):
-        if not isinstance(self.loss, str):
-            return CustomLoss(copy.deepcopy(self.loss))
-        criterion = CRITERIA[self.loss]
-        values = {name: getattr(self, name, None) for name in criterion.params}
-        if "k" in values:
-            values["k"] = self.k_
-        if "class_counts" in values:
-            values["class_counts"] = self._loss_counts()
-        # None stands for the loss's own default.
-        return criterion.module(**{k: v for k, v in values.items() if v is not None})
+        return make_criterion(self)
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)

@@ -47,7 +47,7 @@ def test_documented_parameters_are_the_real_ones(name, value):
     doc = inspect.getdoc(value)
     section = doc.split("\nParameters\n---")[1].split("\n\n")[0]
     lines = [line for line in section.splitlines()[1:] if line and not line.startswith(" ")]
-    documented = [n.strip() for line in lines for n in line.split(" : ")[0].split(",")]
+    documented = [n.strip(" *") for line in lines for n in line.split(" : ")[0].split(",")]
     # A section ends at a blank line, which a parameter's text may contain.
     signature = inspect.signature(value.__init__ if inspect.isclass(value) else value)
     real = [n for n in signature.parameters if n not in ("self", "kwargs")]

@@ -273,3 +273,27 @@ def test_smooth_loss_wins_where_the_model_is_too_small(digits):
     by_default, fair = np.mean(won, axis=0)
     assert by_default > 0.008
     assert fair > 0
+
+
+def test_views_are_averaged(digits):
+    X, y, *_ = digits
+    clf = quick(k=3).fit(X, y)
+    flipped = X[:, ::-1]
+    views = clf.predict_topk_proba([X, flipped], k=2)
+    expected = (clf.predict_topk_proba(X, k=2) + clf.predict_topk_proba(flipped, k=2)) / 2
+    np.testing.assert_allclose(views, expected)
+    transform = [lambda x: x, lambda x: x[:, ::-1]]
+    np.testing.assert_allclose(clf.predict_topk_proba(X, k=2, transform=transform), expected)
+    with pytest.raises(ValueError, match=r"views of the same rows; got \[900, 10\] rows"):
+        clf.predict_topk_proba([X, X[:10]])
+
+
+@pytest.mark.parametrize("loss", ["smooth_topk", "noised_topk", "topk_transition"])
+def test_several_k_at_once(blobs, loss):
+    X, y = blobs
+    alone = quick(loss=loss, k=3, sigma=0.0).fit(X, y)
+    both = quick(loss=loss, k={1: 0.5, 3: 0.5}, sigma=0.0).fit(X, y)
+    assert both.k_ == 3
+    assert (both.predict(X) == y).mean() > (alone.predict(X) == y).mean() - 0.05
+    single = quick(loss=loss, k={3: 2.0}, sigma=0.0).fit(X, y)
+    np.testing.assert_allclose(single.decision_function(X), alone.decision_function(X))

@@ -9,6 +9,7 @@ from ._margins import (
     ldam_loss,
     logit_adjusted_loss,
 )
+from ._mixtures import TopKDistributionLoss, topk_distribution_loss
 from ._noised_topk import (
     NoisedTopKImbalancedLoss,
     NoisedTopKLoss,
@@ -40,6 +41,7 @@ __all__ = [
     "NoisedTopKImbalancedLoss",
     "NoisedTopKLoss",
     "SmoothTopKLoss",
+    "TopKDistributionLoss",
     "TopKGroupingLoss",
     "TopKHingeCalibratedLoss",
     "TopKHingeConvexLoss",
@@ -53,6 +55,7 @@ __all__ = [
     "noised_topk_loss",
     "reduce",
     "smooth_topk_loss",
+    "topk_distribution_loss",
     "topk_grouping_loss",
     "topk_hinge_calibrated_loss",
     "topk_hinge_convex_loss",

@@ -3,7 +3,7 @@
 import torch
 from torch.autograd.function import once_differentiable
 
-from ._checks import check_k, check_nonnegative, check_scores, check_target
+from ._checks import check_k, check_nonnegative, check_scores, is_soft
 from ._elementary_symmetric import (
     MAX_K,
     head_inclusion,
@@ -13,6 +13,7 @@ from ._elementary_symmetric import (
     rest_inclusion,
     subset_sums,
 )
+from ._mixtures import expected_loss
 from ._module import LossModule
 from ._reduction import reduce
 from ._topk_hinge import topk_hinge_loss
@@ -79,8 +80,10 @@ def smooth_topk_loss(
     scores : Tensor of shape (n_samples, n_classes)
         Raw scores, floating point; half precision is computed in float32, autocast or not. A
         score of minus infinity masks a class: the loss is that without it, its gradient 0.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
+    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
+        Integer class indices, or soft targets: nonnegative weights of the classes, whose
+        loss is the weighted sum of the losses of their classes, at the cost of one row for
+        each class of weight above 0.
     k : int
         Number of labels looked at, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
@@ -117,8 +120,12 @@ def smooth_topk_loss(
     tensor(1.0633)
     """
     scores = check_scores(scores)
-    target = check_target(scores, target, "smooth_topk_loss")
     k = _check_k(k, scores.shape[1])
+    if is_soft(scores, target):
+        return expected_loss(
+            smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
+        )
+    target = target.long()
     tau = check_nonnegative(tau, "tau")
     margin = check_nonnegative(margin, "margin")
     if tau == 0:
