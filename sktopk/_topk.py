@@ -58,8 +58,8 @@ class TopKClassifier(NetClassifier):
         Temperature of the smooth loss, positive.
     sigma : float, default=0.2
         Standard deviation of the noise of the noised losses.
-    n_noise : int, default=5
-        Draws of the noised losses.
+    n_noise : int or "exact", default=5
+        Draws of the noised losses; "exact" is their expectation, for small k and few classes.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
     max_margin : float, default=None
@@ -368,7 +368,10 @@ class TopKClassifier(NetClassifier):
             check_number(k, "k", 1, integer=True)
         check_number(self.tau, "tau", 0, bounds="neither")
         check_number(self.sigma, "sigma", 0)
-        check_number(self.n_noise, "n_noise", 1, integer=True)
+        if isinstance(self.n_noise, str):
+            check_option(self.n_noise, "n_noise", ("exact",))
+        else:
+            check_number(self.n_noise, "n_noise", 1, integer=True)
         check_number(self.margin, "margin", 0)
         check_number(self.gamma, "gamma", 0)
         for name in ("max_margin", "scale"):
