@@ -36,8 +36,8 @@ SMOOTH = "smooth_topk_loss"
 CROSS_ENTROPY = "torch cross_entropy"
 PEERS = ("difftopk", "pytopk")
 PEER_SMOOTH = "difftopk SmoothHardTopKLoss"
-# The published losses take minutes, and gigabytes, on more classes.
-MAX_PEER_CLASSES = 10_000
+# Beyond these the published losses take minutes and gigabytes.
+MAX_PEER_CLASSES, MAX_PEER_CLASSES_TIMES_K = 10_000, 100_000
 # (n_classes, k) -> cost of smooth_topk_loss in units of cross-entropy, uncompiled and compiled.
 BOUNDS = {
     (100, 5): (None, None),
@@ -79,7 +79,7 @@ def our_losses(n_classes, k):
 def published_losses(n_classes, k):
     """Published implementations, as far as they are installed and run for this size."""
     found = {}
-    if k is None or n_classes > MAX_PEER_CLASSES:
+    if k is None or n_classes > MAX_PEER_CLASSES or n_classes * k > MAX_PEER_CLASSES_TIMES_K:
         return found
     with contextlib.suppress(ImportError):
         with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does without
@@ -130,23 +130,20 @@ class Timer:
         """Return one tuple of seconds, in the order of `runs`, for each turn."""
         for run in runs:
             step(run, *data)
-            # The second call of a compiled loss is the first at full speed, but a loss of
-            # seconds needs no more warmth.
-            if seconds(run, data) < self.limit / 3:
-                step(run, *data)
         turns, start = [], perf_counter()
-        while len(turns) < self.repeats and (len(turns) < 3 or perf_counter() - start < self.limit):
+        # The first turn warms the code; of a compiled loss, it is the first at full speed.
+        while len(turns) <= self.repeats and (
+            len(turns) <= 3 or perf_counter() - start < self.limit
+        ):
             turns.append(tuple(seconds(run, data) for run in runs))
-        return turns
+        return turns[1:]
 
 
-def ratio(turns, run, peer=0):
-    return statistics.median(turn[run] / turn[peer] for turn in turns)
-
-
-def show_ratio(turns, run, repeats, peer=0):
+def show_ratio(turns, run, repeats):
+    """Median ratio of a run to the first of its turn, with the number of turns if short."""
+    ratio = statistics.median(turn[run] / turn[0] for turn in turns)
     count = f" ({len(turns)})" if len(turns) < repeats else ""
-    return f"{ratio(turns, run, peer):.{1 if ratio(turns, run, peer) < 100 else 0}f}{count}"
+    return f"{ratio:.{1 if ratio < 100 else 0}f}{count}"
 
 
 def milliseconds(turns, run=0):
@@ -210,14 +207,14 @@ def report_losses(timer):
     for n_classes in N_CLASSES:
         data = batch(n_classes)
         columns = [None] + [k for k in KS if k < n_classes / 2]
-        cells = {}
+        cells, every_turn = {}, []
         for k in columns:
             for name, loss in (our_losses(n_classes, k) | published_losses(n_classes, k)).items():
                 turns = timer(F.cross_entropy, loss, data=data)
                 cells.setdefault(name, {})[k] = show_ratio(turns, 1, timer.repeats)
-        cross_entropy = milliseconds(timer(F.cross_entropy, data=data))
+                every_turn += turns
         print_header(
-            f"n_classes = {n_classes:,}: times {CROSS_ENTROPY} ({cross_entropy} ms)",
+            f"n_classes = {n_classes:,}: times {CROSS_ENTROPY} ({milliseconds(every_turn)} ms)",
             *("loss", "without k", *(f"k = {k}" for k in columns[1:])),
         )
         for name, row in cells.items():
@@ -259,7 +256,7 @@ def report_memory(threads, cases):
     # Processes start with it: buffers return to the system when freed, and count once.
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
     pool = ProcessPoolExecutor(
-        1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+        2, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
     )
     with pool:
         peaks = pool.map(peak_memory, *zip(*cases, strict=True), [threads] * len(cases))
@@ -288,7 +285,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only smooth_topk_loss, its bounds")
     parser.add_argument("--repeats", type=int, default=30, help="pairs of runs of a ratio")
-    parser.add_argument("--limit", type=float, default=1.0, help="seconds after which 3 suffice")
+    parser.add_argument("--limit", type=float, default=0.5, help="seconds after which 3 suffice")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
 
@@ -303,7 +300,7 @@ def main():
             "\nOther programs kept the machine busy in the last minute: while they run, threads "
             "wait for each other, and ratios mean little."
         )
-    report_bounds(Timer(args.repeats, 5 * args.limit))
+    report_bounds(Timer(args.repeats, 10 * args.limit))
     for name in PEERS:
         if importlib.util.find_spec(name) is None:
             print(f"\nWithout {name}, which `pip install sktopk[bench]` brings.")
