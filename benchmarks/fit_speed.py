@@ -20,6 +20,7 @@ from sktopk.modules import MLP
 
 N_SAMPLES, N_FEATURES, N_CLASSES = 37_241, 100, 10
 NETWORK = {"hidden_layer_sizes": (50, 25), "batch_norm": True}
+OURS = {"hidden_layer_sizes": (50, 25), "net_params": {"module__batch_norm": True}}
 LR, WEIGHT_DECAY = 1e-3, 1e-4
 
 
@@ -46,10 +47,7 @@ def by_hand(X, y, batch_size, epochs, fused):
 
 
 def ours(X, y, batch_size, epochs):
-    params = {f"module__{name}": value for name, value in NETWORK.items()}
-    TopKClassifier(
-        "cross_entropy", k=5, batch_size=batch_size, max_epochs=epochs, net_params=params
-    ).fit(X, y)
+    TopKClassifier("cross_entropy", batch_size=batch_size, max_epochs=epochs, **OURS).fit(X, y)
 
 
 def skorch(X, y, batch_size, epochs):
@@ -124,8 +122,7 @@ def bare_topk(weight, bias, X, k, step):
 
 def report_predict(repeats, n_samples):
     X, y = table(n_samples)
-    params = {f"module__{name}": value for name, value in NETWORK.items()}
-    clf = TopKClassifier("cross_entropy", k=5, max_epochs=1, net_params=params)
+    clf = TopKClassifier("cross_entropy", max_epochs=1, **OURS)
     clf.fit(X[:5000], y[:5000])
     many = np.arange(20_000) % 1000
     linear = TopKClassifier("cross_entropy", k=5, max_epochs=1, hidden_layer_sizes=())

@@ -1,18 +1,12 @@
 """What every estimator shares: the fit, the scores, the parameters of the net, copies."""
 
-import copy
-import inspect
-import warnings
-
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ._batches import MiniBatches, Rows
+from ._batches import Rows
 from ._data import (
     all_rows,
     check_classes,
@@ -20,20 +14,40 @@ from ._data import (
     check_rows,
     check_weight,
     class_count,
-    class_weights,
+    encode,
     held_out,
     take,
 )
-from ._net import DivergedError, Net, ProgressBar, Validation, load_net_state, net_state
-from ._params import ROUTED, check_device, check_optimizer
-from .modules import MLP, ScaledScores
+from ._fitting import build_net, make_batches, make_callbacks, probe, warn_unsettled
+from ._net import DivergedError
+from ._net_state import load_net_state, net_state
+from ._params import ROUTED
+
+# What a net that goes on training may find changed; all else was built into it.
+CHANGEABLE = {
+    "learning_rate",
+    "weight_decay",
+    "batch_size",
+    "max_epochs",
+    "early_stopping",
+    "scoring",
+    "validation_fraction",
+    "n_iter_no_change",
+    "tol",
+    "class_weight",
+    "calibration",
+    "warm_start",
+    "verbose",
+    "random_state",
+}
 
 
 class NetClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that trains a network; subclasses say with which loss.
 
     A subclass stores the training parameters and defines ``_check_params()``,
-    ``_criterion()``, ``_score_scale()`` and ``_default_scorer()``.
+    ``_begin()`` (what to note of the parameters), ``_criterion()``, ``_score_scale()``,
+    ``_default_scorer()`` and ``_calibrate()``.
     """
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
@@ -42,7 +56,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Finite numbers; memory maps are read batch by batch. With `module`, also
+            Finite numbers; float memory maps are read batch by batch. With `module`, also
             (n_samples, channels, height, width). float64 or float32; anything else
             becomes float64.
         y : array-like of shape (n_samples,)
@@ -62,9 +76,15 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         ValueError, TypeError
             If a parameter or the data are not allowed, before any training; ValueError if
             the loss becomes NaN or infinite, with the weights of the last good epoch kept.
+        KeyboardInterrupt
+            At Ctrl-C, with the weights of the last (or, with early stopping, best) epoch kept
+            and a warning that says so.
         """
         self._check_params()
         new = not (self.warm_start and hasattr(self, "net_"))
+        if new and np.asarray(y).size:
+            # Before X, whose columns are noted even on an estimator that was fitted before.
+            check_classes(y)
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         classes = check_classes(y)
         if not new and not np.array_equal(classes, self.classes_):
@@ -73,18 +93,22 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             )
         random = check_random_state(self.random_state)
         seed = random.randint(np.iinfo(np.int32).max)
-        validation = None
+        validation, origin = None, "X_val"
         if X_val is not None or y_val is not None:
             validation = self._check_validation(X_val, y_val)
         elif self.early_stopping or self.calibration is not None:
             mask = held_out(y, self.validation_fraction, random)
-            validation = take(X, mask), y[mask], weight[mask]
+            validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
             X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
-        self.class_count_ = class_count(classes, y, weight)
+        target = encode(classes, y)
+        count = class_count(target, weight, len(classes))
         if new:
-            self._start(X, classes, seed)
-        self._train(X, y, weight, self.max_epochs, validation)
-        self._warn_unsettled(validation is not None and self.early_stopping)
+            self._start(X, classes, count, seed)
+        else:
+            self._go_on()
+            self.class_count_ = count
+        self._train(X, target, weight, self.max_epochs, validation, origin)
+        warn_unsettled(self, validation is not None and self.early_stopping)
         if self.calibration is not None:
             self._calibrate(*validation)
         return self
@@ -109,28 +133,32 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             As for `fit`, and ValueError if y has a label that the first call did not announce.
         """
         self._check_params()
-        for name, value in (("class_weight", self.class_weight), ("calibration", self.calibration)):
-            if isinstance(value, str):
+        for name in ("class_weight", "calibration", "early_stopping"):
+            value = getattr(self, name)
+            if isinstance(value, str) or value is True:
                 raise ValueError(
                     f"{name}={value!r} needs all data at once, which partial_fit does not have"
                 )
         new = not hasattr(self, "net_")
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         if new:
-            known = check_classes(y if classes is None else classes)
+            known = check_classes(y) if classes is None else check_classes(classes, "classes")
         else:
             known = self.classes_
-            if classes is not None and not np.array_equal(check_classes(classes), known):
+            if classes is not None and not np.array_equal(check_classes(classes, "classes"), known):
                 raise ValueError(f"classes must be those of the first call, {known}; got {classes}")
         unseen = np.setdiff1d(y, known)
         if len(unseen):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
-        count = class_count(known, y, weight)
-        self.class_count_ = count if new else self.class_count_ + count
+        target = encode(known, y)
+        count = class_count(target, weight, len(known))
         if new:
             random = check_random_state(self.random_state)
-            self._start(X, known, random.randint(np.iinfo(np.int32).max))
-        self._train(X, y, weight, 1, None)
+            self._start(X, known, count, random.randint(np.iinfo(np.int32).max))
+        else:
+            self._go_on()
+            self.class_count_ = self.class_count_ + count
+        self._train(X, target, weight, 1, None)
         return self
 
     def decision_function(self, X):
@@ -146,13 +174,10 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             Scores in the float type of the network, columns in the order of `classes_`. For
             two classes the second score minus the first: positive means ``classes_[1]``.
         """
-        rows = self._rows(X)
-        n_classes = len(self.classes_)
-        binary = n_classes == 2
-        out = np.empty(len(rows) if binary else (len(rows), n_classes), self._numpy_dtype())
-        for chunk, scores in self.net_.score_rows(rows):
-            out[chunk] = (scores[:, 1] - scores[:, 0] if binary else scores).cpu().numpy()
-        return out
+        check_is_fitted(self)
+        if len(self.classes_) > 2:
+            return self._scores(X)
+        return self._map_rows(X, (), None, lambda scores: scores[:, 1] - scores[:, 0])
 
     def predict(self, X):
         """Return the label of the highest score of each row.
@@ -166,10 +191,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (n_samples,)
             In the dtype of the y of `fit`; the first of tied labels.
         """
-        rows = self._rows(X)
-        index = np.empty(len(rows), dtype=np.intp)
-        for chunk, scores in self.net_.score_rows(rows):
-            index[chunk] = scores.argmax(1).cpu().numpy()
+        index = self._map_rows(X, (), np.intp, lambda scores: scores.argmax(1))
         return self.classes_[index]
 
     def get_params(self, deep=True):
@@ -192,21 +214,30 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "net_")
+
     def __getstate__(self):
-        # A skorch net carries a pickle inside its pickle: keep arrays and plain values.
+        # A skorch net carries a pickle inside its pickle: keep arrays and plain values, and
+        # the parameters it was built from, which set_params may have changed since.
         state = dict(super().__getstate__())
         if "net_" in state:
-            state["net_"] = net_state(state["net_"])
+            net = state.pop("net_")
+            state["net_"], state["_params_of_net"] = net_state(net), net.params_of_net
         return state
 
     def __setstate__(self, state):
-        net = state.get("net_")
-        super().__setstate__({k: v for k, v in state.items() if k != "net_"})
-        if net is not None:
-            # A model from a machine with a GPU still loads where there is none.
-            device = torch.device("cpu") if not torch.cuda.is_available() else None
-            self.net_ = self._build_net(net["dtype"], seed=0, device=device)
-            load_net_state(self.net_, net)
+        state = dict(state)
+        net, params = state.pop("net_", None), state.pop("_params_of_net", None)
+        super().__setstate__(state)
+        if net is None:
+            return
+        fitted = type(self)(**params)
+        vars(fitted).update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        # A model from a machine with a GPU still loads where there is none.
+        device = None if torch.cuda.is_available() else torch.device("cpu")
+        self.net_ = build_net(fitted, net["dtype"], seed=0, device=device)
+        load_net_state(self.net_, net)
 
     def _check_data(self, X, y, sample_weight, *, reset):
         X = check_rows(self, X, reset=reset)
@@ -219,113 +250,73 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         if X_val is None or y_val is None:
             missing = "X_val" if X_val is None else "y_val"
             raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
-        X_val = check_rows(self, X_val, reset=False)
+        try:
+            X_val = check_rows(self, X_val, reset=False)
+        except ValueError as error:
+            raise ValueError(f"X_val is not allowed: {error}") from error
         y_val = check_labels(y_val, X_val.shape[0], name="y_val")
         return X_val, y_val, np.ones(len(y_val))
 
     def _loss_counts(self):
         """Class counts for losses that weigh by them; a class still to come counts as one row."""
-        return torch.from_numpy(np.maximum(self.class_count_, 1.0))
+        count = self.class_count_
+        return torch.from_numpy(np.where(count > 0, count, count[count > 0].min()))
 
-    def _start(self, X, classes, seed):
+    def _forget(self):
+        """Become unfitted."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
+    def _start(self, X, classes, count, seed):
         """Put a new net in the place of whatever was fitted before."""
-        vars(self).pop("net_", None)
-        self.classes_ = classes
-        self._set_k()
-        net = self._build_net(X.dtype.name, seed=seed)
-        rows = Rows(X[:2], torch.device(net.device), net.dtype)
+        columns = ("n_features_in_", "feature_names_in_", "input_shape_")
+        columns = {name: value for name, value in vars(self).items() if name in columns}
+        self._forget()
+        vars(self).update(columns)
+        self.classes_, self.class_count_ = classes, count
         try:
-            outputs = [scores for _, scores in net.score_rows(rows)]
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
-        for scores in outputs:
-            if tuple(scores.shape) != (len(rows), len(classes)):
-                raise ValueError(
-                    f"module must return scores of shape (n_samples, {len(classes)}), one per "
-                    f"class; got shape {tuple(scores.shape)} for {len(rows)} rows"
-                )
+            self._begin()
+            net = build_net(self, X.dtype.name, seed)
+            probe(net, X, len(classes))
+        except BaseException:
+            self._forget()
+            raise
         self.net_ = net
 
-    def _build_net(self, dtype, seed, device=None):
-        device = check_device(self.device) if device is None else device
-        n_classes = len(self.classes_)
-        optimizer = check_optimizer(self.optimizer)
-        options = {"optimizer__weight_decay": self.weight_decay, "optimizer__fused": True}
-        accepted = inspect.signature(optimizer).parameters
-        options = {k: v for k, v in options.items() if k.split("__")[1] in accepted}
-        params = {**options, **(self.net_params or {})}
-        module_params = {k[8:]: params.pop(k) for k in list(params) if k.startswith("module__")}
-        if self.module is None:
-            module_params.setdefault("hidden_layer_sizes", self.hidden_layer_sizes)
-            module_params.setdefault("normalize", self.normalize)
-        dtype = getattr(torch, dtype)
-
-        def build():
-            module = (self.module or MLP)(self.n_features_in_, n_classes, **module_params)
-            if not isinstance(module, torch.nn.Module):
-                raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
-            scale = self._score_scale()
-            return (module if scale == 1 else ScaledScores(module, n_classes, scale)).to(dtype)
-
-        return Net.build(
-            build,
-            seed=seed,
-            dtype=dtype,
-            # Modules and losses of others may draw random numbers in every forward pass.
-            draws=self.module is not None
-            or not isinstance(self.loss, str)
-            or bool(module_params.get("dropout")),
-            precision=self.precision,
-            compile=self.compile,
-            criterion=self._criterion(),
-            optimizer=optimizer,
-            lr=self.learning_rate,
-            callbacks=copy.deepcopy(list(self.callbacks or [])),
-            classes=np.arange(n_classes),
-            train_split=None,
-            verbose=self.verbose,
-            device=device,
-            use_caching=False,
-            **params,
-        )
-
-    def _callbacks(self, validation, epochs):
-        """Our callbacks for one training, by name."""
-        callbacks = {}
-        if validation is not None:
-            X_val, y_val, weight = validation
-            scorer = self._default_scorer()
-            if self.scoring is not None:
-                scorer = check_scoring(self, scoring=self.scoring)
-            params = {}
-            if not np.all(weight == 1) and "sample_weight" in inspect.signature(scorer).parameters:
-                params["sample_weight"] = weight
-            patience = self.n_iter_no_change if self.early_stopping else None
-            callbacks["validation"] = Validation(
-                lambda: scorer(self, X_val, y_val, **params), patience, self.tol
+    def _go_on(self):
+        """Prepare the net for more training with the parameters that may change between."""
+        then = self.net_.params_of_net
+        for name, value in self.get_params(deep=False).items():
+            if name in CHANGEABLE or value is then[name] or value == then[name]:
+                continue
+            raise ValueError(
+                f"a net that was started with {name}={then[name]!r} cannot go on with "
+                f"{name}={value!r}: set warm_start=False and fit anew"
             )
-        if self.verbose == 1:
-            callbacks["progress"] = ProgressBar(epochs)
-        return callbacks
+        for name, key in (("learning_rate", "lr"), ("weight_decay", "weight_decay")):
+            if getattr(self, name) != then[name]:
+                then[name] = getattr(self, name)
+                for group in self.net_.optimizer_.param_groups:
+                    group[key] = then[name]
 
-    def _train(self, X, y, weight, epochs, validation):
-        net, classes = self.net_, self.classes_
-        for name, buffer in net.criterion_.named_buffers():
-            if name.endswith("class_counts"):
-                buffer.copy_(self._loss_counts())
+    def _train(self, X, target, weight, epochs, validation, origin=None):
+        net = self.net_
+        if isinstance(self.loss, str):
+            for name, buffer in net.criterion_.named_buffers():
+                if name.endswith("class_counts"):
+                    buffer.copy_(self._loss_counts())
         try:
-            batches = self._batches(X, y, weight)
-            data = {"X": X, "y": np.searchsorted(classes, y)}
+            batches = make_batches(self, X, target, weight)
+            data = {"X": X, "y": target}
             if validation is not None:
                 X_val, y_val, _ = validation
-                # To skorch's callbacks a label unseen in training is -1.
-                index = np.searchsorted(classes, y_val).clip(max=len(classes) - 1)
-                data |= {"X_val": X_val, "y_val": np.where(classes[index] == y_val, index, -1)}
-            net.train(batches, epochs, self._callbacks(validation, epochs), **data)
+                X_val = X_val.astype(self._numpy_dtype(), copy=False)
+                data |= {"X_val": X_val, "y_val": encode(self.classes_, y_val)}
+            net.train(batches, epochs, make_callbacks(self, validation, origin, epochs), **data)
         except BaseException as error:
-            # No weights are left that were finite, or a callback broke off: no fit.
-            if not (isinstance(error, DivergedError) and net.history_):
-                del self.net_
+            # Either weights that were good are back, or there is no fit.
+            if not (isinstance(error, DivergedError | KeyboardInterrupt) and net.history_):
+                self._forget()
             raise
         finally:
             if hasattr(self, "net_"):
@@ -339,44 +330,6 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
                 ]
                 self.n_iter_ = len(self.history_)
 
-    def _batches(self, X, y, weight):
-        net, classes = self.net_, self.classes_
-        target = np.searchsorted(classes, y)
-        weight = weight * class_weights(self.class_weight, classes, self.class_count_)[target]
-        if not weight.any():
-            raise ValueError("sample_weight times class_weight must not be 0 for every row")
-        weight = weight / weight.mean()
-        device = torch.device(net.device)
-        rows = Rows(X, device, net.dtype, resident=True)
-        return MiniBatches(
-            rows,
-            torch.from_numpy(target).to(device),
-            None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype),
-            batch_size=min(128, len(rows)) if self.batch_size == "auto" else self.batch_size,
-            generator=net.generator,
-        )
-
-    def _warn_unsettled(self, early_stopping):
-        n = self.n_iter_no_change
-        if early_stopping:
-            if not self.net_.stop_training and not self.net_.interrupted:
-                warnings.warn(
-                    f"max_epochs={self.max_epochs} ended the training before the validation "
-                    f"score stopped improving for n_iter_no_change={n} epochs: raise max_epochs",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
-            return
-        loss = [row["train_loss"] for row in self.history_]
-        if len(loss) > 2 * n and loss[-n - 1] - loss[-1] > 0.05 * loss[0]:
-            warnings.warn(
-                f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "
-                f"last {n} of max_epochs={self.max_epochs} epochs: raise max_epochs or "
-                f"learning_rate (now {self.learning_rate:g})",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
     def _numpy_dtype(self):
         return np.dtype(str(self.net_.dtype).removeprefix("torch."))
 
@@ -385,3 +338,16 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         return Rows(X, torch.device(self.net_.device), self.net_.dtype)
+
+    def _map_rows(self, X, shape, dtype, function):
+        """Apply `function` to the scores of chunks of rows; X may be checked `Rows`."""
+        rows = X if isinstance(X, Rows) else self._rows(X)
+        out = np.empty((len(rows), *shape), self._numpy_dtype() if dtype is None else dtype)
+        for chunk, scores in self.net_.score_rows(rows):
+            out[chunk] = function(scores).cpu().numpy()
+        return out
+
+    def _scores(self, X):
+        """Scores of every class, also of two."""
+        check_is_fitted(self)
+        return self._map_rows(X, (len(self.classes_),), None, lambda scores: scores)

@@ -11,12 +11,21 @@ _CHUNK_ROWS = 1 << 14
 _CHUNK_IMAGES = 256
 
 
+def is_memory_map(X):
+    """Tell whether an array, or what it is a view of, lies in a file."""
+    while X is not None:
+        if isinstance(X, np.memmap):
+            return True
+        X = getattr(X, "base", None)
+    return False
+
+
 class Rows:
     """Rows of X as tensors: a slice or a tensor of row numbers at a time.
 
-    Dense arrays in memory are wrapped without a copy. Sparse rows, and rows of memory maps
-    and other arrays that must not be written to, are copied when they are asked for, so that
-    no dense or second copy of the whole exists.
+    Writeable arrays in memory are wrapped without a copy. Sparse rows and rows of read-only
+    memory maps are copied when they are asked for, so that no dense or second copy of the
+    whole exists.
 
     Parameters
     ----------
@@ -33,6 +42,8 @@ class Rows:
     def __init__(self, X, device, dtype, *, resident=False):
         self.device, self.dtype = device, dtype
         self._sparse = issparse(X)
+        if not self._sparse and not X.flags.writeable and resident and not is_memory_map(X):
+            X = X.copy()  # frames hand out read-only arrays
         if not self._sparse and X.flags.writeable:
             X = torch.from_numpy(np.ascontiguousarray(X))
             if resident:

@@ -42,7 +42,7 @@ def fit_calibration(method, scores, target, weight):
     return slope, intercept
 
 
-def calibrated_proba(method, scores, slope, intercept):
+def calibrated_proba(method, slope, intercept, scores):
     """Probabilities of shape (n_samples, n_classes) in the float type of the scores."""
     calibrated = slope * scores.astype(np.float64) + intercept
     if method == "sigmoid":

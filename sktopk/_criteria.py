@@ -1,13 +1,14 @@
 """The losses that TopKClassifier knows by name, and how it calls any other."""
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import nn
 
 from . import losses
-from .losses._module import LossModule
+from .losses._reduction import REDUCTIONS
 
 
 class Criterion(NamedTuple):
@@ -31,7 +32,10 @@ CRITERIA = {
     "cross_entropy": Criterion(losses.CrossEntropyLoss, models_proba=True),
     # The losses that divide scores need them larger by what they divide by.
     "smooth_topk": Criterion(
-        losses.SmoothTopKLoss, ("k", "tau", "margin"), score_scale=lambda k, tau: 10.0 * k * tau
+        losses.SmoothTopKLoss,
+        ("k", "tau", "margin"),
+        # For small tau it is the hinge below, and wants the same room.
+        score_scale=lambda k, tau: k * max(5.0, 10.0 * tau),
     ),
     "topk_hinge": Criterion(
         losses.TopKHingeLoss, ("k", "margin"), score_scale=lambda k, tau: 5.0 * k
@@ -88,32 +92,53 @@ def make_criterion(estimator):
     return losses.TopKDistributionLoss(each, k.values())
 
 
+def has_proba(estimator):
+    """Return True if `predict_proba` means something, else raise with the way out."""
+    if hasattr(estimator, "net_"):
+        available = hasattr(estimator, "calibration_") or estimator._models_proba_
+    else:
+        criterion = CRITERIA.get(estimator.loss) if isinstance(estimator.loss, str) else None
+        available = estimator.calibration is not None or (criterion and criterion.models_proba)
+    if not available:
+        proper = [name for name, each in CRITERIA.items() if each.models_proba]
+        raise AttributeError(
+            f"predict_proba is not available for loss={estimator.loss!r} without calibration: its "
+            "scores are not probabilities. Set calibration='temperature' or 'sigmoid', or loss to "
+            f"one of {', '.join(map(repr, proper))}, and fit"
+        )
+    return True
+
+
 class CustomLoss(nn.Module):
-    """Give a user's ``loss(scores, target)`` the sample weights that ours take.
+    """Give a user's ``loss(scores, target)`` the sample weights and the mean that ours have.
 
     Parameters
     ----------
     loss : nn.Module
-        Returns a mean or a loss per sample. Weights need a loss of ours, or a `reduction`
+        Weights need a loss that takes `sample_weight`, as ours do, or one with a `reduction`
         attribute, which is then "none".
     """
 
     def __init__(self, loss):
         super().__init__()
         self.loss = loss
+        self.takes_weight = "sample_weight" in inspect.signature(loss.forward).parameters
 
     def forward(self, scores, target, sample_weight=None):
+        if getattr(self.loss, "reduction", None) in REDUCTIONS:
+            if sample_weight is None and self.loss.reduction == "mean":
+                return self.loss(scores, target)
+            reduction, self.loss.reduction = self.loss.reduction, "none"
+            try:
+                each = self.loss(scores, target)
+            finally:
+                self.loss.reduction = reduction
+            return losses.reduce(each, sample_weight)
         if sample_weight is None:
             return self.loss(scores, target).mean()
-        if isinstance(self.loss, LossModule):
-            return self.loss(scores, target, sample_weight)
-        if not hasattr(self.loss, "reduction"):
+        if not self.takes_weight:
             raise TypeError(
-                "sample_weight and class_weight need a loss from sktopk.losses or one with a "
+                "sample_weight and class_weight need a loss that takes sample_weight or has a "
                 f"reduction attribute; got loss={type(self.loss).__name__}"
             )
-        reduction, self.loss.reduction = self.loss.reduction, "none"
-        try:
-            return losses.reduce(self.loss(scores, target), sample_weight)
-        finally:
-            self.loss.reduction = reduction
+        return self.loss(scores, target, sample_weight=sample_weight)

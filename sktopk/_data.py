@@ -60,7 +60,14 @@ def check_labels(y, n_samples, name="y"):
         )
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    if len(y) != n_samples:
+    try:
+        np.unique(y)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
+            f"got {sorted({type(label).__name__ for label in y.tolist()})}"
+        ) from error
+    if n_samples is not None and len(y) != n_samples:
         raise ValueError(
             f"{name} must have one label per row of X: X has {n_samples} rows, "
             f"{name} has inconsistent length {len(y)}"
@@ -68,11 +75,11 @@ def check_labels(y, n_samples, name="y"):
     return y
 
 
-def check_classes(classes):
-    """Return the sorted distinct `classes`, at least two of them."""
-    classes = np.unique(column_or_1d(classes))
+def check_classes(classes, name="y"):
+    """Return the sorted distinct labels of `classes`, at least two of them."""
+    classes = np.unique(check_labels(classes, None, name=name))
     if len(classes) < 2:
-        raise ValueError(f"y must have at least 2 classes; got 1 class: {classes.tolist()}")
+        raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
     return classes
 
 
@@ -99,9 +106,15 @@ def check_weight(sample_weight, n_samples):
     return weight
 
 
-def class_count(classes, y, weight):
+def encode(classes, y):
+    """Return the index of each label among the sorted `classes`, -1 where it is none."""
+    index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    return np.where(classes[index] == y, index, -1)
+
+
+def class_count(target, weight, n_classes):
     """Return the sum of the weights of each class."""
-    return np.bincount(np.searchsorted(classes, y), weights=weight, minlength=len(classes))
+    return np.bincount(target, weights=weight, minlength=n_classes)
 
 
 def class_weights(class_weight, classes, count):

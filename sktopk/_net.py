@@ -1,8 +1,10 @@
 """The training engine: everything that knows skorch."""
 
+import inspect
 import threading
 import warnings
 from contextlib import contextmanager, nullcontext
+from numbers import Real
 
 import numpy as np
 import torch
@@ -10,6 +12,9 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 from tqdm.auto import tqdm
+
+from ._batches import Rows
+from ._net_state import copied_weights, noise_generator
 
 _RNG_LOCK = threading.RLock()
 
@@ -20,15 +25,23 @@ def isolated_rng(device, seed=None, state=None):
 
     The generators belong to the process, so that fits in threads take turns.
     """
-    devices = [device] if device.type == "cuda" else []
-    with _RNG_LOCK, torch.random.fork_rng(devices=devices):
+    on_gpu = device.type == "cuda"
+    with _RNG_LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
-            if devices:
+            if on_gpu:
                 torch.cuda.manual_seed(seed)
         if state is not None:
-            torch.set_rng_state(state)
+            torch.set_rng_state(state[0])
+            if on_gpu and len(state) > 1:
+                torch.cuda.set_rng_state(state[1], device)
         yield
+
+
+def rng_state(device):
+    """State of torch's generators that a module on `device` draws from."""
+    gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
+    return [torch.get_rng_state(), *gpu]
 
 
 class DivergedError(ValueError):
@@ -43,15 +56,51 @@ class Net(NeuralNetClassifier):
     """
 
     @classmethod
-    def build(cls, build_module, *, seed, dtype, draws, precision, compile, device, **params):
+    def build(
+        cls,
+        build_module,
+        criterion,
+        *,
+        seed,
+        dtype,
+        device,
+        draws,
+        n_classes,
+        optimizer,
+        learning_rate,
+        weight_decay,
+        callbacks,
+        precision,
+        compile,
+        verbose,
+        params,
+    ):
         """Return an initialised net around the module that `build_module` returns.
 
         `draws` says whether the module uses torch's generator after its initialisation:
-        then each training runs inside `isolated_rng`, where the last one left off.
+        then each training runs inside `isolated_rng`, where the last one left off. `params`
+        are further arguments of skorch.
         """
+        options = {"optimizer__weight_decay": weight_decay, "optimizer__fused": True}
+        if "optimizer__foreach" in params:  # the other fast path, which excludes this one
+            del options["optimizer__fused"]
+        accepted = inspect.signature(optimizer).parameters
+        options = {k: v for k, v in options.items() if k.split("__")[1] in accepted}
         with isolated_rng(device, seed=seed):
-            net = cls(build_module(), device=str(device), **params).initialize()
-            net.rng_state = torch.get_rng_state()
+            net = cls(
+                build_module().to(dtype),
+                criterion=criterion,
+                optimizer=optimizer,
+                lr=learning_rate,
+                callbacks=callbacks,
+                classes=np.arange(n_classes),
+                train_split=None,
+                verbose=verbose,
+                device=str(device),
+                use_caching=False,
+                **options | params,
+            ).initialize()
+            net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = dtype, draws, precision
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
@@ -73,52 +122,83 @@ class Net(NeuralNetClassifier):
         """Train for `epochs` more epochs on `batches`; the data are for the callbacks.
 
         `callbacks` (a dict by name) join the net's own for this training only. It ends early
-        when `stop_training` is set, when a callback raises KeyboardInterrupt (skorch's early
-        stopping does) or at Ctrl-C. If training diverges or is interrupted, the weights of the
-        last epoch in which all was finite are put back.
+        when `stop_training` is set or a user's callback raises KeyboardInterrupt, as skorch's
+        early stopping does. If training diverges or Ctrl-C interrupts it, the weights of the
+        last epoch in which all was finite are put back before the exception goes on.
         """
         own = self.callbacks_
         # Before the net's own: a user's callback may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
-        self.stop_training = self.interrupted = False
+        self.stop_training = False
         last_good = copied_weights(self.module_) if self.history_ else None
         data = {
             "dataset_train": Dataset(X, y),
             "dataset_valid": None if X_val is None else Dataset(X_val, y_val),
         }
-        randomness = isolated_rng(torch.device(self.device), state=self.rng_state)
-        with randomness if self.draws else nullcontext():
+        device = torch.device(self.device)
+        randomness = isolated_rng(device, state=self.rng_state) if self.draws else nullcontext()
+        with randomness:
             self.notify("on_train_begin", X=X, y=y)
             try:
                 for _ in range(epochs):
                     self.notify("on_epoch_begin", **data)
                     self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
                     last_good = copied_weights(self.module_)
-                    try:
-                        self.notify("on_epoch_end", **data)
-                    except KeyboardInterrupt:
-                        break
+                    self._end_epoch(own, data)
                     if self.stop_training:
                         break
             except (DivergedError, KeyboardInterrupt) as error:
-                self.history_.pop()  # the epoch that broke off
-                if last_good is None:
-                    raise
-                self.module_.load_state_dict(last_good)
-                if isinstance(error, DivergedError):
-                    raise
-                self.interrupted = True
+                self._put_back(last_good, error)
+                raise
             finally:
                 self.notify("on_train_end", X=X, y=y)
                 self.callbacks_ = own
                 if self.draws:
-                    self.rng_state = torch.get_rng_state()
-        if self.interrupted:
+                    self.rng_state = rng_state(device)
+
+    def _end_epoch(self, own, data):
+        self.on_epoch_end(self, **data)
+        users = [callback for _, callback in own]
+        for _, callback in self.callbacks_:
+            try:
+                callback.on_epoch_end(self, **data)
+            except KeyboardInterrupt:
+                if callback not in users:
+                    raise
+                self.stop_training = True
+
+    def _put_back(self, weights, error):
+        """Take back the epoch that broke off."""
+        if weights is None:
+            self.history_.clear()
+            return
+        if "train_loss" not in self.history_[-1]:
+            self.history_.pop()
+        self.module_.load_state_dict(weights)
+        if isinstance(error, DivergedError):
+            # Its moments are no longer finite.
+            self.initialize_optimizer()
+        else:
             warnings.warn(
                 f"Training interrupted after epoch {len(self.history_)}: its weights are kept "
                 "(the best so far with early_stopping=True)",
-                stacklevel=4,
+                stacklevel=5,
             )
+
+    def mean_loss(self, X, y):
+        """Mean loss of rows whose class was seen in training, without drawing from `noise`."""
+        noise = noise_generator(self)
+        state = None if noise is None else noise.get_state()
+        total, known = 0.0, y >= 0
+        rows = Rows(X, torch.device(self.device), self.dtype)
+        for chunk, scores in self.score_rows(rows):
+            mask = torch.from_numpy(known[chunk]).to(scores.device)
+            if mask.any():
+                target = torch.from_numpy(y[chunk]).to(scores.device)
+                total += self.criterion_(scores[mask], target[mask]).item() * int(mask.sum())
+        if state is not None:
+            noise.set_state(state)
+        return total / max(int(known.sum()), 1)
 
     def run_single_epoch(self, iterator, training, prefix, step_fn, **fit_params):
         """Run `step_fn` over the batches and record their mean loss, once."""
@@ -199,7 +279,7 @@ class Net(NeuralNetClassifier):
         if len(refused):
             what = f"the loss became {losses[refused[0]].item():g} in batch {int(refused[0]) + 1}"
         elif not all(bool(p.isfinite().all()) for p in self.module_.parameters()):
-            what = "weights stopped being finite"
+            what = "weights stopped being finite at the end"
         else:
             return
         raise DivergedError(
@@ -211,11 +291,11 @@ class Net(NeuralNetClassifier):
 class ProgressBar(Callback):
     """One bar over the epochs of a fit, with the last loss and validation score."""
 
-    def __init__(self, epochs):
-        self.epochs = epochs
+    def __init__(self, epochs, what):
+        self.epochs, self.what = epochs, what
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
-        self.bar_ = tqdm(total=self.epochs, desc="Training", unit="epoch")
+        self.bar_ = tqdm(total=self.epochs, desc=self.what, unit="epoch")
 
     def on_epoch_end(self, net, **kwargs):
         shown = {
@@ -248,20 +328,25 @@ class Validation(Callback):
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
         self.best_, self.age_, self.weights_ = -np.inf, 0, None
-        self.epoch_ = len(net.history)
+        self.best_loss_ = np.inf
 
-    def on_epoch_end(self, net, **kwargs):
+    def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         score = self.score()
-        if not np.isfinite(score):
-            raise ValueError(f"scoring must return a finite number; got {score}")
+        if not isinstance(score, Real) or not np.isfinite(score):
+            raise ValueError(f"scoring must return a finite number; got {score!r}")
         net.history.record("valid_score", float(score))
+        # What skorch's callbacks look for.
+        loss = net.mean_loss(dataset_valid.X, dataset_valid.y)
+        net.history.record("valid_loss", loss)
+        net.history.record("valid_loss_best", loss < self.best_loss_)
+        self.best_loss_ = min(loss, self.best_loss_)
         if self.patience is None:
             return
         if score > self.best_:
             # Any gain is kept, but only one above tol buys more time.
             if score > self.best_ + self.tol:
                 self.age_ = -1
-            self.best_, self.epoch_ = score, len(net.history)
+            self.best_ = score
             self.weights_ = copied_weights(net.module_)
         self.age_ += 1
         net.stop_training = self.age_ >= self.patience
@@ -269,61 +354,3 @@ class Validation(Callback):
     def on_train_end(self, net, X=None, y=None, **kwargs):
         if self.weights_ is not None:
             net.module_.load_state_dict(self.weights_)
-
-
-def copied_weights(module):
-    """A snapshot that `load_state_dict` takes."""
-    return {name: value.clone() for name, value in module.state_dict().items()}
-
-
-def net_state(net):
-    """Weights, optimizer state and random states of a net: arrays and plain values only."""
-    return {
-        "dtype": str(net.dtype).removeprefix("torch."),
-        "weights": to_arrays(net.module_.state_dict()),
-        "optimizer": to_arrays(net.optimizer_.state_dict()),
-        "generator": to_arrays(net.generator.get_state()),
-        "rng_state": to_arrays(net.rng_state),
-        "noise": to_arrays(noise.get_state()) if (noise := _noise_generator(net)) else None,
-        "history": net.history_.to_list(),
-    }
-
-
-def load_net_state(net, state):
-    """Put what `net_state` returned into an initialised net of the same shape."""
-    device = torch.device(net.device)
-    net.module_.load_state_dict(to_tensors(state["weights"], device))
-    net.optimizer_.load_state_dict(to_tensors(state["optimizer"], device))
-    net.generator.set_state(to_tensors(state["generator"], torch.device("cpu")))
-    net.rng_state = to_tensors(state["rng_state"], torch.device("cpu"))
-    if noise := _noise_generator(net):
-        noise.set_state(to_tensors(state["noise"], torch.device("cpu")))
-    net.history_.extend(state["history"])
-
-
-def _noise_generator(net):
-    """The generator that the losses of `net` draw noise from, or None."""
-    modules = net.criterion_.modules()
-    return next((m.generator for m in modules if getattr(m, "generator", None)), None)
-
-
-def to_arrays(value):
-    """Copy nested dicts and lists with tensors replaced by arrays."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu().numpy().copy()
-    if isinstance(value, dict):
-        return {key: to_arrays(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_arrays(item) for item in value]
-    return value
-
-
-def to_tensors(value, device):
-    """The reverse of `to_arrays`."""
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy()).to(device)
-    if isinstance(value, dict):
-        return {key: to_tensors(item, device) for key, item in value.items()}
-    if isinstance(value, list):
-        return [to_tensors(item, device) for item in value]
-    return value

@@ -7,7 +7,7 @@ import torch
 from sklearn.utils import check_scalar
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-PRECISIONS = (None, "bfloat16", "float16")
+PRECISIONS = (None, "bfloat16")
 DTYPES = ("auto", "float32", "float64")
 # What of skorch's net the estimators' own parameters decide, and which of them.
 MANAGED = {
@@ -26,6 +26,9 @@ MANAGED = {
     "warm_start": "warm_start",
     "compile": "compile",
     "classes": "classes of partial_fit",
+    "use_caching": "scoring",
+    "module__normalize": "normalize",
+    "module__hidden_layer_sizes": "hidden_layer_sizes",
 }
 ROUTED = ("module__", "optimizer__", "callbacks__")
 
@@ -49,7 +52,7 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
         max_val=high,
         include_boundaries=bounds,
     )
-    if not np.isfinite(value):
+    if not integer and not np.isfinite(value):
         raise ValueError(f"{name} must be finite; got {value!r}")
 
 
@@ -85,14 +88,17 @@ def check_training_params(estimator):
     check_device(p.device)
     check_optimizer(p.optimizer)
     check_module(p)
-    check_net_params(p.net_params)
+    check_net_params(p)
     if not isinstance(p.verbose, Integral):
         raise TypeError(f"verbose must be an integer; got {p.verbose!r}")
-    if p.callbacks is not None and not isinstance(p.callbacks, list | tuple):
-        raise TypeError(
-            "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
-            f"got {p.callbacks!r}"
-        )
+    callbacks = p.callbacks if isinstance(p.callbacks, list | tuple) else [p.callbacks]
+    for each in [] if p.callbacks is None else callbacks:
+        callback = each[1] if isinstance(each, tuple) and len(each) == 2 else each
+        if not hasattr(callback, "on_epoch_end") or callbacks is not p.callbacks:
+            raise TypeError(
+                "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
+                f"got {each!r}"
+            )
 
 
 def check_device(device):
@@ -107,6 +113,10 @@ def check_device(device):
         ) from error
     if checked.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}, but this torch sees no GPU; use 'cpu' or 'auto'")
+    try:
+        torch.zeros(1, device=checked).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device={device!r} cannot be used here: {error}") from error
     return checked
 
 
@@ -138,20 +148,23 @@ def check_module(estimator):
                 "sktopk.modules.NormalizedLinear instead"
             )
         return
-    if isinstance(sizes, str) or not hasattr(sizes, "__iter__"):
+    if not isinstance(sizes, list | tuple | np.ndarray):
         raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
     for size in sizes:
         check_number(size, "hidden_layer_sizes", 1, integer=True)
 
 
-def check_net_params(net_params):
+def check_net_params(estimator):
     """Check that `net_params` leaves alone what the estimator's own parameters decide."""
+    net_params = estimator.net_params
     if net_params is None:
         return
     if not isinstance(net_params, dict):
         raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
     for name in net_params:
-        if name in MANAGED:
+        if not isinstance(name, str):
+            raise TypeError(f"net_params must have strings as keys; got {name!r}")
+        if name in MANAGED and (estimator.module is None or not name.startswith("module__")):
             raise ValueError(f"net_params must not set {name!r}: use {MANAGED[name]}")
         if name.split("__")[0] in ("criterion", "dataset", "iterator_train", "iterator_valid"):
             raise ValueError(

@@ -8,25 +8,15 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from ._base import NetClassifier
+from ._batches import Rows
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
-from ._criteria import CRITERIA, auto_scale, make_criterion
+from ._criteria import CRITERIA, auto_scale, has_proba, make_criterion
+from ._data import encode, take
 from ._params import check_number, check_option, check_training_params
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
 from .losses._mixtures import check_k_distribution
 from .metrics import make_topk_scorer
-
-
-def _has_proba(estimator):
-    loss = CRITERIA.get(estimator.loss) if isinstance(estimator.loss, str) else None
-    if estimator.calibration is None and not (loss and loss.models_proba):
-        proper = [name for name, each in CRITERIA.items() if each.models_proba]
-        raise AttributeError(
-            f"predict_proba is not available for loss={estimator.loss!r} without calibration: its "
-            "scores are not probabilities. Set calibration='temperature' or 'sigmoid', or loss to "
-            f"one of {', '.join(map(repr, proper))}"
-        )
-    return True
 
 
 class TopKClassifier(NetClassifier):
@@ -76,9 +66,10 @@ class TopKClassifier(NetClassifier):
     scale : float, default=None
         Factor inside the losses for normalised scores; None is the loss's own default.
     score_scale : float or "auto", default="auto"
-        Factor on the network's output; its initial scores stay as they are. "auto" is 1 for
-        cross-entropy and 10 k tau for the smooth loss, which divides scores by k tau and is
-        not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
+        Factor on the network's output. The initial weights of a last linear layer are divided
+        by it, so that training starts from the same scores. "auto" is 1 for
+        cross-entropy and k max(5, 10 tau) for the smooth loss, which divides scores by k tau
+        and is not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
         top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with `normalize`), else 1.
     optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
         Further arguments through `net_params`, such as ``optimizer__betas``.
@@ -114,16 +105,18 @@ class TopKClassifier(NetClassifier):
     net_params : dict, default=None
         Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
         ``callbacks__name__x``, of its parts. Such keys can be set and searched directly.
+        Patterns of parameter names meet ``module.`` first where `score_scale` is not 1.
     device : str or torch.device, default="auto"
         "auto" is the first GPU that torch sees, else the CPU.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Float type of data and network; "auto" keeps that of X.
-    precision : {"bfloat16", "float16"} or None, default=None
+    precision : "bfloat16" or None, default=None
         Autocast of the forward pass; losses are computed in float32.
     compile : bool, default=False
         Whether to compile network and loss with torch.compile.
     warm_start : bool, default=False
-        Whether `fit` goes on from the last fit, for `max_epochs` more epochs.
+        Whether `fit` goes on from the last fit, for `max_epochs` more epochs. Parameters that
+        shaped the network or its loss must then be as they were.
     verbose : int, default=0
         1 shows a progress bar, 2 a line per epoch.
     random_state : int, RandomState or None, default=None
@@ -134,7 +127,7 @@ class TopKClassifier(NetClassifier):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class, float64.
+        Sum of the sample weights of each class in training, float64.
     k_ : int
         The k in use.
     n_features_in_ : int
@@ -144,8 +137,8 @@ class TopKClassifier(NetClassifier):
     n_iter_ : int
         Epochs trained, over all warm starts and partial fits.
     history_ : list of dict
-        A row per epoch: train_loss, valid_score if there were validation rows, dur (seconds)
-        and what callbacks recorded.
+        A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
+        dur (seconds) and what callbacks recorded.
     net_ : skorch net
         Its ``module_`` is the torch network.
 
@@ -267,9 +260,7 @@ class TopKClassifier(NetClassifier):
         """
         rows = self._rows(X)
         k = self._check_predict_k(k)
-        index = np.empty((len(rows), k), dtype=np.int32)
-        for chunk, scores in self.net_.score_rows(rows):
-            index[chunk] = scores.topk(k).indices.cpu().numpy()
+        index = self._map_rows(rows, (k,), np.int32, lambda scores: scores.topk(k).indices)
         return self.classes_[index]
 
     def predict_topk_proba(self, X, k=None, *, transform=None):
@@ -300,21 +291,23 @@ class TopKClassifier(NetClassifier):
             If k is not an integer or out of range; if views differ in their number of rows.
         """
         if transform is not None:
+            if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
+                raise TypeError(f"transform must be a list of callables; got {transform!r}")
             X = [view(X) for view in transform]
-        is_list = isinstance(X, list | tuple) and all(getattr(x, "ndim", 0) > 1 for x in X)
+        is_list = isinstance(X, list | tuple) and all(len(getattr(x, "shape", ())) > 1 for x in X)
         views = [self._rows(view) for view in (X if is_list else [X])]
-        if len({len(rows) for rows in views}) != 1:
-            sizes = [len(rows) for rows in views]
+        sizes = [len(rows) for rows in views]
+        if len(set(sizes)) != 1:
             raise ValueError(f"X must be one table or views of the same rows; got {sizes} rows")
         k = self._check_predict_k(k)
-        unit = self.k_ * self.tau if self.loss == "smooth_topk" else 1.0
-        proba = np.zeros((len(views[0]), len(self.classes_)), self._numpy_dtype())
-        for rows in views:
-            for chunk, scores in self.net_.score_rows(rows):
-                proba[chunk] += topk_inclusion_proba(scores / unit, k=k).cpu().numpy()
-        return proba / len(views)
+        unit, shape = self._exponent_unit_, (len(self.classes_),)
+        each = [
+            self._map_rows(rows, shape, None, lambda s: topk_inclusion_proba(s / unit, k=k))
+            for rows in views
+        ]
+        return sum(each) / len(each)
 
-    @available_if(_has_proba)
+    @available_if(has_proba)
     def predict_proba(self, X):
         """Return the probability of each class.
 
@@ -330,25 +323,19 @@ class TopKClassifier(NetClassifier):
             Rows sum to 1; columns in the order of `classes_`.
         """
         scores = self._scores(X)
-        if self.calibration is None:
+        if not hasattr(self, "calibration_"):
             return softmax(scores, axis=1)
-        return calibrated_proba(self.calibration, scores, *self.calibration_)
-
-    def _scores(self, X):
-        rows = self._rows(X)
-        scores = np.empty((len(rows), len(self.classes_)), self._numpy_dtype())
-        for chunk, part in self.net_.score_rows(rows):
-            scores[chunk] = part.cpu().numpy()
-        return scores
+        return calibrated_proba(*self.calibration_, scores)
 
     def _calibrate(self, X, y, weight):
-        target = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        known = self.classes_[target] == y
+        target = encode(self.classes_, y)
+        known = target >= 0
         if not known.any():
             raise ValueError("y_val has no label of the training data to calibrate with")
-        self.calibration_ = fit_calibration(
-            self.calibration, self._scores(X)[known], target[known], weight[known]
-        )
+        rows = Rows(take(X, known), torch.device(self.net_.device), self.net_.dtype)
+        method, scores = self.calibration, self._scores(rows)
+        slopes = fit_calibration(method, scores, target[known], weight[known])
+        self.calibration_ = (method, *slopes)
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))
@@ -379,7 +366,7 @@ class TopKClassifier(NetClassifier):
                 check_number(getattr(self, name), name, 0, bounds="neither")
         check_option(self.calibration, "calibration", CALIBRATIONS)
 
-    def _set_k(self):
+    def _begin(self):
         n_classes = len(self.classes_)
         k = max(self.k) if isinstance(self.k, dict) else self.k
         self.k_ = min(int(k), n_classes - 1)
@@ -389,6 +376,9 @@ class TopKClassifier(NetClassifier):
                 f"k_={self.k_} is used",
                 stacklevel=4,
             )
+        # What scores mean is what they were trained for, whatever is set later.
+        self._exponent_unit_ = self.k_ * self.tau if self.loss == "smooth_topk" else 1.0
+        self._models_proba_ = isinstance(self.loss, str) and CRITERIA[self.loss].models_proba
 
     def _score_scale(self):
         return auto_scale(self) if self.score_scale == "auto" else self.score_scale

@@ -98,6 +98,24 @@ PARAMETERS = {
         TypeError,
         "beta",
     ),
+    "net_params has a number as key": ({"net_params": {1: 2}}, TypeError, "strings as keys; got 1"),
+    "net_params sets a layer size": (
+        {"net_params": {"module__hidden_layer_sizes": (3,)}},
+        ValueError,
+        "use hidden_layer_sizes",
+    ),
+    "a callback is a number": ({"callbacks": [3]}, TypeError, "callbacks must be a list.*got 3"),
+    "device without storage": ({"device": "meta"}, ValueError, "device='meta' cannot be used"),
+    "layers from a generator": (
+        {"hidden_layer_sizes": iter([5])},
+        TypeError,
+        "hidden_layer_sizes must be a tuple",
+    ),
+    "module with lazy layers": (
+        {"module": lambda n, m: nn.LazyLinear(m)},
+        ValueError,
+        "module must not have lazy layers",
+    ),
     "module is an instance": ({"module": nn.Linear(3, 4)}, TypeError, "module.*not an instance"),
     "module is a string": ({"module": "mlp"}, TypeError, "module must be.*got str"),
     "module builds no module": ({"module": lambda n, m: 3}, TypeError, "nn.Module; got int"),
@@ -139,6 +157,12 @@ DATA = {
     "X is an image without a module": (X.reshape(10, 2, 2, 3), Y[:10], {}, "X.*module="),
     "X holds strings": (np.full((40, 2), "a"), Y, {}, "could not convert|string"),
     "X is complex": (X + 1j, Y, {}, "[Cc]omplex"),
+    "y mixes kinds": (
+        X,
+        [1, "a", None, 2] * 10,
+        {},
+        "y must hold labels of one kind|Unknown label",
+    ),
     "y is missing": (X, None, {}, "y must hold a class label|requires y"),
     "y has NaN": (X, np.where(Y == 1, np.nan, Y), {}, "y.*NaN|NaN"),
     "y is continuous": (X, X[:, 0], {}, "y is continuous.*y >= "),
@@ -225,10 +249,12 @@ def test_label_unseen_in_the_first_partial_fit():
         clf.partial_fit(X, Y, classes=[0, 1, 2])
 
 
-@pytest.mark.parametrize("name", ["class_weight", "calibration"])
-def test_partial_fit_refuses_what_needs_all_data(name):
-    value = {"class_weight": "balanced", "calibration": "sigmoid"}[name]
-    with pytest.raises(ValueError, match=f"{name}='{value}' needs all data at once"):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("class_weight", "balanced"), ("calibration", "sigmoid"), ("early_stopping", True)],
+)
+def test_partial_fit_refuses_what_needs_all_data(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value!r} needs all data at once"):
         TopKClassifier(k=2, **{name: value}).partial_fit(X, Y)
 
 

@@ -215,7 +215,7 @@ def test_calibration_makes_probabilities_of_any_scores(digits, method):
 def test_temperature_is_the_best_one(blobs):
     X, y = blobs
     clf = quick(calibration="temperature").fit(X, y, X_val=X, y_val=y)
-    s, (slope, _) = clf.decision_function(X), clf.calibration_
+    s, (_, slope, _) = clf.decision_function(X), clf.calibration_
     losses = [
         -np.mean(np.log(np.exp(f * s)[np.arange(len(y)), y] / np.exp(f * s).sum(1)))
         for f in slope[0] * np.array([0.98, 1.0, 1.02])

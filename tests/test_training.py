@@ -419,8 +419,9 @@ def test_ctrl_c_keeps_what_was_trained(blobs):
 
     X, y = blobs
     clf = quick(callbacks=[Interrupt()], max_epochs=50)
-    with pytest.warns(
-        UserWarning, match="Training interrupted after epoch 2: its weights are kept"
+    with (
+        pytest.warns(UserWarning, match="Training interrupted after epoch 2: its weights are"),
+        pytest.raises(KeyboardInterrupt),
     ):
         clf.fit(X, y)
     assert clf.n_iter_ == 2

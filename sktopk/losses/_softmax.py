@@ -1,7 +1,6 @@
 """The negative log-likelihood that the losses built on cross-entropy share."""
 
 import torch
-from torch.nn import functional as F
 
 
 def negative_log_likelihood(log_proba, target):
@@ -11,4 +10,5 @@ def negative_log_likelihood(log_proba, target):
     """
     if target.is_floating_point():
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
-    return F.nll_loss(log_proba, target, reduction="none")
+    # Not nll_loss, which ignores the index -100.
+    return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)

@@ -13,7 +13,8 @@ class ScaledScores(nn.Module):
     A loss that divides scores by :math:`k \tau` becomes sharp only when they are that much
     larger; the factor gives it the room, where the learning rate alone would need more epochs.
     So that training starts from the scores of f itself and not from large random ones, the
-    weights of the last linear layer are divided by c if it is the one that returns the scores.
+    weights of the last linear layer are divided by c if it has as many outputs as there are
+    scores; a network that ends otherwise starts with scores c times as large.
 
     Parameters
     ----------

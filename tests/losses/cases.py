@@ -103,8 +103,8 @@ LOGIT_ADJUSTED = ("logit_adjusted_loss", "LogitAdjustedLoss", references.logit_a
 LOSSES = [
     Case(*CROSS_ENTROPY, bound=math.log(2), soft=True),
     Case(*CROSS_ENTROPY, {"label_smoothing": 0.2}, soft=True),
-    Case(*SMOOTH, {"k": 1}, bound=1.0),
-    Case(*SMOOTH, {"k": 3, "tau": 0.5}, bound=1 - 0.5 * math.log(3)),
+    Case(*SMOOTH, {"k": 1}, bound=1.0, soft=True),
+    Case(*SMOOTH, {"k": 3, "tau": 0.5}, bound=1 - 0.5 * math.log(3), soft=True),
     Case(*HINGE, {"k": 3}, bound=1.0),
     Case(*HINGE, {"k": 2, "margin": 0.5, "scaled": False}, bound=0.5),
     Case(*CONVEX, {"k": 3}, bound=1.0),

@@ -46,6 +46,9 @@ def topk_hinge_calibrated(scores, label, k, margin=1.0):
 
 
 def smooth_topk(scores, label, k, tau=1.0, margin=1.0):
+    if not isinstance(label, int):  # soft: one weight per class
+        return sum(t * smooth_topk(scores, j, k, tau, margin) for j, t in enumerate(label))
+
     def log_sum(subsets):
         exponents = [
             (margin * (label not in subset) + sum(scores[j] for j in subset) / k) / tau

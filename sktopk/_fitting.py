@@ -1,0 +1,141 @@
+"""The parts of a fit: the net, its batches, its callbacks, its warnings."""
+
+import copy
+import inspect
+import warnings
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
+
+from ._batches import MiniBatches, Rows
+from ._data import class_weights
+from ._net import Net, ProgressBar, Validation
+from ._params import check_device, check_optimizer
+from .modules import MLP, ScaledScores
+
+
+def build_net(estimator, dtype, seed, device=None):
+    """Return the untrained net of an estimator that knows its classes and columns."""
+    params = dict(estimator.net_params or {})
+    module_params = {k[8:]: params.pop(k) for k in list(params) if k.startswith("module__")}
+    if estimator.module is None:
+        module_params |= {
+            "hidden_layer_sizes": estimator.hidden_layer_sizes,
+            "normalize": estimator.normalize,
+        }
+    n_classes = len(estimator.classes_)
+
+    def build_module():
+        module = (estimator.module or MLP)(estimator.n_features_in_, n_classes, **module_params)
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
+        if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
+            raise ValueError("module must not have lazy layers: give each layer its input size")
+        scale = estimator._score_scale()
+        return module if scale == 1 else ScaledScores(module, n_classes, scale)
+
+    net = Net.build(
+        build_module,
+        estimator._criterion().to(getattr(torch, dtype)),
+        seed=seed,
+        dtype=getattr(torch, dtype),
+        device=check_device(estimator.device) if device is None else device,
+        # Modules and losses of others may draw random numbers in every forward pass.
+        draws=estimator.module is not None
+        or not isinstance(estimator.loss, str)
+        or bool(module_params.get("dropout")),
+        n_classes=n_classes,
+        optimizer=check_optimizer(estimator.optimizer),
+        learning_rate=estimator.learning_rate,
+        weight_decay=estimator.weight_decay,
+        callbacks=copy.deepcopy(list(estimator.callbacks or [])),
+        precision=estimator.precision,
+        compile=estimator.compile,
+        verbose=estimator.verbose,
+        params=params,
+    )
+    net.params_of_net = estimator.get_params(deep=False)
+    return net
+
+
+def probe(net, X, n_classes):
+    """Check what the module returns for two rows."""
+    rows = Rows(X[:2], torch.device(net.device), net.dtype)
+    try:
+        outputs = [scores for _, scores in net.score_rows(rows)]
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
+    for scores in outputs:
+        if tuple(scores.shape) != (len(rows), n_classes):
+            raise ValueError(
+                f"module must return scores of shape (n_samples, {n_classes}), one per "
+                f"class; got shape {tuple(scores.shape)} for {len(rows)} rows"
+            )
+
+
+def make_batches(estimator, X, target, weight):
+    """Return shuffled minibatches on the device; weights have mean 1."""
+    net = estimator.net_
+    weights = class_weights(estimator.class_weight, estimator.classes_, estimator.class_count_)
+    weight = weight / weight.max() * weights[target]
+    if not weight.any():
+        raise ValueError("sample_weight times class_weight must not be 0 for every row")
+    weight = weight / weight.mean()
+    device = torch.device(net.device)
+    rows = Rows(X, device, net.dtype, resident=True)
+    return MiniBatches(
+        rows,
+        torch.from_numpy(target).to(device),
+        None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype),
+        batch_size=min(128, len(rows)) if estimator.batch_size == "auto" else estimator.batch_size,
+        generator=net.generator,
+    )
+
+
+def make_callbacks(estimator, validation, origin, epochs):
+    """Our callbacks for one training, by name."""
+    callbacks, what = {}, "Training"
+    if validation is not None:
+        X_val, y_val, weight = validation
+        what = f"Training, valid_score on {len(y_val)} {origin}"
+        if hasattr(estimator, "feature_names_in_"):
+            X_val = pd.DataFrame(X_val, columns=estimator.feature_names_in_)
+        scorer = estimator._default_scorer()
+        if estimator.scoring is not None:
+            scorer = check_scoring(estimator, scoring=estimator.scoring)
+        params = {}
+        if not np.all(weight == 1) and "sample_weight" in inspect.signature(scorer).parameters:
+            params["sample_weight"] = weight
+        patience = estimator.n_iter_no_change if estimator.early_stopping else None
+        callbacks["validation"] = Validation(
+            lambda: scorer(estimator, X_val, y_val, **params), patience, estimator.tol
+        )
+    if estimator.verbose == 1:
+        callbacks["progress"] = ProgressBar(epochs, what)
+    return callbacks
+
+
+def warn_unsettled(estimator, early_stopping):
+    """Warn if `max_epochs` ended a training that was still improving."""
+    n = estimator.n_iter_no_change
+    if early_stopping:
+        if not estimator.net_.stop_training:
+            warnings.warn(
+                f"max_epochs={estimator.max_epochs} ended the training before the validation "
+                f"score stopped improving for n_iter_no_change={n} epochs: raise max_epochs",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return
+    loss = [row["train_loss"] for row in estimator.history_]
+    if len(loss) > 2 * n and loss[-n - 1] - loss[-1] > 0.05 * loss[0]:
+        warnings.warn(
+            f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "
+            f"last {n} of max_epochs={estimator.max_epochs} epochs: raise max_epochs or "
+            f"learning_rate (now {estimator.learning_rate:g})",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
