@@ -156,7 +156,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument(
+        "--epochs", type=int, default=10, help="of each fit; the fit's fixed cost counts"
+    )
     parser.add_argument("--n-predict", type=int, default=1_000_000)
     args = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -11,6 +11,7 @@ from ._data import (
     all_rows,
     check_classes,
     check_labels,
+    check_length,
     check_rows,
     check_weight,
     class_count,
@@ -82,8 +83,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         new = not (self.warm_start and hasattr(self, "net_"))
-        if new and np.asarray(y).size:
-            # Before X, whose columns are noted even on an estimator that was fitted before.
+        # Labels before X, whose columns are noted even on an estimator that was fitted before.
+        y = check_labels(y)
+        if len(y):
             check_classes(y)
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         classes = check_classes(y)
@@ -140,12 +142,19 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
                     f"{name}={value!r} needs all data at once, which partial_fit does not have"
                 )
         new = not hasattr(self, "net_")
+        y = check_labels(y)
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         if new:
-            known = check_classes(y) if classes is None else check_classes(classes, "classes")
+            known = (
+                check_classes(y)
+                if classes is None
+                else check_classes(check_labels(classes, "classes"), "classes")
+            )
         else:
             known = self.classes_
-            if classes is not None and not np.array_equal(check_classes(classes, "classes"), known):
+            if classes is not None and not np.array_equal(
+                check_classes(check_labels(classes, "classes"), "classes"), known
+            ):
                 raise ValueError(f"classes must be those of the first call, {known}; got {classes}")
         unseen = np.setdiff1d(y, known)
         if len(unseen):
@@ -241,7 +250,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_data(self, X, y, sample_weight, *, reset):
         X = check_rows(self, X, reset=reset)
-        y = check_labels(y, X.shape[0])
+        check_length(y, X.shape[0])
         weight = check_weight(sample_weight, X.shape[0])
         mask = all_rows(weight > 0)
         return take(X, mask), take(y, mask), take(weight, mask)
@@ -254,7 +263,8 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             X_val = check_rows(self, X_val, reset=False)
         except ValueError as error:
             raise ValueError(f"X_val is not allowed: {error}") from error
-        y_val = check_labels(y_val, X_val.shape[0], name="y_val")
+        y_val = check_labels(y_val, "y_val")
+        check_length(y_val, X_val.shape[0], "y_val")
         return X_val, y_val, np.ones(len(y_val))
 
     def _loss_counts(self):

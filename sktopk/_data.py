@@ -39,7 +39,7 @@ def check_rows(estimator, X, *, reset):
     return X
 
 
-def check_labels(y, n_samples, name="y"):
+def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     if y is None:
         raise ValueError(
@@ -67,17 +67,21 @@ def check_labels(y, n_samples, name="y"):
             f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
             f"got {sorted({type(label).__name__ for label in y.tolist()})}"
         ) from error
-    if n_samples is not None and len(y) != n_samples:
+    return y
+
+
+def check_length(y, n_samples, name="y"):
+    """Raise unless there is a label for each of `n_samples` rows."""
+    if len(y) != n_samples:
         raise ValueError(
             f"{name} must have one label per row of X: X has {n_samples} rows, "
             f"{name} has inconsistent length {len(y)}"
         )
-    return y
 
 
-def check_classes(classes, name="y"):
-    """Return the sorted distinct labels of `classes`, at least two of them."""
-    classes = np.unique(check_labels(classes, None, name=name))
+def check_classes(y, name="y"):
+    """Return the sorted distinct labels, at least two of them."""
+    classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
     return classes

@@ -8,6 +8,8 @@ from ._module import LossModule
 from ._reduction import reduce
 from ._softmax import negative_log_likelihood
 
+_NO_LABEL = torch.iinfo(torch.int64).min
+
 
 def cross_entropy_loss(
     scores, target, *, label_smoothing=0.0, sample_weight=None, reduction="mean"
@@ -62,6 +64,16 @@ def cross_entropy_loss(
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
     if label_smoothing > 1:
         raise ValueError(f"label_smoothing={label_smoothing:g} must be at most 1")
+    hard = not target.is_floating_point()
+    if (
+        hard
+        and not label_smoothing
+        and sample_weight is None
+        and reduction == "mean"
+        and len(scores)
+    ):
+        # The same in one kernel each way; no label is ignored, not even -100.
+        return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)
     loss = negative_log_likelihood(log_proba, target)
     if label_smoothing > 0:
