@@ -144,18 +144,15 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         new = not hasattr(self, "net_")
         y = check_labels(y)
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
-        if new:
-            known = (
-                check_classes(y)
-                if classes is None
-                else check_classes(check_labels(classes, "classes"), "classes")
-            )
-        else:
+        announced = None
+        if classes is not None:
+            announced = check_classes(check_labels(classes, "classes"), "classes")
+        if not new:
             known = self.classes_
-            if classes is not None and not np.array_equal(
-                check_classes(check_labels(classes, "classes"), "classes"), known
-            ):
+            if announced is not None and not np.array_equal(announced, known):
                 raise ValueError(f"classes must be those of the first call, {known}; got {classes}")
+        else:
+            known = check_classes(y) if announced is None else announced
         unseen = np.setdiff1d(y, known)
         if len(unseen):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
@@ -303,11 +300,14 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
                 f"a net that was started with {name}={then[name]!r} cannot go on with "
                 f"{name}={value!r}: set warm_start=False and fit anew"
             )
-        for name, key in (("learning_rate", "lr"), ("weight_decay", "weight_decay")):
-            if getattr(self, name) != then[name]:
-                then[name] = getattr(self, name)
-                for group in self.net_.optimizer_.param_groups:
-                    group[key] = then[name]
+        names = {"learning_rate": "lr", "weight_decay": "optimizer__weight_decay"}
+        changed = [name for name in names if getattr(self, name) != then[name]]
+        if changed:
+            rates = {names[name]: getattr(self, name) for name in changed}
+            self.net_.set_params(**rates)
+            # set_params reaches the optimizer there is; this, one made anew.
+            vars(self.net_).update(rates)
+            then.update({name: getattr(self, name) for name in changed})
 
     def _train(self, X, target, weight, epochs, validation, origin=None):
         net = self.net_

@@ -65,14 +65,15 @@ def probe(net, X, n_classes):
     """Check what the module returns for two rows."""
     rows = Rows(X[:2], torch.device(net.device), net.dtype)
     try:
-        outputs = [scores for _, scores in net.score_rows(rows)]
+        outputs = list(net.score_rows(rows))
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
-    for scores in outputs:
-        if tuple(scores.shape) != (len(rows), n_classes):
+    for chunk, scores in outputs:
+        n_rows = chunk.stop - chunk.start
+        if tuple(scores.shape) != (n_rows, n_classes):
             raise ValueError(
                 f"module must return scores of shape (n_samples, {n_classes}), one per "
-                f"class; got shape {tuple(scores.shape)} for {len(rows)} rows"
+                f"class; got shape {tuple(scores.shape)} for {n_rows} rows"
             )
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from sklearn.utils import check_scalar
 
+from .metrics._checks import check_option
+
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 PRECISIONS = (None, "bfloat16")
 DTYPES = ("auto", "float32", "float64")
@@ -31,12 +33,6 @@ MANAGED = {
     "module__hidden_layer_sizes": "hidden_layer_sizes",
 }
 ROUTED = ("module__", "optimizer__", "callbacks__")
-
-
-def check_option(value, name, allowed):
-    """Raise unless `value` is among `allowed`."""
-    if not (value is None or isinstance(value, str)) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):

@@ -12,11 +12,12 @@ from ._batches import Rows
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
 from ._criteria import CRITERIA, auto_scale, has_proba, make_criterion
 from ._data import encode, take
-from ._params import check_number, check_option, check_training_params
+from ._params import check_number, check_training_params
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
 from .losses._mixtures import check_k_distribution
 from .metrics import make_topk_scorer
+from .metrics._checks import check_option
 
 
 class TopKClassifier(NetClassifier):

@@ -135,6 +135,13 @@ def test_scores_do_not_depend_on_the_chunk(blobs, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+def test_rows_as_large_as_a_chunk_can_be_fitted(blobs, monkeypatch):
+    X, y = blobs
+    expected = quick().fit(X, y).decision_function(X)
+    monkeypatch.setattr("sktopk._batches._CHUNK_BYTES", 1)
+    np.testing.assert_allclose(quick().fit(X, y).decision_function(X), expected, rtol=1e-12)
+
+
 class SmallConvolution(nn.Module):
     def __init__(self, n_channels, n_outputs, width=4):
         super().__init__()

@@ -7,9 +7,9 @@ import numpy as np
 
 
 def check_option(value, name, allowed):
-    """Raise unless `value` is one of the strings `allowed`."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {allowed}; got {value!r}")
+    """Raise unless `value` is among `allowed`, strings or None."""
+    if not (value is None or isinstance(value, str)) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
 def check_count(value, name):
