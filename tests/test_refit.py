@@ -68,13 +68,13 @@ def test_warm_start_takes_new_rates_and_refuses_new_shapes(blobs):
     clf.set_params(learning_rate=0.05, weight_decay=0.0, batch_size=64).fit(X, y)
     group = clf.net_.optimizer_.param_groups[0]
     assert (group["lr"], group["weight_decay"]) == (0.05, 0.0)
-    # Also for an optimizer made anew, as after a divergence.
-    anew = copy.deepcopy(clf.net_).initialize_optimizer().optimizer_.param_groups[0]
-    assert (anew["lr"], anew["weight_decay"]) == (0.05, 0.0)
     for change in ({"k": 1}, {"tau": 2.0}, {"hidden_layer_sizes": (9,)}, {"loss": "focal"}):
         other = copy.deepcopy(clf).set_params(**change)
         with pytest.raises(ValueError, match=r"was started with .* cannot go on with"):
             other.fit(X, y)
+    # Also for an optimizer made anew, as after a divergence.
+    anew = clf.net_.initialize_optimizer().optimizer_.param_groups[0]
+    assert (anew["lr"], anew["weight_decay"]) == (0.05, 0.0)
 
 
 @pytest.mark.parametrize("labels", ["one class", "diverging", "callback"])
