@@ -1,4 +1,4 @@
-"""What every multi-class loss asks of its arguments."""
+"""What every loss asks of its arguments."""
 
 import torch
 
@@ -17,6 +17,51 @@ def check_scores(scores):
     if not scores.is_floating_point():
         raise TypeError(f"scores must be floating point; got {scores.dtype}")
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
+def check_binary(scores, target):
+    """Return floating `scores` of shape (n_samples,) and the mask of the positive ones.
+
+    Half precision becomes float32. `target` holds 0 and 1 in any dtype; the values of a
+    boolean one need no look, which spares a GPU a synchronisation.
+    """
+    if not isinstance(scores, torch.Tensor):
+        raise TypeError(f"scores must be a torch.Tensor; got {type(scores).__name__}")
+    if scores.ndim != 1:
+        raise ValueError(f"scores must have shape (n_samples,); got shape {tuple(scores.shape)}")
+    if not scores.is_floating_point():
+        raise TypeError(f"scores must be floating point; got {scores.dtype}")
+    if not isinstance(target, torch.Tensor):
+        raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
+    if target.shape != scores.shape:
+        raise ValueError(
+            f"target must have the shape of scores {tuple(scores.shape)}; "
+            f"got {tuple(target.shape)}"
+        )
+    if target.dtype != torch.bool:
+        refused = target[(target != 0) & (target != 1)]
+        if len(refused):
+            raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}")
+        target = target == 1
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    return scores, target
+
+
+def check_name(value, name, allowed):
+    """Raise unless `value` is one of the strings `allowed`."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
+
+
+def check_fraction(value, name):
+    """Return the float `value` if it is in (0, 1]."""
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number; got {value!r}")
+    value = float(value)
+    if not 0 < value <= 1:
+        raise ValueError(f"{name}={value:g} must be in (0, 1]")
+    return value
 
 
 def is_soft(scores, target):
