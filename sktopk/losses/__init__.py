@@ -1,5 +1,6 @@
 """Losses on torch tensors: functions, and an nn.Module shell of each."""
 
+from ._accuracy_at_top import accuracy_at_top_loss
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
 from ._margins import (
     FocalLoss,
@@ -18,6 +19,23 @@ from ._noised_topk import (
 )
 from ._reduction import reduce
 from ._smooth_topk import SmoothTopKLoss, smooth_topk_loss, topk_inclusion_proba
+from ._thresholds import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
+from ._top_push import (
+    PatMatNPLoss,
+    TopPushKLoss,
+    TopPushLoss,
+    pat_mat_np_loss,
+    top_push_k_loss,
+    top_push_loss,
+)
+from ._top_quantile import (
+    PatMatLoss,
+    PrecisionAtRecallLoss,
+    RecallAtKLoss,
+    pat_mat_loss,
+    precision_at_recall_loss,
+    recall_at_k_loss,
+)
 from ._topk_grouping import (
     TopKGroupingLoss,
     TopKTransitionLoss,
@@ -35,26 +53,43 @@ from ._topk_hinge import (
 
 __all__ = [
     "CrossEntropyLoss",
+    "FixedThreshold",
     "FocalLoss",
+    "KthLargest",
     "LDAMLoss",
     "LogitAdjustedLoss",
     "NoisedTopKImbalancedLoss",
     "NoisedTopKLoss",
+    "PatMatLoss",
+    "PatMatNPLoss",
+    "PrecisionAtRecallLoss",
+    "RecallAtKLoss",
     "SmoothTopKLoss",
+    "SurrogateQuantile",
     "TopKDistributionLoss",
     "TopKGroupingLoss",
     "TopKHingeCalibratedLoss",
     "TopKHingeConvexLoss",
     "TopKHingeLoss",
     "TopKTransitionLoss",
+    "TopMean",
+    "TopPushKLoss",
+    "TopPushLoss",
+    "accuracy_at_top_loss",
     "cross_entropy_loss",
     "focal_loss",
     "ldam_loss",
     "logit_adjusted_loss",
     "noised_topk_imbalanced_loss",
     "noised_topk_loss",
+    "pat_mat_loss",
+    "pat_mat_np_loss",
+    "precision_at_recall_loss",
+    "recall_at_k_loss",
     "reduce",
     "smooth_topk_loss",
+    "top_push_k_loss",
+    "top_push_loss",
     "topk_distribution_loss",
     "topk_grouping_loss",
     "topk_hinge_calibrated_loss",

@@ -35,8 +35,7 @@ def check_binary(scores, target):
         raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
     if target.shape != scores.shape:
         raise ValueError(
-            f"target must have the shape of scores {tuple(scores.shape)}; "
-            f"got {tuple(target.shape)}"
+            f"target must have the shape of scores {tuple(scores.shape)}; got {tuple(target.shape)}"
         )
     if target.dtype != torch.bool:
         refused = target[(target != 0) & (target != 1)]
@@ -46,6 +45,19 @@ def check_binary(scores, target):
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     return scores, target
+
+
+def check_weight(sample_weight, scores):
+    """Return None, or a weight of each row in the dtype and on the device of `scores`."""
+    if sample_weight is None:
+        return None
+    sample_weight = torch.as_tensor(sample_weight, dtype=scores.dtype, device=scores.device)
+    if sample_weight.shape != scores.shape[:1]:
+        raise ValueError(
+            f"sample_weight must have shape {tuple(scores.shape[:1])}, one weight per sample; "
+            f"got {tuple(sample_weight.shape)}"
+        )
+    return sample_weight
 
 
 def check_name(value, name, allowed):
@@ -95,12 +107,17 @@ def check_target(scores, target, name):
     return target.long()
 
 
+def check_count(value, name):
+    """Raise unless `value` is an integer of at least 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer; got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name}={value} must be at least 1")
+
+
 def check_k(k, n_classes):
     """Return `k` if it is an integer with 1 <= k < n_classes."""
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise TypeError(f"k must be an integer; got {k!r}")
-    if k < 1:
-        raise ValueError(f"k={k} must be at least 1")
+    check_count(k, "k")
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
     return int(k)

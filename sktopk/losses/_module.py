@@ -21,7 +21,7 @@ class LossModule(nn.Module):
         cls._parameter_names = tuple(inspect.signature(cls.__init__).parameters)[1:]
 
     def forward(self, scores, target, sample_weight=None):
-        """Return the loss of `scores` (n_samples, n_classes) against `target`."""
+        """Return the loss of `scores` against `target`."""
         parameters = {name: getattr(self, name) for name in self._parameter_names}
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
 

@@ -2,6 +2,8 @@
 
 import torch
 
+from ._checks import check_weight
+
 REDUCTIONS = ("none", "sum", "mean")
 
 
@@ -41,12 +43,7 @@ def reduce(loss, sample_weight=None, reduction="mean"):
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
         return loss.sum() if reduction == "sum" else loss
-    sample_weight = torch.as_tensor(sample_weight, dtype=loss.dtype, device=loss.device)
-    if sample_weight.shape != loss.shape:
-        raise ValueError(
-            f"sample_weight must have shape {tuple(loss.shape)}, one weight per sample; "
-            f"got {tuple(sample_weight.shape)}"
-        )
+    sample_weight = check_weight(sample_weight, loss)
     # A sample of weight 0 counts as absent, even where its loss is infinite (0 * inf is NaN).
     weighted = torch.where(sample_weight == 0, torch.zeros_like(loss), sample_weight * loss)
     if reduction == "none":

@@ -1,0 +1,273 @@
+"""Thresholds t(s, y): one of the scores, a mean of them, or the root of an equation in them.
+
+A threshold is called as ``threshold(scores, positive, weight)`` with scores (n_samples,), the
+mask of the positive rows and weights or None; it returns a scalar that carries its gradient.
+Over an empty group it is -inf: nothing is above it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ._checks import check_count, check_fraction, check_name
+from ._surrogates import get_surrogate
+
+GROUPS = ("negatives", "positives", "all")
+# Sums of weights that should be whole numbers miss them by rounding.
+NEARLY = 1 - 1e-9
+
+
+def in_group(positive, of):
+    """Mask of the rows that a threshold is computed from."""
+    if of == "all":
+        return torch.ones_like(positive)
+    return positive if of == "positives" else ~positive
+
+
+def group_weight(group, weight):
+    """Weights in float64, 0 outside the group."""
+    return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest score of a group; the first of tied ones carries the gradient."""
+
+    of: str = "negatives"
+
+    def __call__(self, scores, positive, weight=None):
+        return self.locate(scores, positive, weight)[0]
+
+    def locate(self, scores, positive, weight=None):
+        """The threshold and the row number of its score."""
+        if not len(scores):
+            return scores.new_tensor(-torch.inf), None
+        others = ~in_group(positive, self.of)
+        if weight is not None:
+            others = others | (weight == 0)
+        return scores.masked_fill(others, -torch.inf).max(dim=0)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A group ordered from its largest score down, up to a number of rows or a share of them.
+
+    Rows count by their weight: the j-th largest is the first at which the cumulative weight
+    reaches j, where j is `k` or, of a total weight n, max(1, ceil(n tau)). A group that weighs
+    less than j ends at its smallest score.
+    """
+
+    of: str
+    k: int | None = None
+    tau: float | None = None
+
+    def __post_init__(self):
+        check_name(self.of, "of", GROUPS)
+        if (self.k is None) == (self.tau is None):
+            raise ValueError(f"pass one of k and tau; got k={self.k!r} and tau={self.tau!r}")
+        if self.k is None:
+            check_fraction(self.tau, "tau")
+        else:
+            check_count(self.k, "k")
+
+    def rank(self, total):
+        """The weight j that stands above the threshold and at it."""
+        if self.tau is None:
+            return torch.full_like(total, float(self.k))
+        return (total * (self.tau * NEARLY)).ceil().clamp(min=1)
+
+    def order(self, scores, positive, weight):
+        """Row numbers by falling score, the weight up to each of them, and j."""
+        weight = group_weight(in_group(positive, self.of), weight)
+        masked = scores.detach().masked_fill(weight == 0, -torch.inf)
+        order = masked.argsort(descending=True, stable=True)
+        reached = weight[order].cumsum(0)
+        total = reached[-1]
+        return order, reached, torch.minimum(self.rank(total), total)
+
+
+class KthLargest(_Ranked):
+    r"""Threshold at the j-th largest score of a group.
+
+    .. math::
+        t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
+
+    over the n rows of the group (Table 1 of [1]_). Called as
+    ``threshold(scores, positive, weight)``; the gradient flows into the row whose score t is,
+    the first of tied ones. Rows count by their weight: j is reached where the cumulative weight
+    reaches it, and n is the sum of the weights. A group that weighs less than j ends at its
+    smallest score; an empty one has t = -inf.
+
+    Parameters
+    ----------
+    of : {"negatives", "positives", "all"}
+        The rows whose scores are ordered.
+    k : int, default=None
+        The rank j, at least 1.
+    tau : float, default=None
+        The rank as a share of the group, in (0, 1]. One of k and tau is passed.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020, Table 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import KthLargest
+    >>> scores, positive = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 0, 1]) == 1
+    >>> KthLargest("negatives", k=2)(scores, positive)
+    tensor(2.)
+    """
+
+    def __call__(self, scores, positive, weight=None):
+        if not len(scores):
+            return scores.new_tensor(-torch.inf)
+        order, reached, rank = self.order(scores, positive, weight)
+        position = (reached < rank * NEARLY).sum(0, keepdim=True)
+        threshold = scores.gather(0, order.gather(0, position)).squeeze(0)
+        return torch.where(rank > 0, threshold, -torch.inf)
+
+
+class TopMean(_Ranked):
+    r"""Threshold at the mean of the j largest scores of a group.
+
+    .. math::
+        t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
+
+    With ``of="negatives"`` the threshold of the published code of tau-FPL, and of its TopPushK;
+    the gradient is shared by the j rows. Weights, j and empty groups are as for
+    :class:`KthLargest`; a row that reaches past j counts for the part that is missing.
+
+    Parameters
+    ----------
+    of : {"negatives", "positives", "all"}
+        The rows whose scores are ordered.
+    k : int, default=None
+        The number j of scores, at least 1.
+    tau : float, default=None
+        Their share of the group, in (0, 1]. One of k and tau is passed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopMean
+    >>> scores, positive = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 0, 1]) == 1
+    >>> TopMean("negatives", k=2)(scores, positive)
+    tensor(2.5000)
+    """
+
+    def __call__(self, scores, positive, weight=None):
+        if not len(scores):
+            return scores.new_tensor(-torch.inf)
+        order, reached, rank = self.order(scores, positive, weight)
+        before = torch.cat([reached.new_zeros(1), reached[:-1]])
+        share = (torch.minimum(reached, rank) - torch.minimum(before, rank)) / rank
+        ordered = scores[order].masked_fill(share == 0, 0.0)
+        return torch.where(rank > 0, (share.to(scores.dtype) * ordered).sum(), -torch.inf)
+
+
+@dataclass(frozen=True)
+class SurrogateQuantile:
+    r"""Threshold of the original Pat&Mat: a quantile with a surrogate in place of the step.
+
+    .. math::
+        \frac{1}{n} \sum_i \ell(s_i - t) = \tau
+
+    over the n rows of the group. The mean falls in t, so that the root is unique; it lies above
+    the quantile that it stands for. The gradient is that of the implicit function,
+    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. Over an empty
+    group t = -inf.
+
+    Parameters
+    ----------
+    of : {"negatives", "positives", "all"}
+        The rows of the mean.
+    tau : float
+        In (0, 1].
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import SurrogateQuantile
+    >>> scores, positive = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 0, 1]) == 1
+    >>> SurrogateQuantile("negatives", tau=0.5, surrogate="hinge")(scores, positive)
+    tensor(3.)
+    """
+
+    of: str
+    tau: float
+    surrogate: str = "quadratic"
+
+    def __post_init__(self):
+        check_name(self.of, "of", GROUPS)
+        check_fraction(self.tau, "tau")
+        get_surrogate(self.surrogate)
+
+    def __call__(self, scores, positive, weight=None):
+        weight = group_weight(in_group(positive, self.of), weight)
+        share = weight / torch.where(weight.sum() > 0, weight.sum(), 1.0)
+        root = self._root(scores.detach().double(), share)
+        # One Newton step from the root has its value and the gradient of the implicit function.
+        with torch.enable_grad():
+            at = root.clone().requires_grad_()
+            (slope,) = torch.autograd.grad(self._mean(scores.detach().double(), share, at), at)
+            step = (self._mean(scores.double(), share, root) - self.tau) / slope
+        threshold = torch.where(share.sum() > 0, root - step, -torch.inf)
+        return threshold.to(scores.dtype)
+
+    def _mean(self, scores, share, threshold):
+        inside = torch.where(share > 0, scores - threshold, 0.0)
+        return (share * get_surrogate(self.surrogate)(inside)).sum()
+
+    @torch.no_grad()
+    def _root(self, scores, share):
+        if not (share > 0).any():
+            return scores.new_zeros(())
+        members = scores[share > 0]
+        # l(z) >= tau at z = 0 and l(z) <= tau at the reach of the surrogate.
+        reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
+        low, high = members.min() - 1.0, members.max() + reach
+        while (middle := (low + high) / 2) not in (low, high):
+            above = self._mean(scores, share, middle) > self.tau
+            low, high = (middle, high) if above else (low, middle)
+        return (low + high) / 2
+
+
+@dataclass(frozen=True)
+class FixedThreshold:
+    r"""Another threshold with its gradient cut off: an ablation, which may diverge.
+
+    .. math::
+        t = t(s), \qquad \nabla t := 0
+
+    The published Grill does so. Positives are pushed above a value that follows them up:
+    appendix E of [1]_ has data on which the weights grow without bound.
+
+    Parameters
+    ----------
+    threshold : callable
+        For example ``KthLargest("negatives", k=1)``.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import FixedThreshold, KthLargest
+    >>> scores = torch.tensor([4.0, 3.0], requires_grad=True)
+    >>> FixedThreshold(KthLargest("all", k=1))(scores, torch.tensor([True, False]))
+    tensor(4.)
+    """
+
+    threshold: object
+
+    def __call__(self, scores, positive, weight=None):
+        return self.threshold(scores, positive, weight).detach()

@@ -1,0 +1,243 @@
+"""Accuracy at the top with a threshold among the negative scores."""
+
+from ._accuracy_at_top import accuracy_at_top_loss
+from ._module import LossModule
+from ._thresholds import KthLargest, Largest
+
+
+def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, reduction="mean"):
+    r"""Push every positive above the largest negative score.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
+
+    TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush minimises it over minibatches.
+    The gradient also flows through t, into the first of the rows whose score it is.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import top_push_loss
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
+    >>> top_push_loss(scores, target)
+    tensor(1.2500)
+    """
+    return accuracy_at_top_loss(
+        scores,
+        target,
+        threshold=Largest("negatives"),
+        surrogate=surrogate,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+def top_push_k_loss(
+    scores, target, *, k, surrogate="quadratic", sample_weight=None, reduction="mean"
+):
+    r"""Push every positive above the k-th largest negative score.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
+
+    TopPushK, eq. 5 with Table 1 of [1]_: k - 1 negatives may stay above.
+    The gradient also flows through t, into the first of the rows whose score it is.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    k : int
+        Rank of the negative score that is the threshold, at least 1. With fewer negatives, the
+        smallest is.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import top_push_k_loss
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0])
+    >>> top_push_k_loss(scores, target, k=2)
+    tensor(0.5000)
+    """
+    return accuracy_at_top_loss(
+        scores,
+        target,
+        threshold=KthLargest("negatives", k=k),
+        surrogate=surrogate,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+def pat_mat_np_loss(
+    scores, target, *, tau, surrogate="quadratic", sample_weight=None, reduction="mean"
+):
+    r"""Push every positive above the top share tau of the negative scores.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
+        t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
+
+    Pat&Mat-NP, eq. 5 with Table 1 of [1]_, which aims at a false-positive rate of tau. The table
+    writes n for the number of rows that the threshold is computed from.
+    The gradient also flows through t, into the first of the rows whose score it is.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    tau : float
+        Share of the negatives, in (0, 1].
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import pat_mat_np_loss
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> pat_mat_np_loss(scores, target, tau=0.5)
+    tensor(1.2500)
+    """
+    return accuracy_at_top_loss(
+        scores,
+        target,
+        threshold=KthLargest("negatives", tau=tau),
+        surrogate=surrogate,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+class TopPushLoss(LossModule):
+    """Module shell of :func:`top_push_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopPushLoss
+    >>> TopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    tensor(1.2500)
+    """
+
+    function = staticmethod(top_push_loss)
+
+    def __init__(self, surrogate="quadratic", reduction="mean"):
+        super().__init__()
+        self.surrogate = surrogate
+        self.reduction = reduction
+
+
+class TopPushKLoss(LossModule):
+    """Module shell of :func:`top_push_k_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import TopPushKLoss
+    >>> TopPushKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0]))
+    tensor(0.5000)
+    """
+
+    function = staticmethod(top_push_k_loss)
+
+    def __init__(self, k, surrogate="quadratic", reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.surrogate = surrogate
+        self.reduction = reduction
+
+
+class PatMatNPLoss(LossModule):
+    """Module shell of :func:`pat_mat_np_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import PatMatNPLoss
+    >>> PatMatNPLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0]))
+    tensor(1.2500)
+    """
+
+    function = staticmethod(pat_mat_np_loss)
+
+    def __init__(self, tau, surrogate="quadratic", reduction="mean"):
+        super().__init__()
+        self.tau = tau
+        self.surrogate = surrogate
+        self.reduction = reduction

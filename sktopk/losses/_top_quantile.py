@@ -1,0 +1,248 @@
+"""Accuracy at the top with a threshold among all scores or the positive ones."""
+
+from ._accuracy_at_top import accuracy_at_top_loss
+from ._module import LossModule
+from ._thresholds import KthLargest
+
+
+def recall_at_k_loss(
+    scores, target, *, k, surrogate="quadratic", sample_weight=None, reduction="mean"
+):
+    r"""Push every positive among the k highest scored rows.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
+
+    Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive.
+    The gradient also flows through t, into the first of the rows whose score it is.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    k : int
+        Rank of the score that is the threshold, at least 1. With fewer rows, the smallest is.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import recall_at_k_loss
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
+    >>> recall_at_k_loss(scores, target, k=2)
+    tensor(1.2500)
+    """
+    return accuracy_at_top_loss(
+        scores,
+        target,
+        threshold=KthLargest("all", k=k),
+        surrogate=surrogate,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+def pat_mat_loss(
+    scores, target, *, tau, surrogate="quadratic", sample_weight=None, reduction="mean"
+):
+    r"""Push every positive into the top share tau of all rows.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
+        t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
+
+    Pat&Mat, eq. 5 with Table 1 of [1]_.
+    The gradient also flows through t, into the first of the rows whose score it is.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    tau : float
+        Share of the rows, in (0, 1].
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import pat_mat_loss
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
+    >>> pat_mat_loss(scores, target, tau=0.5)
+    tensor(1.2500)
+    """
+    return accuracy_at_top_loss(
+        scores,
+        target,
+        threshold=KthLargest("all", tau=tau),
+        surrogate=surrogate,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+def precision_at_recall_loss(
+    scores, target, *, recall, surrogate="quadratic", sample_weight=None, reduction="mean"
+):
+    r"""Push every negative below the score that a share of the positives reaches.
+
+    .. math::
+        L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
+        t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
+
+    Prec@Rec, eq. 4 and 5 of [1]_: few false positives at recall r are a high precision there.
+    The gradient also flows through t, into the first of the rows whose score it is.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    recall : float
+        The recall r, in (0, 1]: the share of the positives at or above t.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "none" has a loss per row, 0 for positives; the mean is over the negatives.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import precision_at_recall_loss
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
+    >>> precision_at_recall_loss(scores, target, recall=1.0)
+    tensor(2.2500)
+    """
+    return accuracy_at_top_loss(
+        scores,
+        target,
+        threshold=KthLargest("positives", tau=recall),
+        errors="false_positives",
+        surrogate=surrogate,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+class RecallAtKLoss(LossModule):
+    """Module shell of :func:`recall_at_k_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import RecallAtKLoss
+    >>> RecallAtKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    tensor(1.2500)
+    """
+
+    function = staticmethod(recall_at_k_loss)
+
+    def __init__(self, k, surrogate="quadratic", reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.surrogate = surrogate
+        self.reduction = reduction
+
+
+class PatMatLoss(LossModule):
+    """Module shell of :func:`pat_mat_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import PatMatLoss
+    >>> PatMatLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    tensor(1.2500)
+    """
+
+    function = staticmethod(pat_mat_loss)
+
+    def __init__(self, tau, surrogate="quadratic", reduction="mean"):
+        super().__init__()
+        self.tau = tau
+        self.surrogate = surrogate
+        self.reduction = reduction
+
+
+class PrecisionAtRecallLoss(LossModule):
+    """Module shell of :func:`precision_at_recall_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import PrecisionAtRecallLoss
+    >>> PrecisionAtRecallLoss(recall=1.0)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    tensor(2.2500)
+    """
+
+    function = staticmethod(precision_at_recall_loss)
+
+    def __init__(self, recall, surrogate="quadratic", reduction="mean"):
+        super().__init__()
+        self.recall = recall
+        self.surrogate = surrogate
+        self.reduction = reduction
