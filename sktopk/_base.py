@@ -36,6 +36,8 @@ CHANGEABLE = {
     "n_iter_no_change",
     "tol",
     "class_weight",
+    "min_positives",
+    "record_true_threshold",
     "calibration",
     "warm_start",
     "verbose",
@@ -43,13 +45,27 @@ CHANGEABLE = {
 }
 
 
+def plain_row(row):
+    """A row of skorch's history without its batches, but for what each step recorded."""
+    steps = {k: v for k, v in row["batches"][0].items() if isinstance(v, np.ndarray)}
+    return steps | {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in row.items()
+        if name != "batches"
+    }
+
+
 class NetClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that trains a network; subclasses say with which loss.
 
     A subclass stores the training parameters and defines ``_check_params()``,
-    ``_begin()`` (what to note of the parameters), ``_criterion()``, ``_score_scale()``,
-    ``_default_scorer()`` and ``_calibrate()``.
+    ``_begin(partial)`` (what to note of the parameters), ``_criterion()``, ``_score_scale()``,
+    ``_default_scorer()`` and ``_calibrate()``. It may have its own batches, number of
+    outputs, and something to settle once the network is trained.
     """
+
+    # Whether rows held out for validation have a share of each class.
+    _stratify = False
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Train the network.
@@ -86,9 +102,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         # Labels before X, whose columns are noted even on an estimator that was fitted before.
         y = check_labels(y)
         if len(y):
-            check_classes(y)
+            self._check_classes(y)
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
-        classes = check_classes(y)
+        classes = self._check_classes(y)
         if not new and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
@@ -96,10 +112,11 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         seed = random.randint(np.iinfo(np.int32).max)
         validation, origin = None, "X_val"
+        everything = X, y, weight
         if X_val is not None or y_val is not None:
             validation = self._check_validation(X_val, y_val)
         elif self.early_stopping or self.calibration is not None:
-            mask = held_out(y, self.validation_fraction, random)
+            mask = held_out(y, self.validation_fraction, random, self._stratify)
             validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
             X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
         target = encode(classes, y)
@@ -109,7 +126,12 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         else:
             self._go_on()
             self.class_count_ = count
-        self._train(X, target, weight, self.max_epochs, validation, origin)
+        given = validation if X_val is not None else None
+
+        def settle():
+            self._settle(*everything, validation=given)
+
+        self._train(X, target, weight, self.max_epochs, settle, validation, origin)
         warn_unsettled(self, validation is not None and self.early_stopping)
         if self.calibration is not None:
             self._calibrate(*validation)
@@ -136,7 +158,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         for name in ("class_weight", "calibration", "early_stopping"):
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             if isinstance(value, str) or value is True:
                 raise ValueError(
                     f"{name}={value!r} needs all data at once, which partial_fit does not have"
@@ -146,13 +168,13 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         announced = None
         if classes is not None:
-            announced = check_classes(check_labels(classes, "classes"), "classes")
+            announced = self._check_classes(check_labels(classes, "classes"), "classes")
         if not new:
             known = self.classes_
             if announced is not None and not np.array_equal(announced, known):
                 raise ValueError(f"classes must be those of the first call, {known}; got {classes}")
         else:
-            known = check_classes(y) if announced is None else announced
+            known = self._check_classes(y) if announced is None else announced
         unseen = np.setdiff1d(y, known)
         if len(unseen):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
@@ -160,11 +182,12 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         count = class_count(target, weight, len(known))
         if new:
             random = check_random_state(self.random_state)
-            self._start(X, known, count, random.randint(np.iinfo(np.int32).max))
+            seed = random.randint(np.iinfo(np.int32).max)
+            self._start(X, known, count, seed, partial=True)
         else:
             self._go_on()
             self.class_count_ = self.class_count_ + count
-        self._train(X, target, weight, 1, None)
+        self._train(X, target, weight, 1, lambda: self._settle(X, y, weight), partial=True)
         return self
 
     def decision_function(self, X):
@@ -264,17 +287,12 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         check_length(y_val, X_val.shape[0], "y_val")
         return X_val, y_val, np.ones(len(y_val))
 
-    def _loss_counts(self):
-        """Class counts for losses that weigh by them; a class still to come counts as one row."""
-        count = self.class_count_
-        return torch.from_numpy(np.where(count > 0, count, count[count > 0].min()))
-
     def _forget(self):
         """Become unfitted."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
-    def _start(self, X, classes, count, seed):
+    def _start(self, X, classes, count, seed, partial=False):
         """Put a new net in the place of whatever was fitted before."""
         columns = ("n_features_in_", "feature_names_in_", "input_shape_")
         columns = {name: value for name, value in vars(self).items() if name in columns}
@@ -282,9 +300,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         vars(self).update(columns)
         self.classes_, self.class_count_ = classes, count
         try:
-            self._begin()
+            self._begin(partial)
             net = build_net(self, X.dtype.name, seed)
-            probe(net, X, len(classes))
+            probe(net, X)
         except BaseException:
             self._forget()
             raise
@@ -309,20 +327,22 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             vars(self.net_).update(rates)
             then.update({name: getattr(self, name) for name in changed})
 
-    def _train(self, X, target, weight, epochs, validation, origin=None):
+    def _train(
+        self, X, target, weight, epochs, settle, validation=None, origin=None, partial=False
+    ):
         net = self.net_
-        if isinstance(self.loss, str):
-            for name, buffer in net.criterion_.named_buffers():
-                if name.endswith("class_counts"):
-                    buffer.copy_(self._loss_counts())
         try:
-            batches = make_batches(self, X, target, weight)
+            batches = self._make_batches(X, target, weight, partial)
             data = {"X": X, "y": target}
             if validation is not None:
                 X_val, y_val, _ = validation
                 X_val = X_val.astype(self._numpy_dtype(), copy=False)
                 data |= {"X_val": X_val, "y_val": encode(self.classes_, y_val)}
-            net.train(batches, epochs, make_callbacks(self, validation, origin, epochs), **data)
+            callbacks = make_callbacks(self, validation, origin, epochs, settle)
+            callbacks |= self._make_callbacks(X, target, weight)
+            net.train(batches, epochs, callbacks, **data)
+            if partial:
+                batches.carry()
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
             if not (isinstance(error, DivergedError | KeyboardInterrupt) and net.history_):
@@ -330,15 +350,24 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             raise
         finally:
             if hasattr(self, "net_"):
-                self.history_ = [
-                    {
-                        name: value.item() if isinstance(value, np.generic) else value
-                        for name, value in row.items()
-                        if name != "batches"
-                    }
-                    for row in net.history_.to_list()
-                ]
+                self.history_ = [plain_row(row) for row in net.history_.to_list()]
                 self.n_iter_ = len(self.history_)
+                settle()
+
+    def _make_batches(self, X, target, weight, partial):
+        return make_batches(self, X, target, weight)
+
+    def _make_callbacks(self, X, target, weight):
+        return {}
+
+    def _settle(self, X, y, weight, validation=None):
+        """Derive from the trained network what predictions need besides it."""
+
+    def _check_classes(self, y, name="y"):
+        return check_classes(y, name)
+
+    def _n_outputs(self):
+        return len(self.classes_)
 
     def _numpy_dtype(self):
         return np.dtype(str(self.net_.dtype).removeprefix("torch."))

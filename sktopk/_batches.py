@@ -69,8 +69,34 @@ class Rows:
         return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
 
 
+class ShuffledBatches:
+    """Row numbers of shuffled minibatches.
+
+    A single row left over joins the last batch: batch normalisation has no variance of one row.
+
+    Parameters
+    ----------
+    n_samples, batch_size : int
+    generator : torch.Generator
+        Draws the order of each epoch.
+    """
+
+    def __init__(self, n_samples, batch_size, generator):
+        self.n_samples, self.batch_size, self.generator = n_samples, batch_size, generator
+
+    def __len__(self):
+        n_batches = -(-self.n_samples // self.batch_size)
+        return n_batches - (n_batches > 1 and self.n_samples % self.batch_size == 1)
+
+    def __iter__(self):
+        order = torch.randperm(self.n_samples, generator=self.generator)
+        for i in range(n_batches := len(self)):
+            stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
+            yield order[i * self.batch_size : stop]
+
+
 class MiniBatches:
-    """Shuffled minibatches ``(rows, (target, weight))``, fetched by one index operation each.
+    """Minibatches ``(rows, (target, weight))``, fetched by one index operation each.
 
     Parameters
     ----------
@@ -78,32 +104,26 @@ class MiniBatches:
     target : Tensor of shape (n_samples,)
     weight : Tensor of shape (n_samples,) or None
         None stands for equal weights.
-    batch_size : int
-        A batch of all rows comes in the order given. A single row left over joins the last
-        batch: batch normalisation has no variance of one row.
-    generator : torch.Generator
-        Draws the order of each epoch.
+    sampler : iterable
+        Row numbers of each batch of an epoch; all rows in the order given, if None.
+    hard : HardSamples, default=None
+        Rows that are joined to each batch of the sampler.
     """
 
-    def __init__(self, rows, target, weight, *, batch_size, generator):
+    def __init__(self, rows, target, weight, sampler, hard=None):
         self.rows, self.target, self.weight = rows, target, weight
-        self.batch_size, self.generator = batch_size, generator
+        self.sampler, self.hard = sampler, hard
 
     def __len__(self):
-        n_samples = len(self.rows)
-        n_batches = -(-n_samples // self.batch_size)
-        return n_batches - (n_batches > 1 and n_samples % self.batch_size == 1)
+        return 1 if self.sampler is None else len(self.sampler)
 
     def __iter__(self):
-        n_batches = len(self)
-        if n_batches == 1:
-            yield self._batch(slice(None))
-            return
-        order = torch.randperm(len(self.rows), generator=self.generator)
-        for i in range(n_batches):
-            stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
-            yield self._batch(order[i * self.batch_size : stop])
+        for index in [slice(None)] if self.sampler is None else self.sampler:
+            joined = index if self.hard is None else self.hard.join(index)
+            weight = None if self.weight is None else self.weight[joined]
+            yield self.rows[joined], (self.target[joined], weight)
 
-    def _batch(self, index):
-        weight = None if self.weight is None else self.weight[index]
-        return self.rows[index], (self.target[index], weight)
+    def carry(self):
+        """Keep copies of the hard rows beyond these batches."""
+        if self.hard is not None:
+            self.hard.carry(self.rows, self.target, self.weight)

@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+import torch
 from torch import nn
 
 from . import losses
@@ -80,7 +82,7 @@ def make_criterion(estimator):
     criterion = CRITERIA[estimator.loss]
     values = {name: getattr(estimator, name, None) for name in criterion.params}
     if "class_counts" in values:
-        values["class_counts"] = estimator._loss_counts()
+        values["class_counts"] = loss_counts(estimator)
     # None stands for the loss's own default.
     values = {name: value for name, value in values.items() if value is not None}
     if "k" not in values:
@@ -90,6 +92,20 @@ def make_criterion(estimator):
         return criterion.module(**values | {"k": estimator.k_})
     each = [criterion.module(**values | {"k": min(k_, estimator.k_)}) for k_ in k]
     return losses.TopKDistributionLoss(each, k.values())
+
+
+def loss_counts(estimator):
+    """Class counts for losses that weigh by them; a class still to come counts as one row."""
+    count = estimator.class_count_
+    return torch.from_numpy(np.where(count > 0, count, count[count > 0].min()))
+
+
+def refresh_counts(estimator):
+    """Tell the loss of a fitted estimator the class counts as they are now."""
+    if isinstance(estimator.loss, str):
+        for name, buffer in estimator.net_.criterion_.named_buffers():
+            if name.endswith("class_counts"):
+                buffer.copy_(loss_counts(estimator))
 
 
 def has_proba(estimator):

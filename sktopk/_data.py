@@ -144,19 +144,27 @@ def class_weights(class_weight, classes, count):
     return weights
 
 
-def held_out(y, fraction, random):
-    """Mask of random rows, a `fraction` of all, that leaves every class a row to train on."""
+def held_out(y, fraction, random, stratify=False):
+    """Mask of random rows, a `fraction` of all, that leaves every class a row to train on.
+
+    With `stratify` it is that fraction of each class, at least one row of it.
+    """
     order = random.permutation(len(y))
     first = np.zeros(len(y), dtype=bool)
     first[order[np.unique(y[order], return_index=True)[1]]] = True
     candidates = order[~first[order]]
-    if len(candidates) == 0:
+    classes = np.unique(y)
+    if len(candidates) == 0 or (stratify and len(np.unique(y[candidates])) < len(classes)):
+        which = "some class" if stratify else "every class"
         raise ValueError(
-            "early_stopping and calibration need rows to hold out, but every class has a single "
+            f"early_stopping and calibration need rows to hold out, but {which} has a single "
             "row: pass X_val and y_val"
         )
+    groups = [candidates[y[candidates] == c] for c in classes] if stratify else [candidates]
     mask = np.zeros(len(y), dtype=bool)
-    mask[candidates[: max(1, round(fraction * len(y)))]] = True
+    for group in groups:
+        n_rows = np.count_nonzero(np.isin(y, y[group])) if stratify else len(y)
+        mask[group[: max(1, round(fraction * n_rows))]] = True
     return mask
 
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 
-from ._batches import MiniBatches, Rows
+from ._batches import MiniBatches, Rows, ShuffledBatches
 from ._data import class_weights
 from ._net import Net, ProgressBar, Validation
 from ._params import check_device, check_optimizer
@@ -26,16 +26,16 @@ def build_net(estimator, dtype, seed, device=None):
             "hidden_layer_sizes": estimator.hidden_layer_sizes,
             "normalize": estimator.normalize,
         }
-    n_classes = len(estimator.classes_)
+    n_outputs = estimator._n_outputs()
 
     def build_module():
-        module = (estimator.module or MLP)(estimator.n_features_in_, n_classes, **module_params)
+        module = (estimator.module or MLP)(estimator.n_features_in_, n_outputs, **module_params)
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
         if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
             raise ValueError("module must not have lazy layers: give each layer its input size")
         scale = estimator._score_scale()
-        return module if scale == 1 else ScaledScores(module, n_classes, scale)
+        return module if scale == 1 else ScaledScores(module, n_outputs, scale)
 
     net = Net.build(
         build_module,
@@ -45,9 +45,10 @@ def build_net(estimator, dtype, seed, device=None):
         device=check_device(estimator.device) if device is None else device,
         # Modules and losses of others may draw random numbers in every forward pass.
         draws=estimator.module is not None
-        or not isinstance(estimator.loss, str)
+        or isinstance(getattr(estimator, "loss", None), torch.nn.Module)
         or bool(module_params.get("dropout")),
-        n_classes=n_classes,
+        n_classes=len(estimator.classes_),
+        n_outputs=n_outputs,
         optimizer=check_optimizer(estimator.optimizer),
         learning_rate=estimator.learning_rate,
         weight_decay=estimator.weight_decay,
@@ -61,7 +62,7 @@ def build_net(estimator, dtype, seed, device=None):
     return net
 
 
-def probe(net, X, n_classes):
+def probe(net, X):
     """Check what the module returns for two rows."""
     rows = Rows(X[:2], torch.device(net.device), net.dtype)
     try:
@@ -70,10 +71,11 @@ def probe(net, X, n_classes):
         raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
     for chunk, scores in outputs:
         n_rows = chunk.stop - chunk.start
-        if tuple(scores.shape) != (n_rows, n_classes):
+        if tuple(scores.shape) not in {(n_rows, net.n_outputs), (n_rows,) * (net.n_outputs == 1)}:
             raise ValueError(
-                f"module must return scores of shape (n_samples, {n_classes}), one per "
-                f"class; got shape {tuple(scores.shape)} for {n_rows} rows"
+                f"module must return scores of shape (n_samples, {net.n_outputs}), one per "
+                f"class, or per row of two classes that are ranked; got shape "
+                f"{tuple(scores.shape)} for {n_rows} rows"
             )
 
 
@@ -86,18 +88,22 @@ def make_batches(estimator, X, target, weight):
         raise ValueError("sample_weight times class_weight must not be 0 for every row")
     weight = weight / weight.mean()
     device = torch.device(net.device)
-    rows = Rows(X, device, net.dtype, resident=True)
+    size = batch_size(estimator)
     return MiniBatches(
-        rows,
+        Rows(X, device, net.dtype, resident=True),
         torch.from_numpy(target).to(device),
         None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype),
-        batch_size=min(128, len(rows)) if estimator.batch_size == "auto" else estimator.batch_size,
-        generator=net.generator,
+        ShuffledBatches(len(target), size, net.generator) if len(target) > size + 1 else None,
     )
 
 
-def make_callbacks(estimator, validation, origin, epochs):
-    """Our callbacks for one training, by name."""
+def batch_size(estimator):
+    """Number of rows of a batch."""
+    return 128 if estimator.batch_size == "auto" else estimator.batch_size
+
+
+def make_callbacks(estimator, validation, origin, epochs, settle):
+    """Our callbacks for one training, by name; `settle` readies the estimator to predict."""
     callbacks, what = {}, "Training"
     if validation is not None:
         X_val, y_val, weight = validation
@@ -111,9 +117,13 @@ def make_callbacks(estimator, validation, origin, epochs):
         if not np.all(weight == 1) and "sample_weight" in inspect.signature(scorer).parameters:
             params["sample_weight"] = weight
         patience = estimator.n_iter_no_change if estimator.early_stopping else None
-        callbacks["validation"] = Validation(
-            lambda: scorer(estimator, X_val, y_val, **params), patience, estimator.tol
-        )
+
+        def score():
+            if estimator.scoring is not None:  # which may want labels, not only scores
+                settle()
+            return scorer(estimator, X_val, y_val, **params)
+
+        callbacks["validation"] = Validation(score, patience, estimator.tol)
     if estimator.verbose == 1:
         callbacks["progress"] = ProgressBar(epochs, what)
     return callbacks

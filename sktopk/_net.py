@@ -44,6 +44,11 @@ def rng_state(device):
     return [torch.get_rng_state(), *gpu]
 
 
+def is_of_the_batch(criterion):
+    """Tell a loss of the batch as a whole from a mean of losses of the rows."""
+    return hasattr(criterion, "batch_loss")
+
+
 class DivergedError(ValueError):
     """The loss or the weights stopped being finite."""
 
@@ -66,6 +71,7 @@ class Net(NeuralNetClassifier):
         device,
         draws,
         n_classes,
+        n_outputs,
         optimizer,
         learning_rate,
         weight_decay,
@@ -102,6 +108,7 @@ class Net(NeuralNetClassifier):
             ).initialize()
             net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = dtype, draws, precision
+        net.n_outputs = n_outputs
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
         noise = torch.Generator(device).manual_seed(seed + 1)
@@ -191,7 +198,11 @@ class Net(NeuralNetClassifier):
         state = None if noise is None else noise.get_state()
         total, known = 0.0, y >= 0
         rows = Rows(X, torch.device(self.device), self.dtype)
-        for chunk, scores in self.score_rows(rows):
+        chunks = self.score_rows(rows)
+        if is_of_the_batch(self.criterion_):
+            # Scores of one number a row, and a loss that has no parts.
+            chunks = [(slice(None), torch.cat([scores for _, scores in chunks]))]
+        for chunk, scores in chunks:
             mask = torch.from_numpy(known[chunk]).to(scores.device)
             if mask.any():
                 target = torch.from_numpy(y[chunk]).to(scores.device)
@@ -205,7 +216,9 @@ class Net(NeuralNetClassifier):
         self.module_.train()
         begin = self._listeners("on_batch_begin")
         end = self._listeners("on_batch_end")
-        losses, sizes = [], []
+        losses, sizes, trace = [], [], getattr(self.criterion_, "trace", {})
+        for values in trace.values():
+            values.clear()
         for batch in iterator:
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
@@ -222,6 +235,9 @@ class Net(NeuralNetClassifier):
         self.history.record_batch(f"{prefix}_loss", mean.item())
         self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
         self.history.record(f"{prefix}_batch_count", len(sizes))
+        for name, values in trace.items():
+            if values:
+                self.history.record_batch(name, torch.stack(values).double().cpu().numpy())
 
     def step(self, batch):
         """One step of the optimizer; returns the loss, detached, and the scores."""
@@ -233,10 +249,13 @@ class Net(NeuralNetClassifier):
             self.optimizer_.zero_grad()
             with self.autocast():
                 scores = self.module_(rows)
-            loss = self.criterion_(scores, target, weight)
-            if weight is not None:
-                # Weights have mean 1 over all batches: a batch of light rows weighs little.
-                loss = loss * weight.mean()
+            if is_of_the_batch(self.criterion_):
+                loss = self.criterion_.batch_loss(scores, target, weight)
+            else:
+                loss = self.criterion_(scores, target, weight)
+                if weight is not None:
+                    # Weights have mean 1 over all batches: a batch of light rows weighs little.
+                    loss = loss * weight.mean()
             loss.backward()
             for callback in listeners:
                 callback.on_grad_computed(
@@ -262,9 +281,8 @@ class Net(NeuralNetClassifier):
 
     def score_rows(self, rows):
         """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type."""
-        n_outputs = len(self.classes)
         self.module_.eval()
-        for chunk in rows.chunks(n_outputs):
+        for chunk in rows.chunks(self.n_outputs):
             with torch.inference_mode(), self.autocast():
                 scores = self.module_(rows[chunk])
             yield chunk, scores.to(self.dtype)
@@ -308,6 +326,24 @@ class ProgressBar(Callback):
     def on_train_end(self, net, X=None, y=None, **kwargs):
         self.bar_.close()
         del self.bar_
+
+
+class TrueThreshold(Callback):
+    """Record the threshold over all training rows before each step, beside its estimate.
+
+    Parameters
+    ----------
+    threshold : callable
+        Returns it, a float.
+    """
+
+    def __init__(self, threshold):
+        self.threshold = threshold
+
+    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+        trace = net.criterion_.trace.setdefault("true_threshold", [])
+        trace.append(torch.tensor(self.threshold()))
+        net.module_.train()
 
 
 class Validation(Callback):

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from ._base import NetClassifier
 from ._batches import Rows
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
-from ._criteria import CRITERIA, auto_scale, has_proba, make_criterion
+from ._criteria import CRITERIA, auto_scale, has_proba, make_criterion, refresh_counts
 from ._data import encode, take
 from ._params import check_number, check_training_params
 from .losses import topk_inclusion_proba
@@ -367,7 +367,7 @@ class TopKClassifier(NetClassifier):
                 check_number(getattr(self, name), name, 0, bounds="neither")
         check_option(self.calibration, "calibration", CALIBRATIONS)
 
-    def _begin(self):
+    def _begin(self, partial):
         n_classes = len(self.classes_)
         k = max(self.k) if isinstance(self.k, dict) else self.k
         self.k_ = min(int(k), n_classes - 1)
@@ -386,6 +386,10 @@ class TopKClassifier(NetClassifier):
 
     def _criterion(self):
         return make_criterion(self)
+
+    def _make_batches(self, X, target, weight, partial):
+        refresh_counts(self)
+        return super()._make_batches(X, target, weight, partial)
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)

@@ -9,16 +9,35 @@ import pytest
 import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sktopk import TopKClassifier
+from sktopk import (
+    DeepTopPushClassifier,
+    PatMatClassifier,
+    PatMatNPClassifier,
+    PrecisionAtRecallClassifier,
+    RecallAtKClassifier,
+    TopKClassifier,
+    TopPushKClassifier,
+)
 
 ESTIMATORS = [
+    DeepTopPushClassifier(),
+    TopPushKClassifier(),
+    RecallAtKClassifier(),
+    PatMatClassifier(),
+    PatMatNPClassifier(),
+    PrecisionAtRecallClassifier(),
+    DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw"),
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
     TopKClassifier(k=1, tau=0.5, score_scale=5.0, optimizer="adamw", normalize=True),
 ]
 
 
-@pytest.mark.filterwarnings("ignore:k=5 must be smaller", "ignore:The training loss still fell")
+@pytest.mark.filterwarnings(
+    "ignore:k=5 must be smaller",
+    "ignore:The training loss still fell",
+    "ignore:k=.* must be at most the number of",
+)
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

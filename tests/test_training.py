@@ -267,14 +267,13 @@ def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole(blobs):
 
 
 def test_every_row_is_seen_once_per_epoch(blobs):
-    from sktopk._batches import MiniBatches, Rows
+    from sktopk._batches import MiniBatches, Rows, ShuffledBatches
 
     X = np.arange(205.0)[:, None]
     rows = Rows(X, torch.device("cpu"), torch.float64)
     target = torch.arange(205)
-    batches = MiniBatches(
-        rows, target, None, batch_size=34, generator=torch.Generator().manual_seed(0)
-    )
+    sampler = ShuffledBatches(205, 34, torch.Generator().manual_seed(0))
+    batches = MiniBatches(rows, target, None, sampler)
     epochs = [[t for _, (t, _) in batches] for _ in range(2)]
     for epoch in epochs:
         assert len(epoch) == len(batches) == 6

@@ -1,0 +1,377 @@
+"""What the classifiers of two classes share: one score a row, and a threshold on it."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import issparse, vstack
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import NetClassifier
+from ._batches import MiniBatches, Rows, ShuffledBatches
+from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
+from ._data import check_classes, encode
+from ._distributed import all_objects, share_totals
+from ._fitting import batch_size
+from ._params import check_number, check_training_params
+from .metrics._checks import check_option
+from .metrics._top_scorer import make_top_scorer
+from .samplers import StratifiedBatchSampler
+
+
+def has_proba(estimator):
+    """Return True if `predict_proba` means something, else raise with the way out."""
+    fitted = hasattr(estimator, "net_")
+    if not (hasattr(estimator, "calibration_") if fitted else estimator.calibration is not None):
+        raise AttributeError(
+            "predict_proba is not available without calibration: scores above a threshold are "
+            "not probabilities. Set calibration='temperature' or 'sigmoid' and fit"
+        )
+    return True
+
+
+TRAINING_PARAMETERS = """\
+    min_positives : int, default=5
+        Least number of positives in a minibatch, see
+        :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
+    module : callable, default=None
+        An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module`` with
+        n_outputs = 1, for images ``(n_channels, n_outputs)``. None is
+        :class:`sktopk.modules.MLP`.
+    hidden_layer_sizes : tuple of int, default=(100,)
+        Hidden layers of the default network; ``()`` is a linear model.
+    normalize : bool, default=False
+        Whether the default network ends in a :class:`sktopk.modules.NormalizedLinear`.
+    score_scale : float or "auto", default="auto"
+        Factor on the network's output; "auto" is 1.
+    optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
+        Further arguments through `net_params`, such as ``optimizer__betas``.
+    learning_rate : float, default=1e-3
+        Step size.
+    weight_decay : float, default=1e-4
+        Of the optimizer.
+    batch_size : int or "auto", default="auto"
+        "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold.
+    max_epochs : int, default=100
+        Passes over the data; over the negatives, if positives are too rare for every batch.
+    early_stopping : bool, default=False
+        Whether to hold out `validation_fraction` of the rows given to `fit`, score them after
+        each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
+        the best weights.
+    scoring : str, callable or None, default=None
+        Score of the validation rows; None is the metric of `score`.
+    validation_fraction : float, default=0.1
+        Share of rows held out for `early_stopping` and `calibration`.
+    n_iter_no_change : int, default=10
+        Patience in epochs.
+    tol : float, default=1e-4
+        Gain of the validation score that counts.
+    calibration : {"temperature", "sigmoid"} or None, default=None
+        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
+        probabilities after training; only then is there a `predict_proba`.
+    callbacks : list, default=None
+        skorch callbacks or ``(name, callback)`` pairs; copied. They see labels 0 and 1.
+    net_params : dict, default=None
+        Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
+        ``callbacks__name__x``, of its parts. Such keys can be set and searched directly.
+    device : str or torch.device, default="auto"
+        "auto" is the first GPU that torch sees, else the CPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Float type of data and network; "auto" keeps that of X.
+    precision : "bfloat16" or None, default=None
+        Autocast of the forward pass; losses are computed in float32.
+    compile : bool, default=False
+        Whether to compile the network with torch.compile.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the last fit, for `max_epochs` more epochs.
+    verbose : int, default=0
+        1 shows a progress bar, 2 a line per epoch.
+    random_state : int, RandomState or None, default=None
+        Seed of initialisation, batches and splits. Torch's own generators stay as they are.
+
+    Attributes
+    ----------
+    threshold_ : float
+        What `decision_function` subtracts from the scores; `predict` is the sign of the rest.
+    classes_ : ndarray of shape (2,)
+        Sorted labels; the second is the positive one.
+    class_count_ : ndarray of shape (2,)
+        Sum of the sample weights of each class in training, float64.
+    n_features_in_ : int
+        Columns of X (channels of images).
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if X was a frame with string names.
+    n_iter_ : int
+        Epochs trained, over all warm starts and partial fits.
+    history_ : list of dict
+        A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
+        dur (seconds), what callbacks recorded@@HISTORY@@.
+    net_ : skorch net
+        Its ``module_`` is the torch network.
+"""
+
+
+# The fields make an __init__ with explicit parameters that stores them and nothing else,
+# which estimators with one parameter more then need not repeat.
+@dataclass(eq=False, repr=False)
+class BinaryNetClassifier(NetClassifier):
+    """A classifier that scores rows; subclasses say with which loss and threshold.
+
+    A subclass defines ``_criterion()``, ``_scorer()`` (name and parameters of
+    `make_top_scorer`) and ``_score_threshold(scores, positive, weight)``, the score t of the
+    last row that is flagged.
+    """
+
+    _stratify = True
+    # What the history of the subclass has in addition.
+    _history = ""
+
+    _: KW_ONLY
+    min_positives: int = 5
+    module: object = None
+    hidden_layer_sizes: tuple = (100,)
+    normalize: bool = False
+    score_scale: object = "auto"
+    optimizer: object = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    batch_size: object = "auto"
+    max_epochs: int = 100
+    early_stopping: bool = False
+    scoring: object = None
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-4
+    calibration: str | None = None
+    callbacks: list | None = None
+    net_params: dict | None = None
+    device: object = "auto"
+    dtype: str = "auto"
+    precision: str | None = None
+    compile: bool = False
+    warm_start: bool = False
+    verbose: int = 0
+    random_state: object = None
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            text = TRAINING_PARAMETERS.replace("@@HISTORY@@", cls._history)
+            cls.__doc__ = cls.__doc__.replace("    <training parameters>\n", text)
+
+    def decision_function(self, X):
+        """Score every row, relative to the threshold.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples,)
+            Score minus `threshold_`, in the float type of the network: positive means
+            ``classes_[1]``.
+        """
+        scores = self._scores(X)
+        # In float64, where the difference of two scores cannot vanish.
+        return (scores.astype(np.float64) - getattr(self, "threshold_", 0.0)).astype(scores.dtype)
+
+    def predict(self, X):
+        """Return the label of each row: ``classes_[1]`` above the threshold.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            In the dtype of the y of `fit`.
+        """
+        above = self.decision_function(X) > 0
+        return self.classes_[above.astype(np.intp)]
+
+    def predict_top(self, X, n):
+        """Return the rows of highest score.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        n : int
+            How many, 1 <= n <= n_samples.
+
+        Returns
+        -------
+        index : ndarray of shape (n,)
+            Row numbers, best first; tied rows in the order of X.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If n is not an integer or out of range.
+        """
+        check_is_fitted(self)
+        check_number(n, "n", 1, integer=True)
+        scores = self._scores(X)
+        if n > len(scores):
+            raise ValueError(f"n={n} must be at most the number of rows of X ({len(scores)})")
+        return np.argsort(-scores, kind="stable")[:n]
+
+    def score(self, X, y, sample_weight=None):
+        """Return the metric that the estimator optimises; see the class.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            The larger, the better; NaN, with a warning, where y lacks the class it needs.
+        """
+        return self._default_scorer()(self, X, y, sample_weight=sample_weight)
+
+    @available_if(has_proba)
+    def predict_proba(self, X):
+        """Return the probability of each class; available with `calibration`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, 2)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        return calibrated_proba(*self.calibration_, _columns(self.decision_function(X)))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _check_params(self):
+        check_training_params(self)
+        check_number(self.min_positives, "min_positives", 0, integer=True)
+        if self.min_positives >= batch_size(self):
+            raise ValueError(
+                f"min_positives={self.min_positives} must be smaller than "
+                f"batch_size={batch_size(self)}"
+            )
+        check_option(self.calibration, "calibration", CALIBRATIONS)
+
+    def _begin(self, partial):
+        """Note nothing of the parameters."""
+
+    def _check_classes(self, y, name="y"):
+        classes = check_classes(y, name)
+        if len(classes) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass: {name} must have 2 classes; got {len(classes)}"
+            )
+        return classes
+
+    def _n_outputs(self):
+        return 1
+
+    def _score_scale(self):
+        return 1.0 if self.score_scale == "auto" else self.score_scale
+
+    def _default_scorer(self):
+        name, params = self._scorer()
+        return make_top_scorer(name, **params)
+
+    def _scores(self, X):
+        check_is_fitted(self)
+        return self._map_rows(X, (), None, lambda scores: scores.flatten())
+
+    def _make_batches(self, X, target, weight, partial):
+        net, size, n_rows = self.net_, batch_size(self), len(target)
+        hard = getattr(net.criterion_, "hard", None)
+        positive, sampler = target == 1, None
+        if size < n_rows and positive.any():
+            sampler = StratifiedBatchSampler(
+                positive, size, min_positives=self.min_positives, generator=net.generator
+            )
+        elif size < n_rows:
+            sampler = ShuffledBatches(n_rows, size, net.generator)
+        elif partial and hard is not None:
+            sampler = [torch.arange(n_rows)]
+        if hard is not None and partial:
+            X, positive, weight = self._with_carried(hard, X, positive, weight)
+        elif hard is not None:
+            hard.forget()
+        share_totals(net.criterion_, self.class_count_, 1 if sampler is None else len(sampler))
+        device = torch.device(net.device)
+        weight = None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype)
+        return MiniBatches(
+            Rows(X, device, net.dtype, resident=True),
+            torch.from_numpy(positive).to(device),
+            weight,
+            sampler,
+            hard if sampler is not None and hard is not None and hard.size else None,
+        )
+
+    def _with_carried(self, hard, X, positive, weight):
+        """The data followed by the rows that earlier pieces left behind."""
+        carried, hard.carried = hard.carried, None
+        hard.batch = None
+        if carried is None:
+            return X, positive, weight
+        rows = carried["rows"].numpy()
+        hard.index = torch.arange(len(positive), len(positive) + len(rows))
+        stack = (lambda parts: vstack(parts, "csr")) if issparse(X) else np.concatenate
+        X = stack([X, type(X)(rows) if issparse(X) else rows.astype(X.dtype)])
+        positive = np.concatenate([positive, carried["target"].numpy()])
+        return X, positive, np.concatenate([weight, carried["weight"].numpy()])
+
+    def _settle(self, X, y, weight, validation=None):
+        scores, positive = self._scores(self._checked_rows(X)), encode(self.classes_, y) == 1
+        parts = zip(*all_objects((scores, positive, weight)), strict=True)
+        scores, positive, weight = (np.concatenate(part) for part in parts)
+        t = self._score_threshold(
+            torch.from_numpy(scores).double(),
+            torch.from_numpy(positive),
+            torch.from_numpy(weight),
+        ).item()
+        if np.isfinite(t):
+            self.threshold_ = self._midway(scores, t)
+        elif not hasattr(self, "threshold_"):
+            # Of a piece without the rows that the threshold is computed from.
+            self.threshold_ = 0.0
+
+    def _midway(self, scores, t):
+        """The number between the score t and the next lower one, so that rows at t are flagged."""
+        below = scores[scores < t].max(initial=-np.inf)
+        if below == -np.inf:
+            return t - digits(scores, t)
+        middle = (t + float(below)) / 2
+        return middle if middle < t else float(below)
+
+    def _calibrate(self, X, y, weight):
+        target = encode(self.classes_, y)
+        known = target >= 0
+        if not known.any():
+            raise ValueError("y_val has no label of the training data to calibrate with")
+        scores = _columns(self.decision_function(self._checked_rows(X)))[known]
+        slopes = fit_calibration(self.calibration, scores, target[known], weight[known])
+        self.calibration_ = (self.calibration, *slopes)
+
+    def _checked_rows(self, X):
+        return Rows(X, torch.device(self.net_.device), self.net_.dtype)
+
+
+def _columns(y_score):
+    """A decision score as two, whose softmax is its sigmoid."""
+    return np.column_stack([-y_score / 2, y_score / 2])
+
+
+def digits(scores, t):
+    """What scores of the same row may differ by between batches."""
+    return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))

@@ -1,0 +1,62 @@
+"""Rows that later batches are judged against, by row number."""
+
+import torch
+from torch import nn
+
+
+class HardSamples(nn.Module):
+    """Remember the hardest rows so far and join them to each batch.
+
+    The rows are known by their number: their scores are computed anew in each batch, so that
+    the gradient through them is right (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
+
+    Parameters
+    ----------
+    size : int
+        Number of rows to remember.
+    """
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+        self.forget()
+
+    def forget(self):
+        """Remember nothing, not even of the batch at hand."""
+        self.index = torch.empty(0, dtype=torch.long)
+        self.batch, self.n_fresh, self.carried = None, None, None
+
+    def carry(self, rows, target, weight):
+        """Keep a copy of the remembered rows for data that will not have them."""
+        weight = torch.ones(len(target)) if weight is None else weight
+        self.carried = {
+            "rows": rows[self.index].cpu(),
+            "target": target[self.index].cpu(),
+            "weight": weight[self.index].cpu(),
+        }
+
+    def join(self, index):
+        """Row numbers of a batch followed by the remembered ones."""
+        self.n_fresh = len(index)
+        self.batch = torch.cat([index, self.index])
+        return self.batch
+
+    def keep(self, positions):
+        """Remember the rows at these positions of the joined batch."""
+        self.index = self.batch[positions.to(self.batch.device)]
+
+    def repeated(self):
+        """Mask of the positions of the joined batch whose row stands at an earlier one."""
+        order = self.batch.argsort(stable=True)
+        ordered = self.batch[order]
+        mask = torch.zeros(len(order), dtype=torch.bool)
+        mask[order[1:]] = ordered[1:] == ordered[:-1]
+        return mask
+
+    def get_extra_state(self):
+        """What `state_dict` saves: row numbers and copies of rows, however many."""
+        return {"index": self.index, "carried": self.carried}
+
+    def set_extra_state(self, state):
+        """Put back what `state_dict` saved."""
+        self.index, self.carried = state["index"].cpu(), state["carried"]

@@ -1,0 +1,91 @@
+"""What the accuracy-at-the-top classifiers share: a threshold, errors, a surrogate."""
+
+import warnings
+from dataclasses import KW_ONLY, dataclass
+
+import torch
+
+from ._binary import BinaryNetClassifier
+from ._distributed import all_objects
+from ._net import TrueThreshold
+from ._params import check_flag, check_number
+from ._top_criterion import TopCriterion
+from .losses._surrogates import SURROGATES
+from .metrics._checks import check_option
+
+TOP_PARAMETERS = """\
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
+    buffer_size : int, default=1
+        Number of hard rows that every minibatch gets from those before it; 0 for none.
+    record_true_threshold : bool, default=False
+        Whether `history_` has the threshold over all training rows before each step, beside
+        its estimate. Costs a pass over the data per step.
+"""
+
+
+@dataclass(eq=False, repr=False)
+class ThresholdParameters:
+    """The parameters of the loss: the last base class, whose fields come first."""
+
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int = 1
+    record_true_threshold: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class ThresholdClassifier(BinaryNetClassifier, ThresholdParameters):
+    """Threshold, kind of error and surrogate; a subclass names the first two."""
+
+    _history = """, and `threshold`, an
+        array of its estimate in each step (`true_threshold` beside it on demand)"""
+    errors = "false_negatives"
+
+    def __init_subclass__(cls, **kwargs):
+        cls.__doc__ = cls.__doc__ and cls.__doc__.replace(
+            "    <training parameters>\n", TOP_PARAMETERS + "    <training parameters>\n"
+        )
+        super().__init_subclass__(**kwargs)
+
+    def _check_params(self):
+        super()._check_params()
+        check_option(self.surrogate, "surrogate", tuple(SURROGATES))
+        check_number(self.buffer_size, "buffer_size", 0, integer=True)
+        check_flag(self.record_true_threshold, "record_true_threshold")
+        if hasattr(self, "k"):
+            check_number(self.k, "k", 1, integer=True)
+
+    def _clip_k(self, partial, total, what):
+        """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""
+        total = int(sum(all_objects(total)))
+        self.k_ = self.k if partial else max(1, min(self.k, total))
+        if self.k_ < self.k:
+            warnings.warn(
+                f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used",
+                stacklevel=5,
+            )
+
+    def _criterion(self):
+        return TopCriterion(self._threshold(), self.errors, self.surrogate, self.buffer_size)
+
+    def _score_threshold(self, scores, positive, weight):
+        return self._threshold()(scores, positive, weight)
+
+    def _make_callbacks(self, X, target, weight):
+        if not self.record_true_threshold:
+            return {}
+        rows, positive = self._checked_rows(X), torch.from_numpy(target == 1)
+        weight = torch.from_numpy(weight)
+
+        def true_threshold():
+            scores = torch.from_numpy(self._scores(rows)).double()
+            return self._score_threshold(scores, positive, weight).item()
+
+        return {"true_threshold": TrueThreshold(true_threshold)}
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # The optimum flags few rows, whatever the labels.
+        tags.classifier_tags.poor_score = True
+        return tags

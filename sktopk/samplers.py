@@ -1,0 +1,108 @@
+"""Batches that always contain positives."""
+
+import numpy as np
+import torch
+
+from ._params import check_number
+
+__all__ = ["StratifiedBatchSampler"]
+
+
+class StratifiedBatchSampler:
+    r"""Shuffled batches of row numbers with positives in each of them.
+
+    With :math:`n_+` positives among n rows, batches of size b and at least m positives in each:
+
+    - if :math:`n_+ \ge m \lceil n / b \rceil` there are :math:`\lceil n / b \rceil` batches, each
+      row is in one of them, and both classes are spread evenly;
+    - otherwise each negative is in one of :math:`\lceil n_- / (b - m) \rceil` batches, together
+      with m positives. All positives come once before any comes again; with fewer than m of
+      them, a batch has some twice.
+
+    Batches differ by at most one row in size. The paper asks for 5 positives in 32 rows [1]_.
+    A loop reads an epoch from each iteration; the sampler is also what a torch ``DataLoader``
+    takes as ``batch_sampler``.
+
+    Parameters
+    ----------
+    target : array-like of shape (n_samples,)
+        Class labels in {0, 1}; rows with 1 are the positives.
+    batch_size : int, default=32
+        Largest number of rows of a batch, more than `min_positives`.
+    min_positives : int, default=5
+        Least number of positives of a batch; 0 only spreads them evenly.
+    generator : torch.Generator, default=None
+        Draws the order of each epoch. None: a generator of its own with seed 0. Torch's own
+        generator stays as it is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `target` holds other values than 0 and 1 or no 1, or a number is out of its range.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020, section 4.2.
+
+    Examples
+    --------
+    >>> from sktopk.samplers import StratifiedBatchSampler
+    >>> target = [1, 1, 0, 0, 0, 0, 0, 0]
+    >>> sampler = StratifiedBatchSampler(target, batch_size=3, min_positives=1)
+    >>> [len(index) for index in sampler]
+    [3, 3, 3]
+    >>> [sum(target[i] for i in index) for index in sampler]
+    [1, 1, 1]
+    """
+
+    def __init__(self, target, batch_size=32, *, min_positives=5, generator=None):
+        target = np.asarray(target)
+        if target.ndim != 1:
+            raise ValueError(f"target must have shape (n_samples,); got shape {target.shape}")
+        if target.dtype.kind not in "buif" or not np.isin(target, (0, 1)).all():
+            raise ValueError(f"target must hold 0 and 1; got {np.unique(target)[:5].tolist()}")
+        if not target.any():
+            raise ValueError("target must have a positive row (1); got none")
+        check_number(batch_size, "batch_size", 1, integer=True)
+        check_number(min_positives, "min_positives", 0, integer=True)
+        if min_positives >= batch_size:
+            raise ValueError(
+                f"min_positives={min_positives} must be smaller than batch_size={batch_size}"
+            )
+        self.batch_size, self.min_positives = batch_size, min_positives
+        self.positives = torch.from_numpy(np.flatnonzero(target == 1))
+        self.negatives = torch.from_numpy(np.flatnonzero(target == 0))
+        if generator is None:
+            generator = torch.Generator().manual_seed(0)
+        self.generator = generator
+        n_batches = -(-len(target) // batch_size)
+        # Positives of an epoch: all once, or as many as the batches need.
+        self._n_positives = len(self.positives)
+        if self._n_positives < min_positives * n_batches:
+            n_batches = max(1, -(-len(self.negatives) // (batch_size - min_positives)))
+            self._n_positives = min_positives * n_batches
+        self._n_batches = n_batches
+
+    def __len__(self):
+        return self._n_batches
+
+    def __iter__(self):
+        # A batch that gets one positive more gets the fewer negatives.
+        positives = _shares(self._shuffled(self.positives, self._n_positives), len(self))
+        negatives = _shares(self._shuffled(self.negatives, len(self.negatives)), len(self))
+        for positive, negative in zip(positives, reversed(negatives), strict=True):
+            yield torch.cat([positive, negative])
+
+    def _shuffled(self, rows, n):
+        """`n` of the rows in random order, each once before any comes again."""
+        if not len(rows):
+            return rows
+        rounds = -(-n // len(rows))
+        order = [torch.randperm(len(rows), generator=self.generator) for _ in range(rounds)]
+        return rows[torch.cat(order)[:n]] if n else rows[:0]
+
+
+def _shares(rows, n_batches):
+    """`n_batches` consecutive parts that differ by at most one row, the larger ones first."""
+    return torch.tensor_split(rows, n_batches)
