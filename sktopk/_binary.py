@@ -16,7 +16,7 @@ from ._distributed import all_objects, share_totals
 from ._fitting import batch_size
 from ._params import check_number, check_training_params
 from .metrics._checks import check_option
-from .metrics._top_scorer import make_top_scorer
+from .metrics import make_top_scorer
 from .samplers import StratifiedBatchSampler
 
 

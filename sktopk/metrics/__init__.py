@@ -1,7 +1,40 @@
 """Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
 
-from ._plot import TopKCurveDisplay
+from ._plot import EnrichmentDisplay, PrecisionQuantileDisplay, TopKCurveDisplay
 from ._scorer import make_topk_scorer
+from ._top import (
+    enrichment_factor_score,
+    mean_value_at_k_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
+from ._top_curves import auc_at_quantile_score, bedroc_score, precision_quantile_curve
+from ._top_scorer import make_top_scorer
+from ._top_thresholds import (
+    partial_auc_log_score,
+    positives_at_top_score,
+    precision_at_recall_score,
+    true_positive_rate_at_fpr_score,
+)
 from ._topk import shot_accuracy_score, topk_accuracy_score
 
-__all__ = ["TopKCurveDisplay", "make_topk_scorer", "shot_accuracy_score", "topk_accuracy_score"]
+__all__ = [
+    "EnrichmentDisplay",
+    "PrecisionQuantileDisplay",
+    "TopKCurveDisplay",
+    "auc_at_quantile_score",
+    "bedroc_score",
+    "enrichment_factor_score",
+    "make_top_scorer",
+    "make_topk_scorer",
+    "mean_value_at_k_score",
+    "partial_auc_log_score",
+    "positives_at_top_score",
+    "precision_at_k_score",
+    "precision_at_recall_score",
+    "precision_quantile_curve",
+    "recall_at_k_score",
+    "shot_accuracy_score",
+    "topk_accuracy_score",
+    "true_positive_rate_at_fpr_score",
+]

@@ -6,12 +6,7 @@ from sktopk.metrics._checks import check_count
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
-from ._pyplot import import_pyplot
-
-# Okabe and Ito's colours without the yellow, which is too light on white.
-_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
-_MARKERS = ["o", "s", "^", "D", "v", "P"]
-_CHANCE_LABEL = "Chance"
+from ._style import curve_axes, draw_legend, draw_reference
 
 
 class TopKCurveDisplay:
@@ -209,29 +204,15 @@ class TopKCurveDisplay:
         display : TopKCurveDisplay
             This object, with `ax_`, `figure_`, `line_` and `chance_level_`.
         """
-        plt = import_pyplot(f"{type(self).__name__}.plot")
-        if ax is None:
-            _, ax = plt.subplots()
-        if not ax.has_data():
-            ax.set_prop_cycle(color=_COLORS, marker=_MARKERS)
+        ax = curve_axes(f"{type(self).__name__}.plot", ax)
         label = self.name if name is None else name
         (self.line_,) = ax.plot(self.k, self.accuracy, **{"label": label, **kwargs})
-        self.chance_level_ = self._plot_chance_level(ax) if plot_chance_level else None
+        self.chance_level_ = None
+        if plot_chance_level and self.chance is not None:
+            self.chance_level_ = draw_reference(ax, self.k, self.chance, "Chance")
         # Only whole numbers of labels can be shown.
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (labels shown per row)", ylabel="Top-k accuracy", ylim=(0, 1.02))
-        handles, labels = ax.get_legend_handles_labels()
-        if labels:
-            chance_last = sorted(range(len(labels)), key=lambda i: labels[i] == _CHANCE_LABEL)
-            ax.legend(handles=[handles[i] for i in chance_last], loc="lower right")
+        draw_legend(ax, "lower right")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _plot_chance_level(self, ax):
-        if self.chance is None:
-            return None
-        for line in ax.lines:
-            if line.get_label() == _CHANCE_LABEL and np.array_equal(line.get_ydata(), self.chance):
-                return line
-        style = {"color": "0.45", "linestyle": "--", "marker": "", "label": _CHANCE_LABEL}
-        return ax.plot(self.k, self.chance, **style)[0]

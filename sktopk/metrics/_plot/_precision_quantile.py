@@ -1,0 +1,83 @@
+"""Precision against the share of rows looked at."""
+
+import numpy as np
+
+from ._ranking_curve import RankingCurveDisplay
+
+
+class PrecisionQuantileDisplay(RankingCurveDisplay):
+    r"""Curve of precision among the top rows, against their share of all rows.
+
+    This is the :math:`P\tau` curve of [1]_, section 4.2. The chance line lies at the
+    share of positives :math:`\pi`; the ideal line is :math:`\min(1, \pi / \tau)`,
+    which no ranking exceeds. If positives are rare, ``xscale="log"`` shows the top
+    larger. Make it by `from_estimator`, `from_predictions` or
+    `from_cv_results`; the constructor only holds arrays.
+
+    Parameters
+    ----------
+    quantile : array-like of shape (n_points,) or list of them
+        Share of the rows looked at, in [0, 1]; a list holds the curves of folds.
+    precision : array-like of shape (n_points,) or list of them
+        Share of positives among them.
+    prevalence : float, default=None
+        Share of positives among all rows. None: no chance and ideal lines.
+    name : str, default=None
+        Name of the curve in the legend. None: no legend entry.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the curve.
+    figure_ : matplotlib Figure
+        Figure of the axes.
+    line_ : matplotlib Line2D or list of them
+        The curve, or those of the folds.
+    chance_level_ : matplotlib Line2D or None
+        The chance line.
+    ideal_ : matplotlib Line2D or None
+        The ideal line.
+
+    See Also
+    --------
+    precision_quantile_curve : The arrays of the curve.
+    auc_at_quantile_score : The area under the curve.
+    EnrichmentDisplay : Share of the positives found, on the same axis.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
+       for accuracy at the top. 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sktopk.metrics import PrecisionQuantileDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = GaussianNB().fit(X[:300], y[:300])
+    >>> display = PrecisionQuantileDisplay.from_estimator(clf, X[300:], y[300:])
+    >>> display.precision[[100, -1]].round(2)  # of the 100 best rows, of all rows
+    array([1.  , 0.75])
+    """
+
+    _arrays = ("quantile", "precision")
+    _xscale = "linear"
+    _ylabel = "Precision"
+    _legend_loc = {"linear": "upper right", "log": "upper right"}  # noqa: RUF012
+
+    def __init__(self, quantile, precision, *, prevalence=None, name=None):
+        self.quantile = quantile
+        self.precision = precision
+        self.prevalence = prevalence
+        self.name = name
+
+    @staticmethod
+    def _from_precision(precision, quantile, prevalence):
+        return precision
+
+    def _chance(self, quantile):
+        return np.full(len(quantile), self.prevalence)
+
+    def _ideal(self, quantile):
+        return np.minimum(1.0, self.prevalence / quantile)

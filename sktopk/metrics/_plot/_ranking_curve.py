@@ -1,0 +1,252 @@
+"""What the curves over the number of rows looked at have in common."""
+
+import numpy as np
+
+from sktopk.metrics._checks import check_option
+from sktopk.metrics._top_curves import precision_quantile_curve
+from sktopk.metrics._top_scorer import positive_scores
+
+from ._style import curve_axes, draw_legend, draw_reference
+
+
+class RankingCurveDisplay:
+    """Curve of rows in the order of their score, with lines for chance and for the ideal.
+
+    A subclass names its two arrays, the first one the share of rows looked at, and says how
+    the second, `prevalence`, chance and ideal belong together.
+    """
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, name=None, **kwargs):
+        """Draw the curve of a fitted classifier of two classes.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted classifier with ``classes_`` and ``decision_function`` or
+            ``predict_proba``; the second of its classes is positive.
+        X : array-like of shape (n_samples, n_features)
+            Rows to rank.
+        y : array-like of shape (n_samples,)
+            True labels.
+        name : str, default=None
+            Name of the curve. None: the estimator's class name.
+        **kwargs : dict
+            As in `from_predictions`, but for `pos_label`.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
+        """
+        pos_label, y_score = _checked_scores(estimator, X)
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true,
+        y_score,
+        *,
+        pos_label=None,
+        ties="expected",
+        sample_weight=None,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the curve of given scores.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels.
+        y_score : array-like of shape (n_samples,)
+            Real scores, the larger the likelier positive.
+        pos_label : int, float, bool or str, default=None
+            Label of the positives. None: the greater of the two labels.
+        ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+            Order of tied rows, as in `precision_quantile_curve`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Nonnegative weights of the rows.
+        name : str, default=None
+            Name of the curve. None: "Classifier".
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            As in `plot`: `xscale`, `plot_chance_level`, `plot_ideal`, and what
+            matplotlib's ``plot`` takes.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
+        """
+        x, y, prevalence = cls._curve(
+            y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
+        )
+        name = "Classifier" if name is None else name
+        return cls(x, y, prevalence=prevalence, name=name).plot(ax, **kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results,
+        X,
+        y,
+        *,
+        ties="expected",
+        sample_weight=None,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the curve of each test fold of a cross-validation.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What scikit-learn's ``cross_validate`` returns with
+            ``return_estimator=True, return_indices=True``.
+        X : array-like of shape (n_samples, n_features)
+            The rows that were cross-validated.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+            Order of tied rows, as in `precision_quantile_curve`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Nonnegative weights of the rows.
+        name : str, default=None
+            Name of the curves. None: the estimators' class name.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            As in `from_predictions`.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`: its arrays and `line_` are lists with an
+            element per fold, `prevalence` is the mean over the folds.
+        """
+        if not {"estimator", "indices"} <= set(cv_results):
+            raise ValueError(
+                "cv_results must come from cross_validate with return_estimator=True and "
+                f"return_indices=True; got the keys {sorted(cv_results)}"
+            )
+        folds = zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True)
+        curves = []
+        for estimator, test in folds:
+            pos_label, y_score = _checked_scores(estimator, _rows(X, test))
+            weight = None if sample_weight is None else np.asarray(sample_weight)[test]
+            curves.append(
+                cls._curve(
+                    np.asarray(y)[test],
+                    y_score,
+                    pos_label=pos_label,
+                    ties=ties,
+                    sample_weight=weight,
+                )
+            )
+        x, y, prevalence = (list(each) for each in zip(*curves, strict=True))
+        name = type(cv_results["estimator"][0]).__name__ if name is None else name
+        name = f"{name} ({len(x)} folds)"
+        return cls(x, y, prevalence=float(np.mean(prevalence)), name=name).plot(ax, **kwargs)
+
+    def plot(
+        self,
+        ax=None,
+        *,
+        name=None,
+        xscale=None,
+        plot_chance_level=True,
+        plot_ideal=True,
+        **kwargs,
+    ):
+        """Draw the curve; several may share one axes.
+
+        On empty axes the colour cycle is set to one that is safe for
+        colour-blind readers, with a marker of its own for each curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        name : str, default=None
+            Name of the curve. None: the name of the display.
+        xscale : {"linear", "log"}, default=None
+            Scale of the share of rows looked at. None: that of the display.
+        plot_chance_level : bool, default=True
+            Whether to draw what a random order gives, if `prevalence` is known.
+        plot_ideal : bool, default=True
+            Whether to draw what a perfect order gives, if `prevalence` is known.
+            A line that is already there is not drawn again.
+        **kwargs : dict
+            Passed to matplotlib's ``plot`` for the curve.
+
+        Returns
+        -------
+        display : object
+            This object, with `ax_`, `figure_`, `line_`, `chance_level_` and `ideal_`.
+        """
+        xscale = self._xscale if xscale is None else xscale
+        check_option(xscale, "xscale", ("linear", "log"))
+        ax = curve_axes(f"{type(self).__name__}.plot", ax, markevery=0.12)
+        x, y = (getattr(self, each) for each in self._arrays)
+        label = self.name if name is None else name
+        if np.ndim(x[0]):
+            self.line_ = _draw_folds(ax, x, y, {"label": label, **kwargs})
+            x = np.concatenate(x)
+        else:
+            (self.line_,) = ax.plot(x, y, **{"label": label, **kwargs})
+        self._draw_references(ax, np.asarray(x), plot_chance_level, plot_ideal)
+        # The share 0 has no place on a logarithmic axis.
+        ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
+        ax.xaxis.set_minor_formatter("")
+        ax.set(xlabel="Rows looked at, best first", ylabel=self._ylabel, ylim=(-0.02, 1.04))
+        draw_legend(ax, self._legend_loc[xscale], fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_references(self, ax, x, plot_chance_level, plot_ideal):
+        self.chance_level_ = self.ideal_ = None
+        if self.prevalence is None or not self.prevalence > 0:
+            return
+        grid = np.geomspace(x[x > 0].min(), 1.0, 200)
+        grid = np.union1d(grid, self.prevalence)  # where the ideal has its corner
+        if plot_chance_level:
+            self.chance_level_ = draw_reference(ax, grid, self._chance(grid), "Chance")
+        if plot_ideal:
+            self.ideal_ = draw_reference(ax, grid, self._ideal(grid), "Ideal")
+
+    @classmethod
+    def _curve(cls, y_true, y_score, **kwargs):
+        """Return the two arrays and the prevalence."""
+        precision, quantile = precision_quantile_curve(y_true, y_score, **kwargs)
+        prevalence = float(precision[-1])  # of all rows
+        return quantile, cls._from_precision(precision, quantile, prevalence), prevalence
+
+
+def _draw_folds(ax, x, y, kwargs):
+    """Draw thin curves of one colour, of which the first has the label."""
+    lines = []
+    style = {"linewidth": 1.0, "marker": "", "markevery": 1, "alpha": 0.7, **kwargs}
+    for each_x, each_y in zip(x, y, strict=True):
+        lines += ax.plot(each_x, each_y, **style)
+        style = {**style, "color": lines[0].get_color(), "label": None}
+    return lines
+
+
+def _checked_scores(estimator, X):
+    pos_label, y_score = positive_scores(estimator, X)
+    if y_score is None:
+        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+    return pos_label, y_score
+
+
+def _rows(X, index):
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    return (np.asarray(X) if isinstance(X, list) else X)[index]

@@ -1,0 +1,46 @@
+"""What the curves have in common: colours, reference lines, legends."""
+
+import numpy as np
+
+from ._pyplot import import_pyplot
+
+# Okabe and Ito's colours without the yellow, which is too light on white.
+_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
+_MARKERS = ["o", "s", "^", "D", "v", "P"]
+_REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
+
+
+def curve_axes(caller, ax, *, markevery=1):
+    """Return `ax`, or new axes for None.
+
+    On empty axes the colour cycle becomes one that is safe for colour-blind readers, with a
+    marker of its own for each curve, at each point or as `markevery` says.
+    """
+    plt = import_pyplot(caller)
+    if ax is None:
+        _, ax = plt.subplots()
+    if not ax.has_data():
+        cycle = {"color": _COLORS, "marker": _MARKERS, "markevery": [markevery] * len(_COLORS)}
+        ax.set_prop_cycle(**cycle)
+    return ax
+
+
+def draw_reference(ax, x, y, label):
+    """Return the grey line called `label`, "Chance" or "Ideal", drawn unless it is there."""
+    for line in ax.lines:
+        if line.get_label() == label and np.array_equal(line.get_xydata(), np.c_[x, y]):
+            return line
+    style = {"linestyle": _REFERENCE_STYLES[label], "zorder": 1.9}
+    # All that the cycle sets, or the next curve would skip a colour.
+    style |= {"color": "0.45", "marker": "", "markevery": 1}
+    return ax.plot(x, y, label=label, **style)[0]
+
+
+def draw_legend(ax, loc, **kwargs):
+    """Name every curve, and last the reference lines, each kind once."""
+    entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
+    curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
+    handle_of = {label: handle for handle, label in entries}
+    curves += [(handle_of[label], label) for label in _REFERENCE_STYLES if label in handle_of]
+    if curves:
+        ax.legend(*zip(*curves, strict=True), loc=loc, **kwargs)

@@ -1,0 +1,239 @@
+"""The order of rows by score, with its ties: all that a score of the top needs."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import assert_all_finite
+
+from ._checks import check_k, check_nonnegative, check_option, n_kept
+
+TIES = ("expected", "optimistic", "pessimistic")
+# Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
+_ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Blocks of rows that share a score, best first, group by group.
+
+    `weight` and `value` are the sums over a block's rows of their weight and of weight times
+    value (1 for a positive, 0 for a negative), `count` is the number of rows. In a random order
+    of the rows of a block the value found is, in expectation, proportional to the weight looked
+    at; `ties` other than "expected" split a score's block by value, in that order.
+    """
+
+    weight: np.ndarray
+    value: np.ndarray
+    count: np.ndarray
+    group: np.ndarray
+
+    @classmethod
+    def from_labels(cls, y_true, y_score, *, pos_label=None, **kwargs):
+        """Rank rows that are positive or not."""
+        return cls.from_values(is_positive(y_true, pos_label), y_score, **kwargs)
+
+    @classmethod
+    def from_values(cls, value, y_score, *, sample_weight=None, ties="expected", groups=None):
+        """Rank rows of known value; those of weight 0 are as good as absent."""
+        check_option(ties, "ties", TIES)
+        n_samples = len(value)
+        value = value.astype(np.float64)
+        y_score = check_score(y_score, n_samples)
+        if sample_weight is None:
+            sample_weight = np.ones(n_samples)
+        weight = check_nonnegative(
+            sample_weight, "sample_weight", n_samples, "one per row of y_score"
+        )
+        group = np.zeros(n_samples, dtype=np.intp)
+        if groups is not None:
+            group = encode_groups(groups, n_samples)
+        # From the least to the most important, as lexsort wants them.
+        keys = [y_score] if groups is None else [y_score, group]
+        if ties != "expected":
+            keys.insert(0, value if ties == "optimistic" else -value)
+        present = np.flatnonzero(weight > 0)
+        order = present[np.lexsort([key[present] for key in keys])[::-1]]
+        starts_block = np.zeros(len(order), dtype=bool)
+        starts_block[:1] = True
+        for key in keys:
+            in_order = key[order]
+            starts_block[1:] |= in_order[1:] != in_order[:-1]
+        start = np.flatnonzero(starts_block)
+        weight = weight[order]
+        return cls(
+            weight=np.add.reduceat(weight, start),
+            value=np.add.reduceat(weight * value[order], start),
+            count=np.diff(start, append=len(order)),
+            group=group[order[start]],
+        )
+
+    @property
+    def total_weight(self):
+        """Weight of all rows."""
+        return self.cumulative_weight[-1]
+
+    @property
+    def total_value(self):
+        """Value of all rows: of labels the weight of the positives."""
+        return self.cumulative_value[-1]
+
+    @property
+    def cumulative_weight(self):
+        """Weight looked at after 0, 1, ... blocks."""
+        return np.concatenate([[0.0], np.cumsum(self.weight)])
+
+    @property
+    def cumulative_value(self):
+        """Value found after 0, 1, ... blocks."""
+        return np.concatenate([[0.0], np.cumsum(self.value)])
+
+    @property
+    def cumulative_negatives(self):
+        """Of labels, the weight of the negatives after 0, 1, ... blocks."""
+        # Differences first: those of the sums need not be monotone.
+        return np.concatenate([[0.0], np.cumsum(self.weight - self.value)])
+
+    def missing_class(self):
+        """Return "no positives" or "no negatives" if so, else None."""
+        if not self.total_value:
+            return "no positives"
+        return None if self.cumulative_negatives[-1] else "no negatives"
+
+    def best(self, k):
+        """Return value and weight expected among the `k` best of each group, and the places.
+
+        `k` counts weight or is a fraction of a group's; there may be more places than weight.
+        """
+        check_k(k)
+        is_first = np.diff(self.group, prepend=-1) != 0
+        nth_group = np.cumsum(is_first) - 1
+        size = np.bincount(nth_group, weights=self.weight)
+        places = np.array([n_kept(k, n) for n in size], dtype=np.float64)
+        if not isinstance(k, Integral):  # rounded up, but never to more than there is
+            places = np.minimum(places, size)
+        before = np.cumsum(self.weight) - self.weight
+        before -= before[is_first][nth_group]
+        share = np.clip((places[nth_group] - before) / self.weight, 0.0, 1.0)
+        return (share * self.value).sum(), (share * self.weight).sum(), places
+
+    def curve(self):
+        """Return the weight looked at after 0, 1, ... rows and the value expected in it."""
+        # Any order of a block's rows gives the same curve: they take equal shares of its weight.
+        per_row = np.repeat(self.weight / self.count, self.count)
+        looked_at = np.concatenate([[0.0], np.cumsum(per_row)])
+        return looked_at, np.interp(looked_at, self.cumulative_weight, self.cumulative_value)
+
+
+def first_reaching(cumulative, level):
+    """Return the first index at which the cumulative sum is at least `level`, up to rounding."""
+    return np.searchsorted(cumulative, level * (1 - _ROUNDING), side="left")
+
+
+def last_within(cumulative, level):
+    """Return the last index at which the cumulative sum is at most `level`, up to rounding."""
+    return np.searchsorted(cumulative, level * (1 + _ROUNDING), side="right") - 1
+
+
+def undefined(score, reason):
+    """Return NaN for the function called `score`, and warn its caller."""
+    warnings.warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning, stacklevel=3)
+    return float("nan")
+
+
+def is_positive(y_true, pos_label):
+    """Return the mask of the rows labelled `pos_label`; None is the greater of two labels."""
+    y_true = np.asarray(y_true)
+    if y_true.ndim != 1:
+        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
+    assert_all_finite(y_true, input_name="y_true")
+    labels = set(y_true.tolist())
+    named = labels if pos_label is None else labels | {pos_label}
+    kinds = {str if isinstance(label, str) else type(label) for label in named}
+    if not (kinds <= {str} or all(issubclass(kind, Real | np.bool_) for kind in kinds)):
+        raise ValueError(
+            "y_true and pos_label must be labels of one kind, strings or numbers, none missing; "
+            f"got {sorted(kind.__name__ for kind in kinds)}"
+        )
+    if len(labels) > 2:
+        raise ValueError(f"y_true must hold two labels; {_how_to_make_binary(labels)}")
+    if pos_label is None:
+        if len(labels) < 2 and not labels <= {-1, 0, 1}:
+            raise ValueError(
+                f"y_true holds only {labels.pop()!r}: pass pos_label, the label of the positives"
+            )
+        pos_label = max(labels) if len(labels) == 2 else 1
+    elif len(named) > 2:
+        raise ValueError(f"pos_label must be one of {sorted(labels)}; got {pos_label!r}")
+    if pos_label not in labels:
+        return np.zeros(len(y_true), dtype=bool)
+    return y_true == pos_label
+
+
+def _how_to_make_binary(labels):
+    in_order = sorted(labels)
+    if len(labels) > 20 and not isinstance(in_order[0], str):
+        example = in_order[int(0.9 * len(labels))]
+        return (
+            f"got {len(labels)} values. Make it binary, for example y_true >= {example:.4g}; "
+            "of values as they are there is mean_value_at_k_score"
+        )
+    some = ", ".join(map(repr, in_order[:5])) + (", ..." if len(labels) > 5 else "")
+    return f"got {len(labels)}: {some}. Make it binary, for example y_true == {in_order[-1]!r}"
+
+
+def check_value(y_value):
+    """Return `y_value` as an array of one finite number per row."""
+    y_value = np.asarray(y_value)
+    if y_value.dtype.kind not in "fiub" or y_value.ndim != 1:
+        raise ValueError(
+            "y_value must be one number per row; "
+            f"got dtype {y_value.dtype} and shape {y_value.shape}"
+        )
+    assert_all_finite(y_value, input_name="y_value")
+    return y_value
+
+
+def check_score(y_score, n_samples):
+    """Return `y_score` as an array of one real number per row, infinities included."""
+    y_score = np.asarray(y_score)
+    if y_score.dtype.kind not in "fiub":
+        raise ValueError(f"y_score must hold real numbers; got dtype {y_score.dtype}")
+    if y_score.ndim != 1:
+        raise ValueError(
+            "y_score must have shape (n_samples,), the scores of the positives, of two columns "
+            f"the second; got shape {y_score.shape}"
+        )
+    if len(y_score) != n_samples:
+        raise ValueError(
+            f"y_score must have one score per row of y_true, {n_samples}; got {len(y_score)}"
+        )
+    if np.isnan(y_score).any():
+        raise ValueError("y_score must not contain NaN; got NaN")
+    return y_score
+
+
+def encode_groups(groups, n_samples):
+    """Return a number per row, the same for rows of the same group."""
+    groups = np.asarray(groups)
+    if groups.shape != (n_samples,):
+        raise ValueError(
+            f"groups must name the group of each of the {n_samples} rows; got shape {groups.shape}"
+        )
+    assert_all_finite(groups, input_name="groups")
+    code_of = {}
+    code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
+    if None in code_of:
+        raise ValueError("groups must name the group of each row; got None")
+    return np.array(code, dtype=np.intp)
+
+
+def check_rate(value, name, *, zero=False):
+    """Raise unless `value` is a number in (0, 1], or in [0, 1] where `zero` is allowed."""
+    allowed = f"{name} must be a number in {'[' if zero else '('}0, 1]"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{allowed}; got {value!r}")
+    if not (0 <= value <= 1 if zero else 0 < value <= 1):
+        raise ValueError(f"{allowed}; got {value!r}")

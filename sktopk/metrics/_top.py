@@ -1,0 +1,332 @@
+"""Scores of the k rows of highest score."""
+
+import warnings
+
+from ._ranking import Ranking, check_rate, check_value, undefined
+
+
+def precision_at_k_score(
+    y_true,
+    y_score,
+    *,
+    k,
+    pos_label=None,
+    ties="expected",
+    groups=None,
+    sample_weight=None,
+):
+    r"""Share of positives among the k rows of highest score.
+
+    .. math::
+        \frac{1}{k} \sum_{i=1}^n w_i y_i a_i,
+        \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
+
+    where :math:`g_i` is the weight of the rows whose score is greater than that
+    of row i and :math:`m_i` the weight of those whose score equals it, its own
+    included: :math:`a_i` is the part of row i that is looked at. With `groups`
+    the k best of each group are, and positives and places are summed over all
+    groups (micro average).
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Two labels: numbers, strings or booleans.
+    y_score : array-like of shape (n_samples,)
+        Real scores, the larger the likelier positive; plus and minus infinity
+        are allowed.
+    k : int or float
+        Number of rows looked at, at least 1, or a fraction in (0, 1) of the rows,
+        rounded up: ``ceil(k * n_samples)``. With `groups` of each group.
+    pos_label : int, float, bool or str, default=None
+        Label of the positives. None: the greater of the two labels of `y_true`;
+        if there is only one it must be -1, 0 or 1, and 1 is positive.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        Which rows are looked at among those tied at the k-th place: a random
+        choice, scored by its expectation, or positives first, or negatives first.
+    groups : array-like of shape (n_samples,), default=None
+        Group of each row, such as its day: k reviews a day. None: one group.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights, which count as numbers of rows: a weight of 2 equals
+        the row twice, k is a sum of weights, and the row at which the sum exceeds
+        k is looked at in part. So weights that sum to 1 make a single row, which
+        any k and any fraction takes whole: let them sum to the number of rows.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if there are no
+        positives (of positive weight): then no order of the rows is better than
+        another. If there are fewer rows than k (in a group, too) the places left
+        empty count as misses, because precision divides by k, and a warning says
+        how many there are.
+
+    Raises
+    ------
+    TypeError
+        If k is not a number.
+    ValueError
+        If `y_true` does not hold two labels, `y_score` holds NaN, shapes disagree or an
+        argument is out of its range.
+
+    See Also
+    --------
+    recall_at_k_score : Share of the positives that is found.
+    mean_value_at_k_score : Mean of a value, such as money, instead of labels.
+    precision_quantile_curve : All k at once.
+    make_top_scorer : The same for grid search and cross-validation.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import precision_at_k_score
+    >>> fraud = [1, 0, 1, 0, 0, 1]
+    >>> y_score = [0.9, 0.8, 0.7, 0.3, 0.3, 0.3]
+    >>> precision_at_k_score(fraud, y_score, k=2)
+    0.5
+    >>> day = ["Mon", "Mon", "Mon", "Tue", "Tue", "Tue"]
+    >>> precision_at_k_score(fraud, y_score, k=2, groups=day)  # 1 of 2, and 2/3 of 2
+    0.4166...
+    """
+    ranking = Ranking.from_labels(
+        y_true,
+        y_score,
+        pos_label=pos_label,
+        ties=ties,
+        groups=groups,
+        sample_weight=sample_weight,
+    )
+    found, looked_at, places = ranking.best(k)
+    if not ranking.total_value:
+        return undefined("precision_at_k_score", "no positives")
+    n_places = places.sum()
+    if n_places - looked_at > 1e-9 * n_places:
+        warnings.warn(
+            f"precision_at_k_score: k={k!r} exceeds the number of rows; {looked_at:g} are looked "
+            f"at, and the other {n_places - looked_at:g} of {n_places:g} places count as misses",
+            stacklevel=2,
+        )
+    return float(found / n_places)
+
+
+def recall_at_k_score(
+    y_true,
+    y_score,
+    *,
+    k,
+    pos_label=None,
+    ties="expected",
+    groups=None,
+    sample_weight=None,
+):
+    r"""Share of all positives that is found among the k rows of highest score.
+
+    .. math::
+        \frac{\sum_i w_i y_i a_i}{\sum_i w_i y_i}
+
+    where :math:`a_i` is the part of row i that is looked at, as in
+    `precision_at_k_score`: 1 above the k-th place, 0 below it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Two labels: numbers, strings or booleans.
+    y_score : array-like of shape (n_samples,)
+        Real scores, the larger the likelier positive.
+    k : int or float
+        Number of rows looked at, at least 1, or a fraction in (0, 1) of the rows,
+        rounded up. With `groups` of each group.
+    pos_label : int, float, bool or str, default=None
+        Label of the positives, as in `precision_at_k_score`.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        Which of the rows tied at the k-th place are looked at, as in
+        `precision_at_k_score`.
+    groups : array-like of shape (n_samples,), default=None
+        Group of each row: the k best of each are looked at, and what is found
+        is divided by the positives of all groups. None: one group.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights, which count as numbers of rows.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]; 1 if k is the number of rows or more. NaN, with an
+        `UndefinedMetricWarning`, if there are no positives (of positive weight).
+
+    Raises
+    ------
+    TypeError
+        If k is not a number.
+    ValueError
+        As in `precision_at_k_score`.
+
+    See Also
+    --------
+    precision_at_k_score : Share of positives among those looked at.
+    enrichment_factor_score : Recall at a fraction, divided by that of chance.
+    EnrichmentDisplay : All k at once, drawn.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import recall_at_k_score
+    >>> recall_at_k_score([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.3], k=2)
+    0.5
+    >>> recall_at_k_score([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], k=3)
+    0.75
+    """
+    ranking = Ranking.from_labels(
+        y_true,
+        y_score,
+        pos_label=pos_label,
+        ties=ties,
+        groups=groups,
+        sample_weight=sample_weight,
+    )
+    found, _, _ = ranking.best(k)
+    if not ranking.total_value:
+        return undefined("recall_at_k_score", "no positives")
+    return float(found / ranking.value.sum())
+
+
+def mean_value_at_k_score(
+    y_value,
+    y_score,
+    *,
+    k,
+    ties="expected",
+    groups=None,
+    sample_weight=None,
+):
+    r"""Mean value, such as activity or money, of the k rows of highest score.
+
+    .. math::
+        \frac{\sum_i w_i v_i a_i}{\sum_i w_i a_i}
+
+    where :math:`v_i` is the value of row i and :math:`a_i` the part of it that is
+    looked at, as in `precision_at_k_score`. For values 0 and 1 and no more places
+    than rows this is the precision.
+
+    Parameters
+    ----------
+    y_value : array-like of shape (n_samples,)
+        Finite value of each row, for example measured activities.
+    y_score : array-like of shape (n_samples,)
+        Real scores, the larger the more worth looking at.
+    k : int or float
+        Number of rows looked at, at least 1, or a fraction in (0, 1) of the rows,
+        rounded up. With `groups` of each group.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        Which of the rows tied at the k-th place are looked at: a random choice,
+        scored by its expectation, or those of greatest, or of least value.
+    groups : array-like of shape (n_samples,), default=None
+        Group of each row: the k best of each are looked at, and the mean is
+        over all of them. None: one group.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights, which count as numbers of rows.
+
+    Returns
+    -------
+    score : float
+        In the unit of `y_value`. If there are fewer rows than k, the mean over
+        all of them: an empty place has no value, and unlike for precision is no
+        miss. NaN, with an `UndefinedMetricWarning`, if there are no rows of
+        positive weight.
+
+    Raises
+    ------
+    TypeError
+        If k is not a number.
+    ValueError
+        If `y_value` is not one finite number per row, `y_score` holds NaN, shapes
+        disagree or an argument is out of its range.
+
+    See Also
+    --------
+    precision_at_k_score : For labels instead of values.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import mean_value_at_k_score
+    >>> activity = [7.5, 4.0, 6.5, 5.0]
+    >>> mean_value_at_k_score(activity, [0.9, 0.8, 0.7, 0.3], k=2)
+    5.75
+    """
+    ranking = Ranking.from_values(
+        check_value(y_value), y_score, ties=ties, groups=groups, sample_weight=sample_weight
+    )
+    found, looked_at, _ = ranking.best(k)
+    if not looked_at:
+        return undefined("mean_value_at_k_score", "no row of positive weight")
+    return float(found / looked_at)
+
+
+def enrichment_factor_score(
+    y_true,
+    y_score,
+    *,
+    fraction,
+    pos_label=None,
+    ties="expected",
+    sample_weight=None,
+):
+    r"""Precision among the top fraction of the rows, divided by the share of positives.
+
+    .. math::
+        \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
+        \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
+
+    where :math:`a_i` is the part of row i among the k best, as in
+    `precision_at_k_score`: how many times more positives are found than by
+    looking at as many rows at random.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Two labels: numbers, strings or booleans.
+    y_score : array-like of shape (n_samples,)
+        Real scores, the larger the likelier positive.
+    fraction : float
+        Share f of the rows looked at, in (0, 1], rounded up to whole rows.
+    pos_label : int, float, bool or str, default=None
+        Label of the positives, as in `precision_at_k_score`.
+    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+        Which of the rows tied at the k-th place are looked at, as in
+        `precision_at_k_score`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights, which count as numbers of rows.
+
+    Returns
+    -------
+    score : float
+        From 0 to the smaller of n / k and n over the number of positives; 1 is
+        chance, and what all scores tied give. NaN, with an
+        `UndefinedMetricWarning`, if there are no positives (of positive weight).
+
+    Raises
+    ------
+    TypeError
+        If `fraction` is not a number.
+    ValueError
+        If `fraction` is not in (0, 1], or as in `precision_at_k_score`.
+
+    See Also
+    --------
+    bedroc_score : Enrichment with weights that fall with the rank, in [0, 1].
+    EnrichmentDisplay : All fractions at once, drawn.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import enrichment_factor_score
+    >>> active = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+    >>> y_score = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    >>> enrichment_factor_score(active, y_score, fraction=0.2)
+    2.5
+    """
+    check_rate(fraction, "fraction")
+    ranking = Ranking.from_labels(
+        y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
+    )
+    if not ranking.total_value:
+        return undefined("enrichment_factor_score", "no positives")
+    if fraction == 1:
+        return 1.0
+    found, looked_at, _ = ranking.best(float(fraction))
+    return float(found / looked_at * (ranking.weight.sum() / ranking.value.sum()))

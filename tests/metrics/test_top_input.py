@@ -1,0 +1,176 @@
+"""What the scores of the top of a ranking take, refuse and leave undefined."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sktopk.metrics._top import (
+    enrichment_factor_score,
+    mean_value_at_k_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
+from sktopk.metrics._top_curves import (
+    auc_at_quantile_score,
+    bedroc_score,
+    precision_quantile_curve,
+)
+from sktopk.metrics._top_thresholds import (
+    partial_auc_log_score,
+    positives_at_top_score,
+    precision_at_recall_score,
+    true_positive_rate_at_fpr_score,
+)
+from tests.metrics.top_cases import every_score, large_case
+
+
+@every_score
+def test_depends_on_the_order_of_the_scores_alone(score, params):
+    y_true, y_score, weight = large_case(2)
+    expected = score(y_true, y_score, sample_weight=weight, **params)
+    assert score(y_true, np.exp(y_score), sample_weight=weight, **params) == expected
+    shuffled = np.random.default_rng(0).permutation(len(y_true))
+    rows = (each[shuffled] for each in (y_true, y_score))
+    assert score(*rows, sample_weight=weight[shuffled], **params) == pytest.approx(expected)
+    extremes = y_score.copy()
+    extremes[y_score == y_score.max()], extremes[y_score == y_score.min()] = np.inf, -np.inf
+    assert score(y_true, extremes, sample_weight=weight, **params) == expected
+    whole = np.unique(y_score, return_inverse=True)[1]
+    for dtype in (np.int32, np.uint16, np.float16, np.float32):
+        assert score(y_true, whole.astype(dtype), sample_weight=weight, **params) == expected
+
+
+@every_score
+def test_labels_of_any_kind_and_inputs_unchanged(score, params):
+    y_true, y_score, _ = large_case(3)
+    expected = score(y_true, y_score, **params)
+    named = np.where(y_true == 1, "fraud", "a sale")
+    before = y_true.copy(), y_score.copy()
+    for labels in (2 * y_true - 1, y_true + 1, y_true == 1, y_true.astype(float), named):
+        assert score(labels, y_score, **params) == expected
+        assert score(labels.tolist(), y_score.tolist(), **params) == expected
+        assert score(pd.Series(labels[::-1])[::-1], pd.Series(y_score), **params) == expected
+    assert score(1 - y_true, y_score, pos_label=0, **params) == expected
+    assert score(named.astype(object), y_score, pos_label="fraud", **params) == expected
+    assert score(y_true == 1, y_score, pos_label=np.True_, **params) == expected
+    assert score(named, y_score, pos_label="a sale", **params) == score(
+        1 - y_true, y_score, **params
+    )
+    np.testing.assert_array_equal(before, (y_true, y_score))
+
+
+@every_score
+def test_no_positives_are_nan_and_a_warning(score, params):
+    match = f"{score.__name__}: no positives, the score is NaN"
+    cases = [
+        dict(y_true=[0, 0, 0], y_score=[3, 2, 1]),
+        dict(y_true=["ham", "ham"], y_score=[2, 1], pos_label="spam"),
+        dict(y_true=[0, 1], y_score=[2, 1], sample_weight=[1, 0]),
+        dict(y_true=[1, 0], y_score=[2, 1], sample_weight=[0, 0]),
+        dict(y_true=[], y_score=[]),
+    ]
+    for case in cases:
+        with pytest.warns(UndefinedMetricWarning, match=match):
+            assert math.isnan(score(**case, **params))
+
+
+def test_curve_without_positives_is_nan_and_a_warning():
+    with pytest.warns(UndefinedMetricWarning, match="precision_quantile_curve: no positives"):
+        precision, quantile = precision_quantile_curve([0, 0], [1, 2])
+    np.testing.assert_array_equal(precision, [np.nan] * 3)
+    np.testing.assert_array_equal(quantile, [0, 0.5, 1])
+    with pytest.warns(UndefinedMetricWarning):
+        precision, quantile = precision_quantile_curve([], [])
+    assert (len(precision), quantile.tolist()) == (1, [0.0])
+    with pytest.warns(UndefinedMetricWarning, match="no row of positive weight"):
+        assert math.isnan(mean_value_at_k_score([1.0, 2.0], [1, 2], k=1, sample_weight=[0, 0]))
+
+
+@every_score
+def test_no_negatives(score, params):
+    needs_negatives = (bedroc_score, true_positive_rate_at_fpr_score, partial_auc_log_score)
+    y_true, y_score = [1, 1, 1, 1], [1.0, 2.0, 2.0, 3.0]
+    if score in needs_negatives:
+        with pytest.warns(UndefinedMetricWarning, match=f"{score.__name__}: no negatives"):
+            assert math.isnan(score(y_true, y_score, **params))
+    else:
+        k = params.get("k", 1)
+        recall = {2: 0.5, 0.7: 0.75}[k] if score is recall_at_k_score else 1.0
+        assert score(y_true, y_score, **params) == recall
+
+
+@every_score
+def test_bad_rows_are_refused(score, params):
+    cases = [
+        (dict(y_true=[0, 1], y_score=[1.0, np.nan]), "y_score must not contain NaN"),
+        (dict(y_true=[0, 1], y_score=["a", "b"]), "y_score must hold real numbers; got dtype"),
+        (dict(y_true=[0, 1], y_score=np.eye(2)), r"y_score must have shape .* got shape \(2, 2\)"),
+        (dict(y_true=[0, 1], y_score=[1.0]), "one score per row of y_true, 2; got 1"),
+        (dict(y_true=[[0, 1]], y_score=[1.0]), r"y_true must have shape .* got shape \(1, 2\)"),
+        (dict(y_true=[0.0, np.nan], y_score=[1.0, 2.0]), "y_true contains NaN"),
+        (dict(y_true=["a", None], y_score=[1.0, 2.0]), "one kind.* none missing; .*NoneType"),
+        (dict(y_true=["a", None], y_score=[1, 2], pos_label="a"), "none missing; .*NoneType"),
+        (dict(y_true=["a", "b", "c"], y_score=[1, 2, 3]), "two labels; got 3: 'a', 'b', 'c'"),
+        (dict(y_true=[3, 3], y_score=[1, 2]), "only 3: pass pos_label"),
+        (dict(y_true=["no"], y_score=[1]), "only 'no': pass pos_label"),
+        (dict(y_true=[0, 1], y_score=[1, 2], pos_label=2), r"one of \[0, 1\]; got 2"),
+        (dict(y_true=["0", "1"], y_score=[1, 2], pos_label=1), "y_true and pos_label .*one kind"),
+        (
+            dict(y_true=np.arange(50) / 7, y_score=np.arange(50)),
+            "two labels; got 50 values. Make it binary, for example y_true >= 6.429; .*mean_value",
+        ),
+        (dict(y_true=[0, 1], y_score=[1, 2], sample_weight=[1, -1]), "sample_weight must be fin"),
+        (dict(y_true=[0, 1], y_score=[1, 2], sample_weight=[1]), "sample_weight must be 2 numbers"),
+    ]
+    for case, match in cases:
+        with pytest.raises(ValueError, match=match):
+            score(**case, **params)
+
+
+@pytest.mark.parametrize(
+    ("score", "name", "refused"),
+    [
+        (precision_at_k_score, "k", [0, 1.5, 1.0, 0.0, -1, math.nan]),
+        (recall_at_k_score, "k", [0, 1.5]),
+        (mean_value_at_k_score, "k", [0, 1.5]),
+        (positives_at_top_score, "k", [0]),
+        (precision_at_recall_score, "recall", [0, 1.01, math.nan]),
+        (true_positive_rate_at_fpr_score, "fpr", [-0.1, 1.01, math.nan]),
+        (partial_auc_log_score, "max_fpr", [0, 1.01]),
+        (partial_auc_log_score, "min_fpr", [0, 1.01, 0.05]),
+        (auc_at_quantile_score, "quantile", [0, 1.01]),
+        (enrichment_factor_score, "fraction", [0, 1.01]),
+        (bedroc_score, "alpha", [0, -1, math.inf, math.nan]),
+    ],
+)
+def test_parameters_out_of_range_are_refused(score, name, refused):
+    for value in refused:
+        with pytest.raises(ValueError, match=rf"^{name}.*{value}"):
+            score([0, 1], [1, 2], **{name: value})
+    for value in ("1", None, True):
+        with pytest.raises(TypeError, match=f"^{name} must be .*got {value!r}"):
+            score([0, 1], [1, 2], **{name: value})
+
+
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match=r"ties must be one of .* got 'first'"):
+        recall_at_k_score([0, 1], [1, 2], k=1, ties="first")
+    with pytest.raises(ValueError, match="method must be one of 'exact', 'sampled'; got 'roc'"):
+        partial_auc_log_score([0, 1], [1, 2], method="roc")
+    for groups, match in [
+        (["a"], r"groups must name .* each of the 2 rows; got shape \(1,\)"),
+        ([0.0, np.nan], "groups contains NaN"),
+        (["a", None], "groups must name .* got None"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            recall_at_k_score([0, 1], [1, 2], k=1, groups=groups)
+    for value, match in [
+        ([1.0, np.inf], "y_value contains infinity"),
+        (["a", "b"], "y_value must be one number per row; got dtype"),
+        ([[1.0, 2.0]], r"got .* shape \(1, 2\)"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            mean_value_at_k_score(value, [1, 2], k=1)

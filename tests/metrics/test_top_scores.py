@@ -1,0 +1,333 @@
+"""The scores of the top of a ranking, against their definitions written as loops."""
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
+
+from sktopk.metrics._top import (
+    enrichment_factor_score,
+    mean_value_at_k_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
+from sktopk.metrics._top_curves import (
+    auc_at_quantile_score,
+    bedroc_score,
+    precision_quantile_curve,
+)
+from sktopk.metrics._top_thresholds import (
+    partial_auc_log_score,
+    positives_at_top_score,
+    precision_at_recall_score,
+    true_positive_rate_at_fpr_score,
+)
+from tests.metrics.top_cases import (
+    by_order,
+    by_threshold,
+    every_score,
+    large_case,
+    mean_value_at_k,
+    n_looked_at,
+    orders,
+    tied_case,
+)
+
+SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
+GOLDEN = SHARED / "golden" / "golden.npz"
+
+
+@by_order
+@pytest.mark.parametrize("seed", range(5))
+def test_ties_are_the_mean_the_best_and_the_worst_over_all_orders(score, reference, params, seed):
+    y_true, y_score = tied_case(seed)
+    values = [reference(y_true[order].tolist(), **params) for order in orders(y_score)]
+    assert len(values) > 1
+    expected = {"expected": np.mean(values), "optimistic": max(values), "pessimistic": min(values)}
+    for ties, value in expected.items():
+        result = score(y_true, y_score, ties=ties, **params)
+        assert isinstance(result, float)
+        assert result == pytest.approx(value, abs=1e-12)
+    assert score(y_true, y_score, **params) == score(y_true, y_score, ties="expected", **params)
+
+
+@pytest.mark.parametrize("k", [1, 4, 9, 12, 0.4])
+@pytest.mark.parametrize("seed", range(3))
+def test_mean_value_over_all_orders(k, seed):
+    _, y_score = tied_case(seed)
+    value = np.random.default_rng(seed).normal(size=len(y_score))
+    values = [mean_value_at_k(value[order].tolist(), k) for order in orders(y_score)]
+    expected = {"expected": np.mean(values), "optimistic": max(values), "pessimistic": min(values)}
+    for ties, each in expected.items():
+        assert mean_value_at_k_score(value, y_score, k=k, ties=ties) == pytest.approx(each)
+
+
+@by_threshold
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_definition_by_threshold(score, reference, params, seed):
+    y_true, y_score, weight = large_case(seed)
+    weight[::7] += 0.3
+    for w in (np.ones(len(weight)), weight):
+        present = w > 0
+        expected = reference(*(each[present].tolist() for each in (y_true, y_score, w)), **params)
+        assert score(y_true, y_score, sample_weight=w, **params) == pytest.approx(expected)
+
+
+def test_partial_auc_is_the_mean_over_the_logarithm_of_the_rate():
+    y_true, y_score, weight = large_case(0)
+    rate = np.exp(np.linspace(math.log(0.01), math.log(0.3), 2001))
+    rate = np.sqrt(rate[1:] * rate[:-1])
+    at = [
+        true_positive_rate_at_fpr_score(y_true, y_score, fpr=f, sample_weight=weight) for f in rate
+    ]
+    score = partial_auc_log_score(y_true, y_score, min_fpr=0.01, max_fpr=0.3, sample_weight=weight)
+    assert score == pytest.approx(np.mean(at), abs=1e-3)
+
+
+@by_order
+def test_equals_definition_on_many_rows_without_ties(score, reference, params):
+    y_true, _, _ = large_case(0)
+    y_score = np.random.default_rng(1).normal(size=len(y_true)) + y_true
+    in_order = y_true[np.argsort(-y_score)].tolist()
+    assert score(y_true, y_score, **params) == pytest.approx(reference(in_order, **params))
+
+
+@every_score
+def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row(score, params):
+    for seed in range(3):
+        y_true, y_score, weight = large_case(seed)
+        count = weight.astype(int)
+        repeated = score(y_true.repeat(count), y_score.repeat(count), **params)
+        assert score(y_true, y_score, sample_weight=weight, **params) == pytest.approx(repeated)
+    ones = np.ones(len(y_true))
+    assert score(y_true, y_score, sample_weight=ones, **params) == score(y_true, y_score, **params)
+
+
+@pytest.mark.parametrize("ties", ["expected", "optimistic", "pessimistic"])
+def test_weight_two_is_the_row_twice_of_values_and_groups(ties):
+    y_true, y_score, weight = large_case(0)
+    group = np.random.default_rng(0).integers(0, 9, len(y_true))
+    count = weight.astype(int)
+    rows = [each.repeat(count) for each in (y_true, y_score, group)]
+    for score in (precision_at_k_score, recall_at_k_score, mean_value_at_k_score):
+        for k in (5, 0.15):
+            weighted = score(y_true, y_score, k=k, groups=group, ties=ties, sample_weight=weight)
+            repeated = score(*rows[:2], k=k, groups=rows[2], ties=ties)
+            assert weighted == pytest.approx(repeated)
+
+
+@pytest.mark.parametrize(
+    ("score", "params"),
+    [
+        (auc_at_quantile_score, {"quantile": 0.3}),
+        (bedroc_score, {}),
+        (enrichment_factor_score, {"fraction": 1.0}),
+        (precision_at_recall_score, {"recall": 0.3}),
+        (true_positive_rate_at_fpr_score, {"fpr": 0.1}),
+        (partial_auc_log_score, {}),
+        (partial_auc_log_score, {"method": "sampled"}),
+    ],
+)
+def test_scale_of_the_weights_does_not_matter_where_no_rows_are_counted(score, params):
+    y_true, y_score, weight = large_case(1)
+    expected = score(y_true, y_score, sample_weight=weight, **params)
+    for factor in (1e-6, 0.1, 1e6):
+        scaled = score(y_true, y_score, sample_weight=factor * weight, **params)
+        assert scaled == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score, mean_value_at_k_score])
+@pytest.mark.parametrize("k", [2, 0.3])
+def test_k_of_each_group_is_looked_at(score, k):
+    y_true, y_score, _ = large_case(0)
+    day = np.random.default_rng(0).choice(["Mon", "Tue", "Wed", "a quiet day"], len(y_true))
+    day[:3] = "Sun"
+    found = looked_at = 0.0
+    for each in np.unique(day):
+        rows = day == each
+        n = n_looked_at(k, int(rows.sum()))
+        found += n * precision_at_k_score(y_true[rows], y_score[rows], k=n, pos_label=1)
+        looked_at += n
+    expected = found / (y_true.sum() if score is recall_at_k_score else looked_at)
+    for groups in (
+        day,
+        day.astype(object),
+        pd.Categorical(day),
+        np.unique(day, return_inverse=1)[1],
+    ):
+        assert score(y_true, y_score, k=k, groups=groups) == pytest.approx(expected)
+
+
+def test_one_group_is_no_group_and_a_group_without_weight_is_absent():
+    y_true, y_score, weight = large_case(0)
+    one = precision_at_k_score(y_true, y_score, k=30, groups=np.zeros(len(y_true)))
+    assert one == precision_at_k_score(y_true, y_score, k=30)
+    group = np.arange(len(y_true)) % 3
+    weight[group == 0] = 0
+    kept = group > 0
+    assert precision_at_k_score(
+        y_true, y_score, k=9, groups=group, sample_weight=weight
+    ) == precision_at_k_score(
+        y_true[kept], y_score[kept], k=9, groups=group[kept], sample_weight=weight[kept]
+    )
+
+
+def test_places_without_rows_are_misses_of_precision_and_a_warning():
+    y_true, y_score = [1, 0, 1], [3, 2, 1]
+    with pytest.warns(UserWarning, match=r"k=8 exceeds .* 3 are looked at.* other 5 of 8 places"):
+        assert precision_at_k_score(y_true, y_score, k=8) == 2 / 8
+    with pytest.warns(UserWarning, match="other 1 of 4 places"):
+        assert precision_at_k_score(y_true, y_score, k=2, groups=[0, 0, 1]) == 2 / 4
+
+
+@pytest.mark.filterwarnings("error")
+def test_fraction_takes_no_more_than_the_weight_there_is():
+    rows = dict(y_true=[0, 1, 0], y_score=[3, 2, 1], sample_weight=[0.1, 0.2, 0.2])
+    assert precision_at_k_score(**rows, k=0.5) == pytest.approx(0.4)
+    assert enrichment_factor_score(**rows, fraction=0.5) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_more_places_than_rows_change_nothing_else():
+    y_true, y_score = [1, 0, 1], [3, 2, 1]
+    assert precision_at_k_score(y_true, y_score, k=3) == 2 / 3
+    assert recall_at_k_score(y_true, y_score, k=8) == 1.0
+    assert mean_value_at_k_score([1.0, 2.0, 6.0], y_score, k=8) == 3.0
+
+
+def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():
+    y_score = -np.arange(100.0)
+    seventh, eighth = (np.arange(100) == i for i in (6, 7))
+    assert 0.07 * 100 > 7
+    for score in (recall_at_k_score, precision_at_k_score):
+        assert score(seventh, y_score, k=0.07) > 0
+        assert score(eighth, y_score, k=0.07) == 0
+        assert score(eighth, y_score, k=0.0701) > 0
+    assert enrichment_factor_score(seventh, y_score, fraction=0.07) == pytest.approx(100 / 7)
+    assert precision_at_recall_score(y_score > -100, y_score, recall=0.07, pos_label=True) == 1.0
+    assert true_positive_rate_at_fpr_score(-y_score % 2, y_score, fpr=0.14) == 7 / 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agrees_with_scikit_learns_curves(seed):
+    y_true, y_score, weight = large_case(seed)
+    fpr, tpr, _ = roc_curve(y_true, y_score, sample_weight=weight, drop_intermediate=False)
+    precision, recall, _ = precision_recall_curve(y_true, y_score, sample_weight=weight)
+    for rate in (0.01, 0.1, 0.33, 0.8):
+        assert true_positive_rate_at_fpr_score(
+            y_true, y_score, fpr=rate, sample_weight=weight
+        ) == pytest.approx(tpr[fpr <= rate].max())
+        # Recall falls with the threshold: the last one that still reaches the rate.
+        assert precision_at_recall_score(
+            y_true, y_score, recall=rate, sample_weight=weight
+        ) == pytest.approx(precision[np.flatnonzero(recall >= rate)[-1]])
+    auc = roc_auc_score(y_true, y_score, sample_weight=weight)
+    score = bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
+    assert score == pytest.approx(auc, abs=1e-5)
+
+
+@pytest.mark.parametrize("ties", ["expected", "optimistic", "pessimistic"])
+def test_curve_has_the_precision_at_each_k(ties):
+    y_true, y_score, _ = large_case(0, n=60)
+    precision, quantile = precision_quantile_curve(y_true, y_score, ties=ties)
+    np.testing.assert_allclose(quantile, np.arange(61) / 60, rtol=1e-12)
+    for k in range(1, 61):
+        score = precision_at_k_score(y_true, y_score, k=k, ties=ties)
+        assert precision[k] == pytest.approx(score, abs=1e-12)
+    assert precision[0] == pytest.approx(precision[1])
+    assert precision[-1] == y_true.mean()
+
+
+def test_weighted_curve_lies_on_that_of_repeated_rows():
+    y_true, y_score, weight = large_case(0)
+    count = weight.astype(int)
+    curve = precision_quantile_curve(y_true, y_score, sample_weight=weight)
+    other = precision_quantile_curve(y_true.repeat(count), y_score.repeat(count))
+    assert len(curve[0]) == (weight > 0).sum() + 1
+    found, repeated = (precision * quantile for precision, quantile in (curve, other))
+    np.testing.assert_allclose(found, np.interp(curve[1], other[1], repeated), atol=1e-12)
+
+
+def test_area_under_the_curve_is_auc_at_quantile():
+    y_true, y_score, _ = large_case(0, n=5000)
+    precision, quantile = precision_quantile_curve(y_true, y_score)
+    for end in (0.1, 0.5, 1.0):
+        at = np.linspace(0, end, 20001)
+        mean = np.interp((at[1:] + at[:-1]) / 2, quantile, precision).mean()
+        assert auc_at_quantile_score(y_true, y_score, quantile=end) == pytest.approx(mean, abs=2e-4)
+
+
+def test_perfect_ranking():
+    y_true = np.r_[np.ones(1000), np.zeros(9000)]
+    y_score = -np.arange(10000.0)
+    assert auc_at_quantile_score(y_true, y_score, quantile=0.2) == pytest.approx(
+        0.5 * (1 + math.log(2))
+    )
+    for quantile in (0.05, 0.1, 0.2, 1.0):
+        normalized = auc_at_quantile_score(y_true, y_score, quantile=quantile, normalize=True)
+        assert normalized == pytest.approx(1.0)
+    for alpha in (1e-3, 20.0, 160.9, 1e4):
+        assert bedroc_score(y_true, y_score, alpha=alpha) == pytest.approx(1.0)
+        assert bedroc_score(y_true, -y_score, alpha=alpha) == pytest.approx(0.0, abs=1e-12)
+    assert enrichment_factor_score(y_true, y_score, fraction=0.01) == pytest.approx(10.0)
+    assert enrichment_factor_score(y_true, y_score, fraction=0.5) == pytest.approx(2.0)
+    assert precision_at_recall_score(y_true, y_score, recall=1.0) == 1.0
+    for score in (positives_at_top_score, partial_auc_log_score):
+        assert score(y_true, y_score) == pytest.approx(1.0)
+        assert score(y_true, -y_score) == 0.0
+
+
+def test_constant_scores_are_chance():
+    y_true, _, _ = large_case(0)
+    same, share = np.zeros(len(y_true)), y_true.mean()
+    for k in (1, 50, 0.1):
+        assert precision_at_k_score(y_true, same, k=k) == pytest.approx(share)
+    assert recall_at_k_score(y_true, same, k=30) == pytest.approx(0.1)
+    assert enrichment_factor_score(y_true, same, fraction=0.01) == pytest.approx(1.0)
+    assert auc_at_quantile_score(y_true, same, quantile=0.1) == pytest.approx(share)
+    assert precision_at_recall_score(y_true, same, recall=0.01) == pytest.approx(share)
+    for score in (positives_at_top_score, partial_auc_log_score):
+        assert score(y_true, same) == 0.0
+
+
+@pytest.mark.skipif(
+    not GOLDEN.is_file(), reason=f"no {GOLDEN}: SKTOPK_SHARED names the folder that has it"
+)
+def test_golden():
+    with np.load(GOLDEN) as arrays:
+        entry = {k.partition("/")[2]: arrays[k] for k in arrays.files if k.startswith("me_500/")}
+    y_true = entry.pop("y")
+    rows = y_true, entry.pop("z")
+    assert len(entry) == 30
+    for name, value in entry.items():
+        kind, _, number = name.rpartition("_")
+        value = float(value)
+        if kind == "tpr_at_fpr":
+            score = true_positive_rate_at_fpr_score(*rows, fpr=float(number))
+        elif kind == "fpr_at_fpr":
+            # The rate reached: it finds as much, and any smaller one less or as much.
+            tpr = float(entry[f"tpr_at_fpr_{number}"])
+            n = round(tpr * y_true.sum() + value * (1 - y_true).sum())
+            assert recall_at_k_score(*rows, k=n) == pytest.approx(tpr, abs=1e-15)
+            score = (1 - precision_at_k_score(*rows, k=n)) * n / (1 - y_true).sum()
+        elif kind == "precision_at_recall":
+            score = precision_at_recall_score(*rows, recall=float(number))
+        elif kind == "recall_at_recall":
+            precision = float(entry[f"precision_at_recall_{number}"])
+            n = round(value * y_true.sum() / precision)
+            assert precision_at_k_score(*rows, k=n) == pytest.approx(precision, abs=1e-15)
+            score = recall_at_k_score(*rows, k=n)
+        elif kind == "precision_topq":
+            score = precision_at_k_score(*rows, k=float(number))
+        elif kind == "partial_auroc":
+            score = 100 * partial_auc_log_score(
+                *rows, max_fpr=float(number) / 100, method="sampled"
+            )
+        else:
+            assert name in ("tpr_at_top", "tpr_at_top_strict", "tpr_at_top2")
+            score = positives_at_top_score(*rows, k=2 if name.endswith("2") else 1)
+        assert score == pytest.approx(value, abs=1e-13), name

@@ -1,0 +1,196 @@
+"""The scores of the top of a ranking: their definitions as loops, and the cases to ask."""
+
+import math
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import pytest
+
+from sktopk.metrics._top import (
+    enrichment_factor_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
+from sktopk.metrics._top_curves import (
+    auc_at_quantile_score,
+    bedroc_score,
+)
+from sktopk.metrics._top_thresholds import (
+    partial_auc_log_score,
+    positives_at_top_score,
+    precision_at_recall_score,
+    true_positive_rate_at_fpr_score,
+)
+
+# Scores of labels (or values) in the order in which they are looked at.
+
+
+def n_looked_at(k, n):
+    return k if isinstance(k, int) else next(i for i in range(1, n + 1) if i >= k * n - 1e-9)
+
+
+def precision_at_k(in_order, k):
+    k = n_looked_at(k, len(in_order))
+    return sum(in_order[:k]) / k
+
+
+def recall_at_k(in_order, k):
+    return sum(in_order[: n_looked_at(k, len(in_order))]) / sum(in_order)
+
+
+def mean_value_at_k(in_order, k):
+    looked_at = in_order[: n_looked_at(k, len(in_order))]
+    return sum(looked_at) / len(looked_at)
+
+
+def enrichment_factor(in_order, fraction):
+    return precision_at_k(in_order, fraction) / (sum(in_order) / len(in_order))
+
+
+def auc_at_quantile(in_order, quantile, normalize=False):
+    """Gauss's quadrature of precision, row by row: of a row a part may be looked at."""
+    n, end = len(in_order), quantile * len(in_order)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    area = 0.0
+    for i, label in enumerate(in_order):
+        width = min(1.0, end - i)
+        if width > 0:
+            x = i + width * (nodes + 1) / 2
+            precision = (sum(in_order[:i]) + label * (x - i)) / x
+            area += width / 2 * (weights * precision).sum()
+    if normalize:
+        return area / end / auc_at_quantile(sorted(in_order, reverse=True), quantile)
+    return area / end if n else math.nan
+
+
+def bedroc(in_order, alpha):
+    """Truchon and Bayly's closed form."""
+    n, n_active = len(in_order), sum(in_order)
+    ratio = n_active / n
+    total = sum(math.exp(-alpha * rank / n) for rank, y in enumerate(in_order, 1) if y)
+    by_chance = ratio * (1 - math.exp(-alpha)) / (math.exp(alpha / n) - 1)
+    spread = math.cosh(alpha / 2) - math.cosh(alpha / 2 - alpha * ratio)
+    return total / by_chance * ratio * math.sinh(alpha / 2) / spread + 1 / (
+        1 - math.exp(alpha * (1 - ratio))
+    )
+
+
+BY_ORDER = [
+    (precision_at_k_score, precision_at_k, {"k": 1}),
+    (precision_at_k_score, precision_at_k, {"k": 3}),
+    (precision_at_k_score, precision_at_k, {"k": 0.4}),
+    (recall_at_k_score, recall_at_k, {"k": 2}),
+    (recall_at_k_score, recall_at_k, {"k": 0.7}),
+    (enrichment_factor_score, enrichment_factor, {"fraction": 0.3}),
+    (enrichment_factor_score, enrichment_factor, {"fraction": 1.0}),
+    (auc_at_quantile_score, auc_at_quantile, {"quantile": 0.35}),
+    (auc_at_quantile_score, auc_at_quantile, {"quantile": 1}),
+    (auc_at_quantile_score, auc_at_quantile, {"quantile": 0.6, "normalize": True}),
+    (bedroc_score, bedroc, {"alpha": 20.0}),
+    (bedroc_score, bedroc, {"alpha": 0.5}),
+]
+by_order = pytest.mark.parametrize(("score", "reference", "params"), BY_ORDER)
+
+
+# Scores of weighted rows by a threshold, of which every score is one.
+
+
+def rates(y, s, w, threshold):
+    flagged = [(label, weight) for label, x, weight in zip(y, s, w, strict=True) if x >= threshold]
+    n_positive = sum(weight for label, weight in zip(y, w, strict=True) if label)
+    found = sum(weight for label, weight in flagged if label)
+    false = sum(weight for label, weight in flagged if not label)
+    return found, found / n_positive, false, false / (sum(w) - n_positive)
+
+
+def precision_at_recall(y, s, w, recall):
+    for threshold in sorted(set(s), reverse=True):
+        found, tpr, false, _ = rates(y, s, w, threshold)
+        if tpr >= recall - 1e-9:
+            return found / (found + false)
+
+
+def positives_at_top(y, s, w, k):
+    in_order = sorted(((x, weight) for label, x, weight in zip(y, s, w, strict=True) if not label))
+    bar, total = -math.inf, 0.0
+    while in_order and total < k:
+        bar, weight = in_order.pop()
+        total += weight
+    if total < k:
+        return 1.0
+    positive = [(x, weight) for label, x, weight in zip(y, s, w, strict=True) if label]
+    return sum(weight for x, weight in positive if x > bar) / sum(weight for _, weight in positive)
+
+
+def true_positive_rate_at_fpr(y, s, w, fpr):
+    at = [rates(y, s, w, threshold) for threshold in [*set(s), math.inf]]
+    # No finite score in these cases is infinite: a threshold above all of them flags nothing.
+    return max(tpr for _, tpr, _, reached in at if reached <= fpr + 1e-9)
+
+
+def partial_auc_sampled(y, s, w, min_fpr, max_fpr, method):
+    at = [rates(y, s, w, threshold) for threshold in [*set(s), math.inf]]
+    points = set()
+    for i in range(1000):
+        rate = min_fpr * (max_fpr / min_fpr) ** (i / 999)
+        points.add(max((fpr, tpr) for _, tpr, _, fpr in at if fpr <= rate + 1e-9))
+    points = sorted(points)
+    if len(points) == 1:
+        return points[0][1]
+    area = 0.0
+    for (x0, y0), (x1, y1) in pairwise(points):
+        area += (x1 - x0) * (y0 + y1) / 2
+    return area / (points[-1][0] - points[0][0])
+
+
+BY_THRESHOLD = [
+    (precision_at_recall_score, precision_at_recall, {"recall": 0.05}),
+    (precision_at_recall_score, precision_at_recall, {"recall": 0.5}),
+    (precision_at_recall_score, precision_at_recall, {"recall": 1}),
+    (positives_at_top_score, positives_at_top, {"k": 1}),
+    (positives_at_top_score, positives_at_top, {"k": 4}),
+    (positives_at_top_score, positives_at_top, {"k": 1000}),
+    (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 0}),
+    (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 0.2}),
+    (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 1.0}),
+    (
+        partial_auc_log_score,
+        partial_auc_sampled,
+        {"min_fpr": 0.01, "max_fpr": 0.5, "method": "sampled"},
+    ),
+    (
+        partial_auc_log_score,
+        partial_auc_sampled,
+        {"min_fpr": 1e-5, "max_fpr": 1e-4, "method": "sampled"},
+    ),
+]
+by_threshold = pytest.mark.parametrize(("score", "reference", "params"), BY_THRESHOLD)
+SCORES = [(score, params) for score, _, params in BY_ORDER + BY_THRESHOLD] + [
+    (partial_auc_log_score, {"min_fpr": 0.1, "max_fpr": 0.9})
+]
+every_score = pytest.mark.parametrize(("score", "params"), SCORES)
+
+
+def orders(score):
+    """All orders of the rows, best first, in which ties can be broken."""
+    blocks = [np.flatnonzero(score == s) for s in sorted(set(score), reverse=True)]
+    for chosen in product(*map(permutations, blocks)):
+        yield [row for block in chosen for row in block]
+
+
+def tied_case(seed, n=9):
+    """Labels of both kinds, scores of which up to four are tied, infinities among them."""
+    rng = np.random.default_rng(seed)
+    scores = np.array([-np.inf, -1.0, 0.0, 2.0, np.inf])
+    while True:
+        y_true, y_score = rng.random(n) < 0.4, rng.choice(scores, n)
+        if 0 < y_true.sum() < n and np.unique(y_score, return_counts=True)[1].max() <= 4:
+            return y_true, y_score
+
+
+def large_case(seed, n=300):
+    """Many rows, some tied, of whole-number weights, some 0."""
+    rng = np.random.default_rng(seed)
+    y_true = (rng.random(n) < 0.2).astype(int)
+    y_score = (y_true + rng.normal(size=n)).round(1)
+    return y_true, y_score, rng.integers(0, 4, n).astype(float)
