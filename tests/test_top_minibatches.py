@@ -1,0 +1,259 @@
+"""The threshold of the training set, estimated from minibatches and the hard rows before them."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from sktopk import (
+    DeepTopPushClassifier,
+    PatMatClassifier,
+    PrecisionAtRecallClassifier,
+    RecallAtKClassifier,
+    TopPushKClassifier,
+)
+from sktopk._hard_samples import HardSamples
+from sktopk._top_criterion import TopCriterion
+from sktopk.losses import KthLargest
+from sktopk.losses._thresholds import Largest
+
+# A learning rate that leaves the scores as they are: what remains is the estimate.
+STILL = {
+    "learning_rate": 1e-12,
+    "weight_decay": 0.0,
+    "batch_size": 32,
+    "hidden_layer_sizes": (),
+    "random_state": 0,
+    "record_true_threshold": True,
+}
+
+
+@pytest.fixture(scope="module")
+def rare():
+    """2 000 rows, 60 of them positive."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((2000, 4))
+    y = np.zeros(2000, dtype=int)
+    y[rng.choice(2000, 60, replace=False)] = 1
+    return X, y
+
+
+def trace(classifier, X, y, **params):
+    """Estimated thresholds of all steps, and the true one of a network that stays as it is."""
+    clf = classifier.set_params(**STILL | params).fit(X, y)
+    estimates = np.concatenate([row["threshold"] for row in clf.history_])
+    true = np.concatenate([row["true_threshold"] for row in clf.history_])
+    np.testing.assert_allclose(true, true[0], atol=1e-7)
+    return estimates, true[0], clf
+
+
+def test_delayed_sample_climbs_to_the_true_threshold_and_stays(rare):
+    estimates, true, clf = trace(DeepTopPushClassifier(), *rare, max_epochs=2)
+    assert (np.diff(estimates) >= -1e-7).all()
+    np.testing.assert_allclose(estimates[len(clf.history_[0]["threshold"]) :], true, atol=1e-7)
+    assert clf.threshold_ == pytest.approx(true, abs=0.1)
+
+
+def test_without_it_the_estimate_jumps_with_the_batch(rare):
+    estimates, true, _ = trace(DeepTopPushClassifier(buffer_size=0), *rare, max_epochs=2)
+    assert (np.abs(estimates - true) < 1e-7).sum() == 2  # once an epoch
+    assert (np.diff(estimates) < 0).mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        TopPushKClassifier(k=7, buffer_size=7),
+        RecallAtKClassifier(k=9, buffer_size=9),
+        PatMatClassifier(tau=0.01, buffer_size=20),
+        PrecisionAtRecallClassifier(recall=0.8, buffer_size=13),
+        DeepTopPushClassifier(buffer_size=5),
+    ],
+    ids=repr,
+)
+def test_a_buffer_that_holds_the_rank_makes_the_estimate_exact(classifier, rare):
+    estimates, true, clf = trace(classifier, *rare, max_epochs=2)
+    np.testing.assert_allclose(estimates[len(clf.history_[0]["threshold"]) :], true, atol=1e-7)
+
+
+@pytest.mark.parametrize("buffer_size", [0, 1, 5])
+def test_quantile_of_all_rows_ignores_that_batches_have_more_positives(buffer_size, rare):
+    X, y = rare
+    # Positives score far higher: the uncorrected quantile would be one of theirs.
+    X = np.where(y[:, None] == 1, 3.0, 0.0) + 0.5 * X
+    clf = PatMatClassifier(tau=0.2, buffer_size=buffer_size)
+
+    def module(n_features, n_outputs):
+        layer = torch.nn.Linear(n_features, n_outputs)
+        torch.nn.init.ones_(layer.weight)
+        return layer
+
+    estimates, true, _ = trace(clf, X, y, module=module, max_epochs=3, batch_size=64)
+    scores = X.sum(axis=1)
+    uncorrected = np.quantile(np.r_[scores[y == 0][:590], scores[y == 1]], 0.8)
+    bias = abs(estimates.mean() - true)
+    assert bias < 0.15 * abs(uncorrected - true), (estimates.mean(), true, uncorrected)
+
+
+def test_a_full_batch_has_the_true_threshold(rare):
+    X, y = rare
+    for classifier in (TopPushKClassifier(k=7), PatMatClassifier(tau=0.03)):
+        estimates, true, _ = trace(classifier, X, y, max_epochs=2, batch_size=2000)
+        np.testing.assert_allclose(estimates, true, atol=1e-7)
+
+
+def test_weighted_ranks_count_rows_by_their_weight(rare):
+    X, y = rare
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    classifier = RecallAtKClassifier(k=12, buffer_size=12).set_params(**STILL, max_epochs=2)
+    clf = classifier.fit(X, y, sample_weight=weight)
+    scores = clf.decision_function(X) + clf.threshold_
+    order = np.argsort(-scores)
+    expected = scores[order][np.searchsorted(np.cumsum(weight[order]), 12)]
+    np.testing.assert_allclose(clf.history_[-1]["threshold"], expected, atol=1e-7)
+
+
+# The hard rows.
+
+
+def remembered(hard):
+    return sorted(hard.index.tolist())
+
+
+def test_hard_rows_are_the_highest_of_the_group_so_far():
+    criterion = TopCriterion(KthLargest("negatives", k=2), "false_negatives", "hinge", 3)
+    scores = torch.tensor([5.0, 1.0, 4.0, 9.0, 3.0, 2.0, 6.0, 7.0])
+    positive = torch.tensor([0, 0, 0, 1, 0, 0, 0, 1]) == 1
+    criterion.class_total.copy_(torch.tensor([6.0, 2.0]))
+    seen = []
+    for batch in ([0, 1, 3], [4, 2, 7], [5, 6, 3], [0, 6, 7]):
+        index = criterion.hard.join(torch.tensor(batch))
+        criterion.batch_loss(scores[index], positive[index], None)
+        seen.append(remembered(criterion.hard))
+    assert seen[1:] == [[0, 2, 4], [0, 2, 6], [0, 2, 6]]
+
+
+def test_a_row_drawn_again_is_not_remembered_twice():
+    criterion = TopCriterion(KthLargest("all", k=3), "false_negatives", "hinge", 3)
+    scores = torch.tensor([5.0, 4.0, 3.0, 2.0])
+    criterion.class_total.copy_(torch.tensor([3.0, 1.0]))
+    for _ in range(3):
+        index = criterion.hard.join(torch.tensor([0, 0, 0, 1, 2, 3]))
+        criterion.batch_loss(scores[index], index == 0, None)
+    assert remembered(criterion.hard) == [0, 1, 2]
+    assert criterion.trace["threshold"][-1] == 3.0
+
+
+def test_gradient_reaches_the_remembered_row_but_it_is_no_error_of_the_batch():
+    criterion = TopCriterion(Largest("negatives"), "false_negatives", "hinge", 1)
+    scores = torch.tensor([1.0, 0.5, 3.0, 0.2], requires_grad=True)
+    positive = torch.tensor([True, False, False, True])
+    criterion.hard.index = torch.tensor([2])
+    index = criterion.hard.join(torch.tensor([0, 1, 3]))
+    loss = criterion.batch_loss(scores[index], positive[index], None)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert loss.item() == pytest.approx(((1 + 3 - 1) + (1 + 3 - 0.2)) / 2)
+    torch.testing.assert_close(gradient, torch.tensor([-0.5, 0.0, 1.0, -0.5]))
+    assert remembered(criterion.hard) == [2]
+
+
+def test_a_remembered_positive_counts_for_the_threshold_alone():
+    criterion = TopCriterion(KthLargest("all", k=1), "false_negatives", "hinge", 1)
+    scores = torch.tensor([9.0, 1.0, 0.0])
+    criterion.class_total.copy_(torch.tensor([1.0, 2.0]))
+    criterion.hard.index = torch.tensor([0])
+    index = criterion.hard.join(torch.tensor([1, 2]))
+    positive = torch.tensor([True, True, False])
+    loss = criterion.batch_loss(scores[index], positive[index], None)
+    assert loss.item() == 1 + 9 - 1
+
+
+def test_hard_rows_survive_partial_fit_on_other_data(rare):
+    X, y = rare
+    outlier = X[:200].copy()
+    outlier[np.flatnonzero(y[:200] == 0)[0]] *= 50
+    params = STILL | {"record_true_threshold": False}
+    clf = DeepTopPushClassifier(**params).partial_fit(outlier, y[:200], classes=[0, 1])
+    highest = clf.history_[-1]["threshold"].max()
+    clf.partial_fit(X[200:400], y[200:400])
+    plain = DeepTopPushClassifier(**params).partial_fit(X[200:400], y[200:400], classes=[0, 1])
+    if highest > plain.history_[-1]["threshold"].max():
+        np.testing.assert_allclose(clf.history_[-1]["threshold"], highest, rtol=1e-6)
+    # As a copy goes on where it was pickled.
+    before = DeepTopPushClassifier(**params).partial_fit(outlier, y[:200], classes=[0, 1])
+    copy = pickle.loads(pickle.dumps(before)).partial_fit(X[200:400], y[200:400])
+    np.testing.assert_array_equal(copy.history_[-1]["threshold"], clf.history_[-1]["threshold"])
+
+
+def test_a_stream_learns_the_same_from_sparse_pieces(rare):
+    from scipy.sparse import csr_array
+
+    X, y = rare
+    X = np.where(np.abs(X) > 1, X, 0.0)
+    params = {"batch_size": 32, "buffer_size": 3, "random_state": 0}
+    dense, sparse = DeepTopPushClassifier(**params), DeepTopPushClassifier(**params)
+    for start in range(0, 600, 200):
+        piece = slice(start, start + 200)
+        dense.partial_fit(X[piece], y[piece], classes=[0, 1])
+        sparse.partial_fit(csr_array(X[piece]), y[piece], classes=[0, 1])
+    np.testing.assert_allclose(
+        sparse.decision_function(X), dense.decision_function(X), rtol=1e-6, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize(
+    "classifier",
+    [DeepTopPushClassifier(), RecallAtKClassifier(), PrecisionAtRecallClassifier()],
+    ids=lambda c: type(c).__name__,
+)
+def test_a_piece_of_one_class_leaves_a_usable_estimator(classifier, label, rare):
+    X, y = rare
+    one = np.flatnonzero(y == label)[:50]
+    clf = classifier.set_params(batch_size=16, random_state=0)
+    clf.partial_fit(X[one], y[one], classes=[0, 1])
+    assert np.isfinite(clf.threshold_)
+    assert np.isfinite(clf.decision_function(X)).all()
+    clf.partial_fit(X, y)
+    assert np.isfinite(clf.history_[-1]["train_loss"])
+
+
+def test_a_fit_starts_without_hard_rows_of_the_last_one(rare):
+    X, y = rare
+    params = {"batch_size": 32, "max_epochs": 2, "random_state": 0}
+    clf = DeepTopPushClassifier(**params).fit(1e3 * X, y).fit(X, y)
+    fresh = DeepTopPushClassifier(**params).fit(X, y)
+    np.testing.assert_array_equal(clf.decision_function(X), fresh.decision_function(X))
+
+
+def test_module_state_has_the_row_numbers():
+    hard = HardSamples(2)
+    hard.index = torch.tensor([4, 7])
+    other = HardSamples(2)
+    other.load_state_dict(hard.state_dict())
+    assert other.index.tolist() == [4, 7]
+
+
+@pytest.mark.parametrize("errors", ["false_negatives", "false_positives"])
+@pytest.mark.parametrize("threshold", [KthLargest("all", tau=0.3), KthLargest("positives", k=2)])
+def test_loss_of_a_whole_batch_equals_the_function(threshold, errors):
+    from sktopk.losses import accuracy_at_top_loss
+
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(40, dtype=torch.float64, generator=generator)
+    target = torch.arange(40) % 4 == 0
+    weight = torch.rand(40, dtype=torch.float64, generator=generator) + 0.5
+    criterion = TopCriterion(threshold, errors, "quadratic", 3)
+    total = [weight[~target].sum(), weight[target].sum()]
+    criterion.class_total.copy_(torch.tensor(total))
+    parameters = {"threshold": threshold, "errors": errors, "sample_weight": weight}
+    expected = accuracy_at_top_loss(scores, target, **parameters)
+    assert criterion.batch_loss(scores[:, None], target, weight).item() == pytest.approx(
+        expected.item(), rel=1e-12
+    )
+    assert criterion(scores[:, None], target, weight).item() == pytest.approx(
+        expected.item(), rel=1e-12
+    )
+    assert math.isfinite(criterion.trace["threshold"][0])
