@@ -21,7 +21,7 @@ CRITERIA = {
 CLASSIFIERS = {
     "top_push": DeepTopPushClassifier(),
     "pat_mat": PatMatClassifier(tau=0.1),
-    "recall": PrecisionAtRecallClassifier(),
+    "precision_at_recall": PrecisionAtRecallClassifier(),
 }
 
 
@@ -49,7 +49,7 @@ def half(rank):
 
 def fit(name, module, rows):
     X, y, weight = data()
-    params = {"batch_size": N_ROWS, "max_epochs": 10, "learning_rate": 0.05, "random_state": 0}
+    params = {"batch_size": N_ROWS, "max_epochs": 30, "learning_rate": 0.05, "random_state": 0}
     clf = CLASSIFIERS[name].set_params(**params, module=module)
     clf.fit(X[rows], y[rows], sample_weight=weight[rows])
     weights = [p.detach().clone() for p in clf.net_.module_.parameters()]
