@@ -45,6 +45,12 @@ class HardSamples(nn.Module):
         """Remember the rows at these positions of the joined batch."""
         self.index = self.batch[positions.to(self.batch.device)]
 
+    def members(self, positions, scores):
+        """The positions of finite score: a group may have fewer rows than are remembered."""
+        if len(self.index) < self.size:
+            positions = positions[scores.isfinite()]
+        return positions
+
     def repeated(self):
         """Mask of the positions of the joined batch whose row stands at an earlier one."""
         order = self.batch.argsort(stable=True)

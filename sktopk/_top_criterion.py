@@ -5,9 +5,9 @@ from torch import nn
 
 from ._distributed import all_objects, all_rows, world_size
 from ._hard_samples import HardSamples
-from .losses._accuracy_at_top import top_errors
 from .losses._checks import check_binary
-from .losses._thresholds import Largest, in_group
+from .losses._errors_at_score import ErrorsAtScore
+from .losses._thresholds import NEARLY, Largest, in_group
 
 
 class TopCriterion(nn.Module):
@@ -52,9 +52,9 @@ class TopCriterion(nn.Module):
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are a sample of no batch, such as validation rows."""
         scores, positive = check_binary(scores.flatten(), target)
-        weight = self._rank_weight(positive, sample_weight)
-        t = self.threshold(scores, positive, weight)
-        return top_errors(scores, positive, t, self.errors, self.surrogate, sample_weight, "mean")
+        alone = HardSamples(0)
+        t, position, _ = self._threshold(scores.detach(), positive, sample_weight, alone)
+        return self._errors(scores, positive, sample_weight, t, position)
 
     def batch_loss(self, scores, target, weight):
         """Return the loss of a batch, and remember its hard rows for the next one."""
@@ -62,53 +62,74 @@ class TopCriterion(nn.Module):
         n_fresh = self.hard.n_fresh if self.hard.batch is not None else len(scores)
         if world_size() > 1:
             return self._shared_loss(scores, positive, weight, n_fresh)
-        t, kept = self._threshold(scores, positive, weight, self.hard.repeated)
+        t, position, kept = self._threshold(scores.detach(), positive, weight, self.hard)
         if kept is not None:
             self.hard.keep(kept)
-        return self._loss(scores, positive, weight, t, n_fresh)
+        return self._loss(scores, positive, weight, t, position, n_fresh)
 
-    def _loss(self, scores, positive, weight, t, n_fresh):
-        self.trace["threshold"].append(t.detach())
-        if n_fresh < len(scores):
-            scores, positive = scores[:n_fresh], positive[:n_fresh]
-            weight = None if weight is None else weight[:n_fresh]
-        return top_errors(scores, positive, t, self.errors, self.surrogate, weight, "mean")
+    def _loss(self, scores, positive, weight, t, position, n_fresh):
+        self.trace["threshold"].append(t[0])
+        return self._errors(scores, positive, weight, t, position, n_fresh)
 
-    def _threshold(self, scores, positive, weight, repeated):
-        """The threshold, and the positions of the rows to remember."""
-        remembers = self.hard.size > 0 and self.hard.batch is not None
-        if isinstance(self.threshold, Largest):
+    def _errors(self, scores, positive, weight, t, position, n_fresh=None):
+        counted = positive if self.errors == "false_negatives" else ~positive
+        if n_fresh is not None and n_fresh < len(scores) and self.threshold.of == "all":
+            # In the other cases hard rows are of the class that is not counted.
+            counted = counted.clone()
+            counted[n_fresh:] = False
+        return ErrorsAtScore.apply(
+            scores, t, position, counted, weight, self.errors, self.surrogate
+        )
+
+    def _threshold(self, scores, positive, weight, hard):
+        """The threshold, the position of its row and those of the rows to remember."""
+        largest = isinstance(self.threshold, Largest)
+        size = hard.size if hard.batch is not None else 0
+        if largest and size <= 1:
             t, position = self.threshold.locate(scores, positive)
-            if remembers and self.hard.size == 1:
-                return t, position.unsqueeze(0)
-            kept = self._hardest(scores, positive, repeated()) if remembers else None
-            return t, kept
-        mask = repeated() if remembers else None
-        kept = self._hardest(scores, positive, mask) if remembers else None
-        weight = self._rank_weight(positive, weight, kept, mask)
-        return self.threshold(scores, positive, weight), kept
+            return t, position, hard.members(position, t) if size else None
+        # The hard rows come first: the largest scores, or the smallest of the positives.
+        smallest = self.threshold.of == "positives"
+        members = in_group(positive, self.threshold.of)
+        if size:
+            members = members & ~hard.repeated().to(scores.device)
+        nothing = torch.inf if smallest else -torch.inf
+        key, order = scores.masked_fill(~members, nothing).sort(
+            descending=not smallest, stable=True
+        )
+        kept = hard.members(order[:size], key[:size]) if size else None
+        if largest:
+            return key[:1], order[:1], kept
+        own = members.double() if weight is None else members * weight.double()
+        counted = self._counted(own[order], positive[order], size)
+        reached = counted.cumsum(0)
+        total = reached[-1:]
+        rank = torch.minimum(self.threshold.rank(total), total) * NEARLY
+        if smallest:
+            # Of the rows with at most n - j below them the last.
+            place = (reached - counted <= total - rank).sum(0, keepdim=True) - 1
+        else:
+            place = (reached < rank).sum(0, keepdim=True)
+        place = place.clamp(min=0)
+        t = key.gather(0, place).where(total > 0, -torch.inf)
+        return t, order.gather(0, place), kept
 
-    @torch.no_grad()
-    def _hardest(self, scores, positive, repeated):
-        others = repeated.to(scores.device) | ~in_group(positive, self.threshold.of)
-        hardness = -scores if self.threshold.of == "positives" else scores
-        hardness = hardness.masked_fill(others, -torch.inf)
-        return hardness.topk(min(self.hard.size, len(scores))).indices
-
-    def _rank_weight(self, positive, weight, hard=None, repeated=None):
-        """What each row counts for when the threshold is ranked."""
-        own = torch.ones_like(positive, dtype=torch.float64) if weight is None else weight.double()
-        is_hard = torch.zeros_like(positive)
-        if hard is not None:
-            own = own.masked_fill(repeated.to(own.device), 0.0)
-            is_hard = is_hard.index_fill(0, hard, True)
-        counted = own
-        for total, members in zip(self.class_total, (~positive, positive), strict=True):
-            others = members & ~is_hard
-            missing = (total - (own * (members & is_hard)).sum()).clamp(min=0)
-            factor = missing / (own * others).sum().clamp(min=torch.finfo(torch.float64).tiny)
-            counted = torch.where(others, own * factor, counted)
-        return counted
+    def _counted(self, own, positive, n_hard):
+        """What rows count for, hard ones first: as themselves, or for others of their class."""
+        hard, others = own[:n_hard], own[n_hard:]
+        if self.threshold.of == "all":
+            known = (hard * positive[:n_hard]).sum()
+            known = torch.stack([hard.sum() - known, known])
+            seen = (others * positive[n_hard:]).sum()
+            seen = torch.stack([others.sum() - seen, seen])
+            total = self.class_total
+        else:
+            known, seen = hard.sum(), others.sum()
+            total = self.class_total[int(self.threshold.of == "positives")]
+        factor = (total - known).clamp(min=0) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
+        if factor.ndim:
+            factor = torch.where(positive[n_hard:], factor[1], factor[0])
+        return torch.cat([hard, others * factor])
 
     def _shared_loss(self, scores, positive, weight, n_fresh):
         """The loss over the batches of all processes; each keeps its own hard rows."""
@@ -124,14 +145,14 @@ class TopCriterion(nn.Module):
         owner = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
         number = all_rows(index.to(scores.device), lengths).cpu() * len(lengths) + owner
         whole = HardSamples(self.hard.size)
-        whole.batch = number[order]
+        whole.batch = None if self.hard.batch is None else number[order]
         device_order = order.to(scores.device)
         scores = all_rows(scores, lengths)[device_order]
         positive = all_rows(positive.to(scores.dtype), lengths)[device_order] == 1
         if weight is not None:
             weight = all_rows(weight, lengths)[device_order]
-        t, kept = self._threshold(scores, positive, weight, whole.repeated)
+        t, position, kept = self._threshold(scores.detach(), positive, weight, whole)
         if kept is not None:
             mine = order[kept.cpu()] - start
             self.hard.keep(mine[(mine >= 0) & (mine < lengths[rank])])
-        return self._loss(scores, positive, weight, t, int(fresh.sum()))
+        return self._loss(scores, positive, weight, t, position, int(fresh.sum()))
