@@ -15,9 +15,10 @@ class StratifiedBatchSampler:
 
     - if :math:`n_+ \ge m \lceil n / b \rceil` there are :math:`\lceil n / b \rceil` batches, each
       row is in one of them, and both classes are spread evenly;
-    - otherwise each negative is in one of :math:`\lceil n_- / (b - m) \rceil` batches, together
-      with m positives. All positives come once before any comes again; with fewer than m of
-      them, a batch has some twice.
+    - otherwise each negative is in one of
+      :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches, together with m
+      positives. All positives come once before any comes again; a batch may have some of them
+      more than once where one such round ends and the next begins.
 
     Batches differ by at most one row in size. The paper asks for 5 positives in 32 rows [1]_.
     A loop reads an epoch from each iteration; the sampler is also what a torch ``DataLoader``
@@ -60,8 +61,11 @@ class StratifiedBatchSampler:
         target = np.asarray(target)
         if target.ndim != 1:
             raise ValueError(f"target must have shape (n_samples,); got shape {target.shape}")
-        if target.dtype.kind not in "buif" or not np.isin(target, (0, 1)).all():
-            raise ValueError(f"target must hold 0 and 1; got {np.unique(target)[:5].tolist()}")
+        refused = target[~np.isin(target, (0, 1))] if target.dtype.kind in "buif" else target
+        if len(refused):
+            raise ValueError(
+                f"target must hold 0 and 1; got {refused[:5].tolist()} of dtype {target.dtype}"
+            )
         if not target.any():
             raise ValueError("target must have a positive row (1); got none")
         check_number(batch_size, "batch_size", 1, integer=True)
@@ -75,12 +79,17 @@ class StratifiedBatchSampler:
         self.negatives = torch.from_numpy(np.flatnonzero(target == 0))
         if generator is None:
             generator = torch.Generator().manual_seed(0)
+        elif not isinstance(generator, torch.Generator):
+            raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
-        n_batches = -(-len(target) // batch_size)
+        n_batches = _n_parts(len(target), batch_size)
         # Positives of an epoch: all once, or as many as the batches need.
         self._n_positives = len(self.positives)
         if self._n_positives < min_positives * n_batches:
-            n_batches = max(1, -(-len(self.negatives) // (batch_size - min_positives)))
+            n_batches = max(
+                _n_parts(len(self.negatives), batch_size - min_positives),
+                _n_parts(self._n_positives, min_positives),
+            )
             self._n_positives = min_positives * n_batches
         self._n_batches = n_batches
 
@@ -98,9 +107,14 @@ class StratifiedBatchSampler:
         """`n` of the rows in random order, each once before any comes again."""
         if not len(rows):
             return rows
-        rounds = -(-n // len(rows))
+        rounds = _n_parts(n, len(rows))
         order = [torch.randperm(len(rows), generator=self.generator) for _ in range(rounds)]
         return rows[torch.cat(order)[:n]] if n else rows[:0]
+
+
+def _n_parts(n, size):
+    """The least number of parts of at most `size` rows that hold n."""
+    return -(-n // size)
 
 
 def _shares(rows, n_batches):

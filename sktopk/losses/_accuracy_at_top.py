@@ -5,6 +5,7 @@ import torch
 from ._checks import check_binary, check_name, check_weight
 from ._reduction import reduce
 from ._surrogates import get_surrogate
+from ._thresholds import check_threshold
 
 ERRORS = ("false_negatives", "false_positives")
 
@@ -72,6 +73,7 @@ def accuracy_at_top_loss(
     """
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
+    check_threshold(threshold)
     t = threshold(scores, positive, sample_weight)
     return top_errors(scores, positive, t, errors, surrogate, sample_weight, reduction)
 
@@ -80,13 +82,16 @@ def top_errors(scores, positive, threshold, errors, surrogate, sample_weight, re
     """Reduce l(t - s) over the positives, or l(s - t) over the negatives."""
     check_name(errors, "errors", ERRORS)
     if errors == "false_negatives":
-        members, distance = positive, threshold - scores
+        counted, distance = positive, threshold - scores
     else:
-        # No threshold among no positives: nothing is above it either.
-        members, distance = ~positive, scores - threshold.where(positive.any(), torch.inf)
-    weight = members.to(scores.dtype)
+        counted, distance = ~positive, scores - threshold
+    # Nothing is on the other side of the threshold of an empty group.
+    counted = counted & (threshold != -torch.inf)
+    weight = counted.to(scores.dtype)
     if sample_weight is not None:
+        counted = counted & (sample_weight != 0)
         weight = weight * sample_weight
-    # Rows on the other side must not reach the surrogate with an infinite distance.
-    inside = distance.masked_fill(~members, -torch.inf)
-    return reduce(get_surrogate(surrogate)(inside), weight, reduction)
+    # Rows that do not count must not reach the surrogate, where an infinite score is a NaN.
+    return reduce(
+        get_surrogate(surrogate)(distance.masked_fill(~counted, -torch.inf)), weight, reduction
+    )

@@ -14,12 +14,21 @@ from ._checks import check_count, check_fraction, check_name
 from ._surrogates import get_surrogate
 
 GROUPS = ("negatives", "positives", "all")
-# Sums of weights that should be whole numbers miss them by rounding.
-NEARLY = 1 - 1e-9
+# Sums of weights that should be whole numbers miss them by the rounding of float32.
+NEARLY = 1 - 1e-7
+
+
+def check_threshold(threshold):
+    """Raise unless `threshold` can be called."""
+    if not callable(threshold):
+        raise TypeError(
+            f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
+        )
 
 
 def in_group(positive, of):
     """Mask of the rows that a threshold is computed from."""
+    positive = positive.bool()  # ~ of labels 0 and 1 would be -1 and -2
     if of == "all":
         return torch.ones_like(positive)
     return positive if of == "positives" else ~positive
@@ -37,16 +46,16 @@ class Largest:
     of: str = "negatives"
 
     def __call__(self, scores, positive, weight=None):
-        return self.locate(scores, positive, weight)[0]
+        if not len(scores):
+            return scores.new_tensor(-torch.inf)
+        return self.locate(scores, positive, weight)[0].squeeze(0)
 
     def locate(self, scores, positive, weight=None):
-        """The threshold and the row number of its score."""
-        if not len(scores):
-            return scores.new_tensor(-torch.inf), None
+        """The threshold and the row number of its score, each of shape (1,)."""
         others = ~in_group(positive, self.of)
         if weight is not None:
             others = others | (weight == 0)
-        return scores.masked_fill(others, -torch.inf).max(dim=0)
+        return scores.masked_fill(others, -torch.inf).max(dim=0, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,10 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     over the n rows of the group (Table 1 of [1]_). Called as
-    ``threshold(scores, positive, weight)``; the gradient flows into the row whose score t is,
-    the first of tied ones. Rows count by their weight: j is reached where the cumulative weight
-    reaches it, and n is the sum of the weights. A group that weighs less than j ends at its
-    smallest score; an empty one has t = -inf.
+    ``threshold(scores, positive, weight)``; the gradient flows into the row of that rank, where
+    tied rows rank in their order. Rows count by their weight: j is reached where the cumulative
+    weight reaches it, and n is the sum of the weights. A group that weighs less than j ends at
+    its smallest score; an empty one has t = -inf.
 
     Parameters
     ----------
@@ -164,7 +173,9 @@ class TopMean(_Ranked):
             return scores.new_tensor(-torch.inf)
         order, reached, rank = self.order(scores, positive, weight)
         before = torch.cat([reached.new_zeros(1), reached[:-1]])
-        share = (torch.minimum(reached, rank) - torch.minimum(before, rank)) / rank
+        share = torch.minimum(reached, rank) - torch.minimum(before, rank)
+        # Of an empty group 0 / 0 would be a NaN in the gradient.
+        share = share / torch.where(rank > 0, rank, 1.0)
         ordered = scores[order].masked_fill(share == 0, 0.0)
         return torch.where(rank > 0, (share.to(scores.dtype) * ordered).sum(), -torch.inf)
 
@@ -210,15 +221,20 @@ class SurrogateQuantile:
 
     def __call__(self, scores, positive, weight=None):
         weight = group_weight(in_group(positive, self.of), weight)
-        share = weight / torch.where(weight.sum() > 0, weight.sum(), 1.0)
-        root = self._root(scores.detach().double(), share)
+        # A score of -inf adds nothing to the mean, but its row is one of the n.
+        adding = (weight > 0) & (scores != -torch.inf)
+        if not adding.any():
+            return scores.new_tensor(-torch.inf)
+        share = torch.where(adding, weight / weight.sum(), 0.0)
+        fixed = scores.detach().double()
+        root = self._root(fixed, share)
+        if not (torch.is_grad_enabled() and scores.requires_grad):
+            return root.to(scores.dtype)
         # One Newton step from the root has its value and the gradient of the implicit function.
-        with torch.enable_grad():
-            at = root.clone().requires_grad_()
-            (slope,) = torch.autograd.grad(self._mean(scores.detach().double(), share, at), at)
-            step = (self._mean(scores.double(), share, root) - self.tau) / slope
-        threshold = torch.where(share.sum() > 0, root - step, -torch.inf)
-        return threshold.to(scores.dtype)
+        at = root.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(self._mean(fixed, share, at), at)
+        step = (self._mean(scores.double(), share, root) - self.tau) / slope
+        return (root - step).to(scores.dtype)
 
     def _mean(self, scores, share, threshold):
         inside = torch.where(share > 0, scores - threshold, 0.0)
@@ -226,16 +242,15 @@ class SurrogateQuantile:
 
     @torch.no_grad()
     def _root(self, scores, share):
-        if not (share > 0).any():
-            return scores.new_zeros(())
+        """The largest number at which the mean is above tau, and so is not flat."""
         members = scores[share > 0]
-        # l(z) >= tau at z = 0 and l(z) <= tau at the reach of the surrogate.
+        # l(z) <= tau at z = -reach, and the mean is above 1 at z = 2 / share.sum().
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
-        low, high = members.min() - 1.0, members.max() + reach
-        while (middle := (low + high) / 2) not in (low, high):
+        low, high = members.min() - 2 / share.sum(), members.max() + reach
+        while low < (middle := (low + high) / 2) < high:
             above = self._mean(scores, share, middle) > self.tau
             low, high = (middle, high) if above else (low, middle)
-        return (low + high) / 2
+        return low
 
 
 @dataclass(frozen=True)
@@ -245,8 +260,8 @@ class FixedThreshold:
     .. math::
         t = t(s), \qquad \nabla t := 0
 
-    The published Grill does so. Positives are pushed above a value that follows them up:
-    appendix E of [1]_ has data on which the weights grow without bound.
+    The published Grill does so. Positives are pushed above a value that follows them up
+    (eq. 13 of [1]_): its appendix E has data on which the weights grow without bound.
 
     Parameters
     ----------
@@ -268,6 +283,9 @@ class FixedThreshold:
     """
 
     threshold: object
+
+    def __post_init__(self):
+        check_threshold(self.threshold)
 
     def __call__(self, scores, positive, weight=None):
         return self.threshold(scores, positive, weight).detach()

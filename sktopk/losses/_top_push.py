@@ -70,7 +70,7 @@ def top_push_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
     TopPushK, eq. 5 with Table 1 of [1]_: k - 1 negatives may stay above.
-    The gradient also flows through t, into the first of the rows whose score it is.
+    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def pat_mat_np_loss(
 
     Pat&Mat-NP, eq. 5 with Table 1 of [1]_, which aims at a false-positive rate of tau. The table
     writes n for the number of rows that the threshold is computed from.
-    The gradient also flows through t, into the first of the rows whose score it is.
+    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Accuracy at the top with a threshold among all scores or the positive ones."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
+from ._checks import check_fraction
 from ._module import LossModule
 from ._thresholds import KthLargest
 
@@ -14,7 +15,7 @@ def recall_at_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
     Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive.
-    The gradient also flows through t, into the first of the rows whose score it is.
+    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def pat_mat_loss(
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     Pat&Mat, eq. 5 with Table 1 of [1]_.
-    The gradient also flows through t, into the first of the rows whose score it is.
+    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def precision_at_recall_loss(
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
     Prec@Rec, eq. 4 and 5 of [1]_: few false positives at recall r are a high precision there.
-    The gradient also flows through t, into the first of the rows whose score it is.
+    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
 
     Parameters
     ----------
@@ -177,6 +178,7 @@ def precision_at_recall_loss(
     >>> precision_at_recall_loss(scores, target, recall=1.0)
     tensor(2.2500)
     """
+    check_fraction(recall, "recall")
     return accuracy_at_top_loss(
         scores,
         target,

@@ -1,0 +1,385 @@
+"""Thresholds among the scores: ranks, means, roots, and what flows back through them."""
+
+import copy
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sktopk.losses import (
+    FixedThreshold,
+    KthLargest,
+    SurrogateQuantile,
+    TopMean,
+    accuracy_at_top_loss,
+)
+from tests.losses import top_references as references
+from tests.losses.cases import assert_same
+from tests.losses.test_golden import Entries, golden_names
+from tests.losses.top_cases import top_batch
+
+GROUPS = ["negatives", "positives", "all"]
+SURROGATES = list(references.SURROGATES)
+
+every_group = pytest.mark.parametrize("of", GROUPS)
+every_surrogate = pytest.mark.parametrize("surrogate", SURROGATES)
+RANKED = [
+    kind(of, **rank)
+    for kind in (KthLargest, TopMean)
+    for of in GROUPS
+    for rank in ({"k": 3}, {"tau": 0.4})
+]
+QUANTILES = [SurrogateQuantile(of, 0.3, surrogate) for of in GROUPS for surrogate in SURROGATES]
+FIXED = FixedThreshold(KthLargest("all", k=2))
+
+every_threshold = pytest.mark.parametrize("threshold", [*RANKED, *QUANTILES, FIXED], ids=repr)
+every_differentiable_threshold = pytest.mark.parametrize(
+    "threshold", [*RANKED, *QUANTILES], ids=repr
+)
+
+
+def value_and_gradient(threshold, scores, positive, weight=None):
+    scores = scores.detach().clone().requires_grad_()
+    value = threshold(scores, positive, weight)
+    if not value.requires_grad:
+        return value, torch.zeros_like(scores)
+    return value.detach(), torch.autograd.grad(value, scores)[0]
+
+
+def rank_found(threshold, n, weight=None, dtype=torch.float64):
+    """The number of rows at and above the threshold, of n rows with scores n, ..., 1."""
+    scores = torch.arange(n, 0, -1, dtype=dtype)
+    return n - int(threshold(scores, torch.ones(n, dtype=torch.bool), weight).item()) + 1
+
+
+# Ranks.
+
+
+@pytest.mark.parametrize("tau", [0.07, 0.01, 0.1, 0.29, 0.57, 0.001, 1 / 3, 0.7, 1.0])
+def test_share_is_the_rank_that_is_meant(tau):
+    written = Fraction(1, 3) if tau == 1 / 3 else tau
+    for n in [*range(1, 130), 1000, 100_000]:
+        assert rank_found(KthLargest("positives", tau=tau), n) == references.rank_of_share(
+            written, n
+        ), n
+
+
+def test_seven_of_a_hundred():
+    assert math.ceil(0.07 * 100) == 8  # what rounding makes of it
+    assert rank_found(KthLargest("all", tau=0.07), 100) == 7
+    top = TopMean("all", tau=0.07)(torch.arange(100.0), torch.zeros(100, dtype=torch.bool))
+    assert top == pytest.approx(sum(range(93, 100)) / 7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weight", [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 1.1, 1 / 3])
+def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
+    # Ten rows of weight 0.7 weigh 7, though in float32 a little less.
+    exact = Fraction(1, 3) if weight == 1 / 3 else Fraction(str(weight))
+    for n in range(10, 200, 10):
+        weights = torch.full((n,), weight, dtype=dtype)
+        for j in range(1, math.floor(exact * n) + 1):
+            assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
+        j = references.rank_of_share("0.5", n * exact)
+        found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
+        assert found == min(math.ceil(j / exact), n)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-4, 4), st.integers(1, 40), st.booleans()), min_size=1, max_size=9
+    ),
+    st.integers(1, 6),
+    st.sampled_from(GROUPS),
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_rows_count_by_their_weight(rows, k, of):
+    scores, tenths, positive = zip(*rows, strict=True)
+    members = references.rows_of(list(map(int, positive)), of)
+    weight = torch.tensor(tenths).double() / 10
+    tensors = torch.tensor(scores).double(), torch.tensor(positive), weight
+    kth, mean = KthLargest(of, k=k)(*tensors), TopMean(of, k=k)(*tensors)
+    if not members:
+        assert kth == mean == -torch.inf
+        return
+    scores = [scores[i] for i in members]
+    exact = [Fraction(tenths[i], 10) for i in members]
+    j = min(k, sum(exact))
+    assert kth == references.weighted_kth_largest(scores, exact, j)
+    expected = references.weighted_top_mean(scores, exact, j)
+    assert mean.item() == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
+
+
+@every_group
+@pytest.mark.parametrize("kind", [KthLargest, TopMean])
+def test_larger_rank_than_the_group_ends_at_its_smallest_score(kind, of):
+    scores, target = top_batch()
+    rows = references.rows_of(target.tolist(), of)
+    t = kind(of, k=100)(scores, target == 1)
+    assert_same(t, scores[rows].min() if kind is KthLargest else scores[rows].mean())
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_tied_rows_rank_in_their_order(k):
+    scores = torch.tensor([1.0, 5.0, 5.0, 7.0, 5.0])
+    positive = torch.tensor([False, False, False, True, False])
+    value, gradient = value_and_gradient(KthLargest("negatives", k=k), scores, positive)
+    assert value == 5
+    assert gradient.nonzero().flatten().tolist() == [[1, 2, 4][k - 1]]
+    _, gradient = value_and_gradient(TopMean("negatives", k=k), scores, positive)
+    assert gradient.nonzero().flatten().tolist() == [1, 2, 4][:k]
+
+
+GOLDEN = {
+    "at_TopPush": lambda y, p: KthLargest("negatives", k=1),
+    "at_ties": lambda y, p: KthLargest("negatives", k=1),
+    "at_KthNeg": lambda y, p: KthLargest("negatives", k=p),
+    "at_RecAtK": lambda y, p: KthLargest("all", k=p),
+    "at_MeanTopKNeg": lambda y, p: TopMean("negatives", k=p),
+    # Means of floor(n p) + 1 scores.
+    "at_TauFPL": lambda y, p: TopMean("negatives", k=math.floor((y == 0).sum() * p) + 1),
+    "at_TopMean": lambda y, p: TopMean("all", k=math.floor(len(y) * p) + 1),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
+def test_golden(name):
+    entry = Entries(name)
+    threshold = GOLDEN["_".join(name.split("_")[:2])](entry["y"], entry.get("param"))
+    value, gradient = value_and_gradient(threshold, entry.tensor("z"), entry.tensor("y") == 1)
+    assert value.item() == pytest.approx(entry["t"], rel=1e-14)
+    np.testing.assert_allclose(gradient, entry["dt_dz"], rtol=1e-14, atol=0)
+
+
+# What all thresholds have in common.
+
+
+@every_differentiable_threshold
+def test_gradient_matches_finite_differences(threshold):
+    scores, target = top_batch()
+    weight = torch.linspace(0, 2, len(scores))
+    for w in (None, weight):
+        assert torch.autograd.gradcheck(lambda s, w=w: threshold(s, target == 1, w), scores)
+
+
+@every_differentiable_threshold
+def test_rises_with_the_scores(threshold):
+    scores, target = top_batch()
+    value, gradient = value_and_gradient(threshold, scores, target == 1)
+    shifted = value_and_gradient(threshold, scores + 3, target == 1)
+    assert_same(shifted, (value + 3, gradient), 1e-12)
+    assert (gradient >= 0).all()
+    assert_same(gradient.sum(), torch.tensor(1.0).double())
+
+
+@every_threshold
+@pytest.mark.parametrize("weighted", [False, True])
+def test_empty_group_has_no_threshold(threshold, weighted):
+    scores = torch.tensor([1.0, 2.0, 3.0])
+    of = getattr(threshold, "of", "all")
+    positive = torch.full((3,), of == "negatives")
+    weight = torch.zeros(3) if weighted or of == "all" else None
+    value, gradient = value_and_gradient(threshold, scores, positive, weight)
+    assert value == -torch.inf
+    assert (gradient == 0).all()
+    nothing = value_and_gradient(threshold, scores[:0], positive[:0], None)
+    assert nothing[0] == -torch.inf
+
+
+@every_threshold
+def test_labels_do_as_well_as_a_mask(threshold):
+    scores, target = top_batch()
+    assert threshold(scores, target) == threshold(scores, target == 1)
+
+
+@every_threshold
+def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
+    for again in (pickle.loads(pickle.dumps(threshold)), copy.deepcopy(threshold)):
+        assert again == threshold
+        assert repr(again) == repr(threshold)
+    assert eval(repr(threshold)) == threshold
+    with pytest.raises(AttributeError):
+        threshold.of = "positives"
+
+
+@every_threshold
+def test_keeps_dtype_and_inputs(threshold):
+    scores, target = top_batch(dtype=torch.float32)
+    inputs = scores, target == 1, torch.ones(len(scores))
+    before = [tensor.detach().clone() for tensor in inputs]
+    assert threshold(*inputs).dtype == torch.float32
+    assert all(torch.equal(tensor, old) for tensor, old in zip(inputs, before, strict=True))
+
+
+# The quantile with a surrogate.
+
+
+@every_surrogate
+@every_group
+@pytest.mark.parametrize("tau", [1e-6, 0.01, 0.3, 0.999, 1.0])
+def test_surrogate_quantile_is_the_root(of, surrogate, tau):
+    for seed in range(3):
+        scores, target = top_batch(n_samples=60, seed=seed)
+        labels, values = target.tolist(), scores.tolist()
+        t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
+        assert references.surrogate_mean(values, labels, of, t, surrogate) == pytest.approx(
+            tau, rel=1e-11, abs=1e-12
+        )
+        assert t == pytest.approx(
+            references.surrogate_quantile(values, labels, of, tau, surrogate), abs=1e-9
+        )
+        assert t >= references.kth_largest(values, labels, of, tau=tau)
+
+
+@every_surrogate
+@pytest.mark.parametrize("tau", [1e-6, 0.3, 1.0])
+def test_surrogate_quantile_has_the_gradient_of_its_docstring(surrogate, tau):
+    scores, target = top_batch(n_samples=30)
+    value, gradient = value_and_gradient(
+        SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
+    )
+    slopes = [
+        references.SLOPES[surrogate](s - value.item()) * (y == 0)
+        for s, y in zip(scores.tolist(), target.tolist(), strict=True)
+    ]
+    expected = torch.tensor([slope / sum(slopes) for slope in slopes], dtype=torch.float64)
+    assert_same(gradient, expected, 1e-11)
+
+
+@every_surrogate
+@pytest.mark.parametrize("tau", [1e-6, 0.5, 1.0])
+def test_surrogate_quantile_of_tied_and_weighted_rows(surrogate, tau):
+    positive = torch.zeros(5, dtype=torch.bool)
+    tied = torch.tensor([2.0, 2.0, 1.0, 1.0, 1.0]).double()
+    threshold = SurrogateQuantile("negatives", tau, surrogate)
+    value, gradient = value_and_gradient(threshold, tied, positive)
+    weighted, of_weighted = value_and_gradient(
+        threshold, tied[1:3], positive[1:3], torch.tensor([2.0, 3.0])
+    )
+    assert_same(weighted, value)
+    shared = torch.stack([gradient[:2].sum(), gradient[2:].sum()])
+    assert_same(of_weighted, shared, 1e-9)
+    equal, gradient = value_and_gradient(threshold, torch.full((5,), 4.0).double(), positive)
+    assert references.SURROGATES[surrogate](4 - equal.item()) == pytest.approx(tau, rel=1e-9)
+    assert_same(gradient, torch.full((5,), 0.2, dtype=torch.float64))
+
+
+@every_surrogate
+@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e17, 1e30])
+@pytest.mark.parametrize("tau", [1e-3, 0.5, 1.0])
+def test_surrogate_quantile_at_every_scale(surrogate, scale, tau):
+    scores, target = top_batch(dtype=torch.float32)
+    scores = scale * scores.detach()
+    value, gradient = value_and_gradient(
+        SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
+    )
+    group = scores[target == 0]
+    assert group.min() - 1 <= value <= group.max() + 21
+    assert gradient.isfinite().all()
+    assert gradient.sum() == pytest.approx(1, rel=1e-6)
+
+
+@every_surrogate
+def test_surrogate_quantile_where_neighbouring_floats_are_2_apart(surrogate):
+    # Of the two floats around the root, the upper one is more than 1 above all scores.
+    scores = torch.tensor([2.0**53 + 2, 0.0], dtype=torch.float64)
+    value, gradient = value_and_gradient(
+        SurrogateQuantile("all", 0.01, surrogate), scores, scores > 0
+    )
+    assert abs(value - scores[0]) <= 6
+    assert_same(gradient, torch.tensor([1.0, 0.0]).double())
+
+
+@every_surrogate
+@pytest.mark.parametrize("tau", [0.01, 1.0])
+def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
+    # A score of -inf adds nothing to the sum; the mean is over all n.
+    scores = torch.tensor([3.0, 1.0] + 8 * [-torch.inf]).double()
+    threshold = SurrogateQuantile("all", tau, surrogate)
+    value, gradient = value_and_gradient(threshold, scores, scores > 0)
+    loss = references.SURROGATES[surrogate]
+    assert sum(loss(s - value.item()) for s in (3.0, 1.0)) / 10 == pytest.approx(tau, rel=1e-11)
+    assert_same(gradient.sum(), torch.tensor(1.0).double())
+    masked = torch.full_like(scores, -torch.inf)
+    assert threshold(masked, scores > 0) == -torch.inf
+
+
+@every_surrogate
+def test_surrogate_quantile_of_nan_is_nan(surrogate):
+    scores = torch.tensor([1.0, math.nan, 2.0])
+    assert SurrogateQuantile("all", 0.5, surrogate)(scores, scores > 0).isnan()
+
+
+# The threshold without its gradient.
+
+
+@every_surrogate
+def test_fixed_threshold_has_the_gradient_of_equation_13(surrogate):
+    scores, target = top_batch()
+    inner = KthLargest("negatives", k=1)
+    fixed = FixedThreshold(inner)
+    t = inner(scores, target == 1).item()
+    assert fixed(scores, target == 1) == t
+    loss = accuracy_at_top_loss(scores, target, threshold=fixed, surrogate=surrogate)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    n_positives = sum(target.tolist())
+    expected = [
+        -references.SLOPES[surrogate](t - s) / n_positives if y else 0.0
+        for s, y in zip(scores.tolist(), target.tolist(), strict=True)
+    ]
+    assert_same(gradient, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_fixed_threshold_diverges_where_the_gradient_does_not():
+    # Appendix E: t = 3 w at weights (w, 0), as of one negative at 3, while positives, above
+    # all other negatives, are at 1/2 on average. So eq. 13 has the gradient -1/2 for ever.
+    X = torch.tensor([[0.3, 1.0], [0.7, -1.0], [0.5, 0.0], [3.0, 0.0], [-0.4, 1.0], [-0.6, -1.0]])
+    target = torch.tensor([1, 1, 1, 0, 0, 0])
+
+    def weights(threshold, n_steps):
+        w = torch.tensor([1.0, 0.0], requires_grad=True)
+        for _ in range(n_steps):
+            loss = accuracy_at_top_loss(X @ w, target, threshold=threshold, surrogate="hinge")
+            (gradient,) = torch.autograd.grad(loss, w)
+            w = (w - 0.1 * gradient).detach().requires_grad_()
+        return w.detach()
+
+    with_gradient = KthLargest("negatives", k=1)
+    fixed = FixedThreshold(with_gradient)
+    for n_steps in (100, 400):
+        expected = torch.tensor([1 + 0.1 * n_steps / 2, 0.0])
+        assert_same(weights(fixed, n_steps), expected, 1e-4)
+        assert weights(with_gradient, n_steps).abs().max() < 2
+
+
+# What is refused, and how.
+
+
+@pytest.mark.parametrize("kind", [KthLargest, TopMean])
+def test_refuses_ranks(kind):
+    with pytest.raises(ValueError, match="of='neg' must be one of 'negatives', 'positives', 'all'"):
+        kind("neg", k=1)
+    with pytest.raises(ValueError, match="pass one of k and tau; got k=None and tau=None"):
+        kind("all")
+    with pytest.raises(ValueError, match=r"pass one of k and tau; got k=1 and tau=0\.5"):
+        kind("all", k=1, tau=0.5)
+    with pytest.raises(ValueError, match="k=0 must be at least 1"):
+        kind("all", k=0)
+    with pytest.raises(ValueError, match=r"tau=1\.01 must be in \(0, 1\]"):
+        kind("all", tau=1.01)
+
+
+def test_refuses_other_arguments():
+    with pytest.raises(ValueError, match=r"tau=0 must be in \(0, 1\]"):
+        SurrogateQuantile("all", 0)
+    with pytest.raises(ValueError, match="surrogate='step' must be one of"):
+        SurrogateQuantile("all", 0.5, "step")
+    with pytest.raises(ValueError, match="of='top' must be one of"):
+        SurrogateQuantile("top", 0.5)
+    with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 3\.0"):
+        FixedThreshold(3.0)

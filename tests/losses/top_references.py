@@ -1,0 +1,136 @@
+"""Accuracy at the top as its definitions read: lists of floats, loops, and nothing else.
+
+A row of weight w is w equal rows, so that none of this knows of weights.
+"""
+
+import math
+from fractions import Fraction
+
+
+def quadratic(z):
+    return max(0.0, 1 + z) ** 2
+
+
+def hinge(z):
+    return max(0.0, 1 + z)
+
+
+def logistic(z):
+    return max(0.0, z) / math.log(2) + math.log2(1 + math.exp(-abs(z)))
+
+
+def quadratic_slope(z):
+    return 2 * max(0.0, 1 + z)
+
+
+def hinge_slope(z):
+    return float(1 + z > 0)
+
+
+def logistic_slope(z):
+    return (1 if z > 0 else math.exp(z)) / (1 + math.exp(-abs(z))) / math.log(2)
+
+
+SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
+SLOPES = {"quadratic": quadratic_slope, "hinge": hinge_slope, "logistic": logistic_slope}
+WANTED = {"negatives": (0,), "positives": (1,), "all": (0, 1)}
+
+
+def rank_of_share(tau, n):
+    """Return ceil(n tau), at least 1, of a share as it is written: 0.07 of 100 is 7."""
+    return max(1, math.ceil(n * Fraction(str(tau))))
+
+
+def rows_of(labels, of):
+    return [i for i, y in enumerate(labels) if y in WANTED[of]]
+
+
+def by_rank(scores, rows):
+    """Return the rows from the largest score down, equal ones in their order."""
+    return sorted(rows, key=lambda i: -scores[i])
+
+
+def kth_row(scores, labels, of, k=None, tau=None):
+    """Return the row whose score is the threshold j* of Table 1, None of an empty group."""
+    order = by_rank(scores, rows_of(labels, of))
+    if not order:
+        return None
+    j = k if tau is None else rank_of_share(tau, len(order))
+    return order[min(j, len(order)) - 1]
+
+
+def kth_largest(scores, labels, of, k=None, tau=None):
+    row = kth_row(scores, labels, of, k, tau)
+    return None if row is None else scores[row]
+
+
+def top_mean(scores, labels, of, k=None, tau=None):
+    order = by_rank(scores, rows_of(labels, of))
+    if not order:
+        return None
+    j = min(k if tau is None else rank_of_share(tau, len(order)), len(order))
+    return sum(scores[i] for i in order[:j]) / j
+
+
+def surrogate_mean(scores, labels, of, threshold, surrogate):
+    rows = rows_of(labels, of)
+    return math.fsum(SURROGATES[surrogate](scores[i] - threshold) for i in rows) / len(rows)
+
+
+def surrogate_quantile(scores, labels, of, tau, surrogate="quadratic"):
+    if not rows_of(labels, of):
+        return None
+    low, high = min(s for s in scores if s > -math.inf) - 50, max(scores) + 50
+    for _ in range(200):
+        middle = (low + high) / 2
+        above = surrogate_mean(scores, labels, of, middle, surrogate) > tau
+        low, high = (middle, high) if above else (low, middle)
+    return low
+
+
+def weighted_kth_largest(scores, weights, j):
+    """Return the largest score at and above which the rows weigh j; all weigh at least j."""
+    reached = [
+        s
+        for s in scores
+        if sum(w for w, other in zip(weights, scores, strict=True) if other >= s) >= j
+    ]
+    return max(reached)
+
+
+def weighted_top_mean(scores, weights, j):
+    """Return the mean of the part of weight j that has the largest scores."""
+    total, left = 0, j
+    for s, w in sorted(zip(scores, weights, strict=True), reverse=True):
+        total, left = total + min(w, left) * s, left - min(w, left)
+    return total / j
+
+
+def losses(scores, labels, threshold, errors, surrogate):
+    """Return the loss of each row, eq. 5 without the sum; t is None where nothing has one."""
+    loss = SURROGATES[surrogate]
+    rows = []
+    for s, y in zip(scores, labels, strict=True):
+        if threshold is None:
+            rows.append(0.0)
+        elif errors == "false_negatives":
+            rows.append(loss(threshold - s) if y == 1 else 0.0)
+        else:
+            rows.append(loss(s - threshold) if y == 0 else 0.0)
+    return rows
+
+
+def row_factors(scores, labels, at, errors, surrogate):
+    """Return what eq. 6 multiplies the gradient of each row's score with, as a mean.
+
+    `at` is the row j* whose score is the threshold.
+    """
+    slope = SLOPES[surrogate]
+    sign, label = (-1, 1) if errors == "false_negatives" else (1, 0)
+    rows = [i for i, y in enumerate(labels) if y == label]
+    factors = [0.0] * len(scores)
+    for i in rows:
+        part = sign * slope(sign * (scores[i] - scores[at])) / len(rows)
+        factors[i] += part
+        factors[at] -= part
+    return factors
