@@ -1,0 +1,150 @@
+"""A linear program of the user's own as a loss."""
+
+import inspect
+
+from torch import nn
+
+from ._linear_program import linear_program
+
+_PROGRAM = ("c", "A_ub", "b_ub", "A_eq", "b_eq")
+
+
+class LinearProgramLoss(nn.Module):
+    r"""Train on the optimum of a linear program that a function builds from the scores.
+
+    .. math::
+        L(s, y) = \min_x \; c^\top x \quad \text{subject to} \quad
+        A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
+
+    where any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`.
+    The gradient is that of :func:`linear_program`.
+
+    Parameters
+    ----------
+    build : callable
+        ``build(scores, target) -> dict`` of the arguments of one program: c, A_ub, b_ub and,
+        where wanted, A_eq and b_eq. Called as ``build(scores, target, sample_weight=...)`` if
+        the loss is given weights. To pickle the loss, define it in a module.
+    method : {"newton", "penalty", "highs"}, default="newton"
+        As in :func:`linear_program`.
+    smoothing : float, default=1e-2
+        As in :func:`linear_program`.
+    tol : float, default=None
+        As in :func:`linear_program`.
+    max_iter : int, default=500
+        As in :func:`linear_program`.
+    on_failure : {"warn", "raise", "ignore"}, default="warn"
+        As in :func:`linear_program`: an unsolved program has the gradient zero.
+
+    See Also
+    --------
+    linear_program : The solver, with all its results.
+
+    Examples
+    --------
+    Transactions are flagged where their score exceeds a threshold t. A flagged one costs a
+    review, and there is a budget for reviews; of an unflagged fraud the amount is lost. With
+    hinges z for missed frauds and w for flagged rows,
+
+    .. math::
+        \min_{t, z, w} \; \frac{\sum_i a_i z_i}{\sum_i a_i} \quad \text{subject to} \quad
+        z_i \ge 1 - (s_i - t), \quad w_i \ge 1 + (s_i - t), \quad
+        \sum_i r_i w_i \le B, \quad z, w \ge 0
+
+    bounds the share of the money lost, at the best threshold that keeps the budget B of review
+    costs r. The target holds two columns: the amounts a, zero where there is no fraud, and the
+    costs r.
+
+    >>> import torch
+    >>> from sktopk.losses import LinearProgramLoss
+    >>> def money_within_budget(scores, target, budget=4.0):
+    ...     amount, cost = target.T
+    ...     n = len(scores)
+    ...     one, eye, zero = scores.new_ones(n, 1), torch.eye(n), torch.zeros(n, n)
+    ...     no_threshold = scores.new_zeros(1 + n)  # the variables are t, z, w
+    ...     A = torch.cat([
+    ...         torch.cat([one, -eye, zero], 1),  # t - z <= s - 1
+    ...         torch.cat([-one, zero, -eye], 1),  # -t - w <= -s - 1
+    ...         -torch.eye(1 + 2 * n)[1:],  # z, w >= 0
+    ...         torch.cat([no_threshold, cost]).unsqueeze(0),
+    ...     ])
+    ...     b = torch.cat([scores - 1, -scores - 1, torch.zeros(2 * n), torch.tensor([budget])])
+    ...     c = torch.cat([torch.zeros(1), amount / amount.sum(), torch.zeros(n)])
+    ...     return {"c": c, "A_ub": A, "b_ub": b}
+    >>> scores = torch.tensor([2.0, -1.0, 1.0, 0.0], requires_grad=True)
+    >>> amount = torch.tensor([100.0, 0.0, 0.0, 20.0])
+    >>> cost = torch.tensor([1.0, 1.0, 5.0, 1.0])
+    >>> loss = LinearProgramLoss(money_within_budget)(scores, torch.stack([amount, cost], 1))
+    >>> loss.backward()
+
+    The third row is honest, costly to review and scored high: the budget forces the threshold
+    up, and the loss pushes the row down.
+
+    >>> bool(scores.grad[2] > 0)
+    True
+    """
+
+    def __init__(
+        self,
+        build,
+        *,
+        method="newton",
+        smoothing=1e-2,
+        tol=None,
+        max_iter=500,
+        on_failure="warn",
+    ):
+        super().__init__()
+        self.build = build
+        self.method = method
+        self.smoothing = smoothing
+        self.tol = tol
+        self.max_iter = max_iter
+        self.on_failure = on_failure
+
+    def forward(self, scores, target, sample_weight=None):
+        """Return the optimum, of shape (), of the program that `build` makes."""
+        if not callable(self.build):
+            raise TypeError(f"build must be callable; got {type(self.build).__name__}")
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if weights and not _takes_weights(self.build):
+            raise TypeError(
+                "sample_weight was given, but build takes none: give it a parameter "
+                "sample_weight, or leave the weights out"
+            )
+        program = self.build(scores, target, **weights)
+        if not isinstance(program, dict):
+            raise TypeError(f"build must return a dict; got {type(program).__name__}")
+        unknown = sorted(map(str, set(program) - set(_PROGRAM)))
+        if unknown:
+            raise ValueError(
+                f"build must return a dict with keys of {', '.join(_PROGRAM)}; "
+                f"got {', '.join(unknown)}"
+            )
+        if "c" not in program:
+            raise ValueError("build must return a dict with the key c, the costs")
+        program = {"A_ub": None, "b_ub": None} | program
+        result = linear_program(
+            **program,
+            method=self.method,
+            smoothing=self.smoothing,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            on_failure=self.on_failure,
+        )
+        if result.fun.ndim:
+            raise ValueError(
+                "build must return one program, without leading dimensions; "
+                f"got a batch of shape {tuple(result.fun.shape)}"
+            )
+        return result.fun
+
+    def extra_repr(self):
+        names = ("method", "smoothing", "tol", "max_iter", "on_failure")
+        build = getattr(self.build, "__name__", repr(self.build))
+        return ", ".join([f"build={build}", *(f"{n}={getattr(self, n)!r}" for n in names)])
+
+
+def _takes_weights(build):
+    parameters = inspect.signature(build).parameters.values()
+    return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)

@@ -1,0 +1,205 @@
+"""The constraint matrices of a batch of linear programs, dense or sparse.
+
+Inequality rows come first, equality rows after them. Both kinds offer the products that the
+solver needs and solve systems with the matrix of the active rows times its transpose; the
+sparse kind never forms that product.
+"""
+
+import torch
+
+SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr)
+_EQUILIBRATION_PASSES = 5
+_CG_TOLERANCE = 1e-11
+_CG_MAX_ITER = 2000
+
+
+class DenseRows:
+    """Dense matrices of shape (n_programs, n_rows, n_variables), or (1, ...) if shared."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def detach(self):
+        return DenseRows(self.values.detach())
+
+    def times(self, x):
+        """Multiply with one x of shape (n_programs, n_variables) per program."""
+        return (self.values @ x.unsqueeze(-1)).squeeze(-1)
+
+    def transposed_times(self, y):
+        """Multiply the transpose with one y of shape (n_programs, n_rows) per program."""
+        return (self.values.mT @ y.unsqueeze(-1)).squeeze(-1)
+
+    def scaled(self, rows, columns):
+        return DenseRows(rows.unsqueeze(-1) * self.values * columns.unsqueeze(-2))
+
+    def norms(self):
+        """Euclidean norms of the rows and of the columns."""
+        return self.values.norm(dim=-1), self.values.norm(dim=-2)
+
+    def active_solver(self, active, damping):
+        r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
+        hessian = self.values.mT @ (active.unsqueeze(-1) * self.values)
+        diagonal = hessian.diagonal(dim1=-2, dim2=-1)
+        # Below the rounding of the diagonal, damping would not make it positive definite.
+        floor = 1e-14 * diagonal.amax(-1, keepdim=True)
+        diagonal += torch.maximum(damping, floor)
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        if failed.any():
+            diagonal += 1e3 * floor
+            factor = torch.linalg.cholesky_ex(hessian).L
+        return lambda g: torch.cholesky_solve(g.unsqueeze(-1), factor).squeeze(-1)
+
+    def entries(self, program):
+        """Return the matrix of one program as an array."""
+        return self.values[program if len(self.values) > 1 else 0].cpu().numpy()
+
+
+class SparseRows:
+    """Sparse matrices of one batch as one list of entries.
+
+    `rows` and `columns` number through the whole batch: row r of program b is
+    b * n_rows + r, so that the batch is one block-diagonal matrix.
+    """
+
+    def __init__(self, rows, columns, values, shape):
+        self.rows = rows
+        self.columns = columns
+        self.values = values
+        self.shape = shape
+
+    def detach(self):
+        return self._with_values(self.values.detach())
+
+    def _with_values(self, values):
+        return SparseRows(self.rows, self.columns, values, self.shape)
+
+    def times(self, x):
+        """Multiply with one x of shape (n_programs, n_variables) per program."""
+        return self._sum_rows(self.values * x.reshape(-1).index_select(0, self.columns))
+
+    def transposed_times(self, y):
+        """Multiply the transpose with one y of shape (n_programs, n_rows) per program."""
+        return self._sum_columns(self.values * y.reshape(-1).index_select(0, self.rows))
+
+    def _sum_rows(self, entries):
+        n_programs, n_rows, _ = self.shape
+        sums = entries.new_zeros(n_programs * n_rows)
+        return sums.index_add(0, self.rows, entries).view(n_programs, n_rows)
+
+    def _sum_columns(self, entries):
+        n_programs, _, n_variables = self.shape
+        sums = entries.new_zeros(n_programs * n_variables)
+        return sums.index_add(0, self.columns, entries).view(n_programs, n_variables)
+
+    def scaled(self, rows, columns):
+        factors = rows.reshape(-1)[self.rows] * columns.reshape(-1)[self.columns]
+        return self._with_values(self.values * factors)
+
+    def norms(self):
+        """Euclidean norms of the rows and of the columns."""
+        squares = self.values.square()
+        return self._sum_rows(squares).sqrt(), self._sum_columns(squares).sqrt()
+
+    def active_solver(self, active, damping):
+        r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
+        weighted = self.values * active.reshape(-1)[self.rows]
+        diagonal = self._sum_columns(weighted * self.values) + damping
+
+        def product(p):
+            inner = self.times(p).view(-1).index_select(0, self.rows)
+            return self._sum_columns(weighted * inner).add_(damping * p)
+
+        return lambda g: conjugate_gradients(product, diagonal, g)
+
+    def entries(self, program):
+        """Return values, rows and columns of the matrix of one program as arrays."""
+        _, n_rows, n_variables = self.shape
+        mine = self.rows.div(n_rows, rounding_mode="floor") == program
+        rows, columns = self.rows[mine] % n_rows, self.columns[mine] % n_variables
+        return tuple(part.cpu().numpy() for part in (self.values[mine], rows, columns))
+
+
+def conjugate_gradients(product, diagonal, g):
+    """Solve one positive definite system per row of `g`, preconditioned by its diagonal.
+
+    On an arrow-shaped matrix (a few variables that meet all rows, all others on their own)
+    the preconditioned eigenvalues are 1 but for a few: a few iterations suffice whatever
+    its size.
+    """
+    x = torch.zeros_like(g)
+    residual, search = g, g / diagonal
+    square = (residual * search).sum(-1, keepdim=True)
+    goal = _CG_TOLERANCE**2 * square
+    for _ in range(min(_CG_MAX_ITER, 20 + 4 * g.shape[-1])):
+        running = square > goal
+        if not running.any():
+            break
+        image = product(search)
+        curvature = (search * image).sum(-1, keepdim=True)
+        length = torch.where(running & (curvature > 0), square / curvature, 0.0)
+        x = x + length * search
+        residual = residual - length * image
+        preconditioned = residual / diagonal
+        before, square = square, (residual * preconditioned).sum(-1, keepdim=True)
+        search = preconditioned + torch.where(running, square / before, 0.0) * search
+    return x
+
+
+def stack_rows(A_ub, A_eq, batch_shape):
+    """Stack the checked constraint matrices, keeping the path of their gradients."""
+    n_programs = batch_shape.numel()
+    if A_ub.layout == A_eq.layout == torch.strided:
+        if A_ub.ndim == A_eq.ndim == 2:
+            return DenseRows(torch.cat([A_ub, A_eq]).double().unsqueeze(0))
+        parts = [A.expand(*batch_shape, *A.shape[-2:]).double() for A in (A_ub, A_eq)]
+        return DenseRows(torch.cat(parts, -2).flatten(0, -3))
+    n_rows, n_variables = A_ub.shape[-2] + A_eq.shape[-2], A_ub.shape[-1]
+    pieces = []
+    for A, first_row in ((A_ub, 0), (A_eq, A_ub.shape[-2])):
+        program, row, column, values = _flat_entries(A, batch_shape)
+        row = program * n_rows + first_row + row
+        pieces.append((row, program * n_variables + column, values.double()))
+    rows, columns, values = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+    return SparseRows(rows, columns, values, (n_programs, n_rows, n_variables))
+
+
+def _flat_entries(A, batch_shape):
+    """Return the program, the row, the column and the value of each entry of the batch."""
+    if A.layout == torch.strided:
+        A = A.expand(*batch_shape, *A.shape[-2:])
+        program, row, column = torch.ones(
+            (batch_shape.numel(), *A.shape[-2:]), dtype=torch.bool, device=A.device
+        ).nonzero(as_tuple=True)
+        return program, row, column, A.reshape(-1)
+    if A.layout == torch.sparse_csr:
+        indices, values = A.detach().to_sparse_coo().coalesce().indices(), A.values().flatten()
+    else:
+        indices, values = A.indices(), A.values()
+    *batch, row, column = indices
+    if batch:
+        program = torch.zeros_like(row)
+        for index, size in zip(batch, batch_shape, strict=True):
+            program = program * size + index
+        return program, row, column, values
+    n_programs, n_entries = batch_shape.numel(), len(row)
+    program = torch.arange(n_programs, device=A.device).repeat_interleave(n_entries)
+    return program, row.repeat(n_programs), column.repeat(n_programs), values.repeat(n_programs)
+
+
+def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
+    """Return factors of rows and columns that bring their Euclidean norms near 1.
+
+    Rows end at exactly 1, or are left alone without `scale_rows`. A row or column of zeros
+    keeps the factor 1.
+    """
+    like = matrix.values
+    rows, columns = like.new_ones(n_programs, n_rows), like.new_ones(n_programs, n_variables)
+    passes = _EQUILIBRATION_PASSES if scale_rows else 1
+    for power in [0.5] * (passes - 1) + [1.0]:
+        row_norms, column_norms = matrix.scaled(rows, columns).norms()
+        columns = columns / torch.where(column_norms > 0, column_norms, 1.0) ** power
+        if scale_rows:
+            row_norms = matrix.scaled(rows, columns).norms()[0]
+            rows = rows / torch.where(row_norms > 0, row_norms, 1.0) ** power
+    return rows, columns

@@ -1,0 +1,305 @@
+r"""Linear programs by Newton's method on an exterior penalty.
+
+A batch of programs, min c'x subject to M x <= h with the rows of a mask as equations, is
+solved by the proximal method of multipliers (Rockafellar, 1976): minimise
+
+.. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
+          + \tfrac{\rho}{2} |x - x_k|^2
+
+by Newton's method, take the new multipliers from the minimiser, shrink eps, repeat. The
+quadratic term in x keeps every subproblem solvable, also where the program has no optimum:
+then the steps of the multipliers tend to a proof that no point is feasible, or the steps of x
+to a ray along which the cost falls for ever.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from ._lp_matrices import equilibrate
+
+OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED = 0, 1, 2, 3
+
+_SHRINKAGE, _SMALLEST_WIDTH = 0.1, 1e-6
+_PROXIMAL_RATIO = 0.1  # rho / eps
+_ARMIJO, _MAX_HALVINGS = 1e-4, 60
+# A certificate must exclude all solutions of at most this norm (of the scaled program).
+_CERTIFIED_NORM = 1e6
+REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
+
+
+class Solution(NamedTuple):
+    """Where a method stopped; one row, or one number, per program."""
+
+    x: torch.Tensor
+    multipliers: torch.Tensor
+    status: torch.Tensor
+    n_iter: torch.Tensor
+
+
+class ScaledProgram:
+    """A batch of programs with rows, columns, costs and right-hand sides near 1.
+
+    With x = sigma C x', M' = R M C, h' = R h / sigma, c' = C c / kappa and
+    y = kappa R y', the scaled Lagrangian is the given one over kappa sigma.
+    """
+
+    def __init__(self, matrix, rhs, cost, equality, *, scale_rows=True):
+        self.rows, self.columns = equilibrate(
+            matrix, *rhs.shape, cost.shape[-1], scale_rows=scale_rows
+        )
+        self.matrix = matrix.scaled(self.rows, self.columns)
+        self.equality = equality
+        self.rhs_unit = _largest_or_one(self.rows * rhs)
+        self.cost_unit = _largest_or_one(self.columns * cost)
+        self.rhs = self.rows * rhs / self.rhs_unit
+        self.cost = self.columns * cost / self.cost_unit
+
+    def project(self, rows):
+        """Cut off the negative part of inequality rows."""
+        return torch.where(self.equality, rows, rows.clamp_min(0))
+
+    def error(self, x, multipliers, cost):
+        """Return the largest of infeasibility, dual infeasibility and gap, all relative."""
+        primal = _largest(self.project(self.matrix.times(x) - self.rhs)) / (1 + _largest(x))
+        dual = _largest(cost + self.matrix.transposed_times(multipliers))
+        value = _dot(cost, x)
+        gap = (value + _dot(self.rhs, multipliers)).abs() / (1 + value.abs())
+        return torch.maximum(torch.maximum(primal, dual), gap).squeeze(-1)
+
+    def active_rows(self, multipliers, noise=1e-9):
+        """Return the mask of the rows that hold the solution in place."""
+        return self.equality | (multipliers > noise)
+
+    def unscale(self, x, multipliers):
+        return (
+            self.rhs_unit * self.columns * x,
+            self.cost_unit * self.rows * multipliers,
+        )
+
+
+def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
+    """Solve the programs; see the module's docstring."""
+    program = ScaledProgram(matrix, rhs, cost, equality)
+    last_width = torch.full_like(cost[:, :1], _SMALLEST_WIDTH)
+    run = _Newton(program, last_width, tol, use_multipliers=True)
+    run(max_iter)
+    solved = (run.status == OPTIMAL).unsqueeze(-1)
+    polished = _polish(program, run.x, run.multipliers, 10 * tol)
+    x = torch.where(solved, polished[0], run.x)
+    multipliers = torch.where(solved, polished[1], run.multipliers)
+    return Solution(*program.unscale(x, multipliers), run.status, run.n_iter)
+
+
+def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
+    """Minimise c'x + |(M x - h)_+|^2 / (2 width), without multipliers.
+
+    Rows keep their scale, for the penalty weighs them. Its width in scaled units is
+    width * kappa / sigma.
+    """
+    program = ScaledProgram(matrix, rhs, cost, equality, scale_rows=False)
+    scaled_width = width * program.cost_unit / program.rhs_unit
+    run = _Newton(program, scaled_width, tol, use_multipliers=False)
+    run(max_iter)
+    solved = (run.status == OPTIMAL).unsqueeze(-1)
+    x = torch.where(solved, _polish_minimiser(program, scaled_width, run.x), run.x)
+    multipliers = program.project(program.matrix.times(x) - program.rhs) / scaled_width
+    return Solution(*program.unscale(x, multipliers), run.status, run.n_iter)
+
+
+class _Newton:
+    """One run for a batch: every program has its own place in the continuation."""
+
+    def __init__(self, program, last_width, tol, *, use_multipliers):
+        self.program = program
+        self.cost = program.cost
+        self.width = last_width.clamp_min(1.0)
+        self.last_width = last_width
+        self.tol = tol
+        self.use_multipliers = use_multipliers
+        self.x = self.anchor = torch.zeros_like(program.cost)
+        self.multipliers = torch.zeros_like(program.rhs)
+        self.slack = -program.rhs  # M x - h
+        n_programs = len(program.cost)
+        self.status = torch.full((n_programs,), -1, device=program.cost.device)
+        self.n_iter = torch.zeros_like(self.status)
+        self.stalled = torch.zeros_like(self.status, dtype=torch.bool)
+        self.has_ray = torch.zeros_like(self.stalled)
+
+    def __call__(self, max_iter):
+        self._evaluate()
+        for _ in range(max_iter):
+            self._step()
+            settled = (_largest(self.gradient) <= self._goal()).squeeze(-1) | self.stalled
+            settled &= self.status < 0
+            if settled.any():
+                self._judge(settled)
+            if (self.status >= 0).all():
+                break
+        self.status = torch.where(self.status < 0, LIMIT, self.status)
+
+    def _goal(self):
+        """Return the gradient at which a subproblem is solved well enough."""
+        goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
+        if self.use_multipliers:
+            return goal
+        return torch.where(self.width > self.last_width, goal, 0.1 * self.tol)
+
+    def _evaluate(self):
+        """Find the next multipliers and the gradient of the subproblem at x."""
+        shifted = self.slack / self.width + self.multipliers
+        self.active = self.program.equality | (shifted > 0)
+        self.next_multipliers = self.program.project(shifted)
+        self.gradient = (
+            self.cost
+            + _PROXIMAL_RATIO * self.width * (self.x - self.anchor)
+            + self.program.matrix.transposed_times(self.next_multipliers)
+        )
+
+    def _step(self):
+        """Make one Newton step where the status is open."""
+        matrix, rho = self.program.matrix, _PROXIMAL_RATIO * self.width
+        solve = matrix.active_solver(self.active, self.width * rho)
+        direction = solve(-self.width * self.gradient)
+        image = matrix.times(direction)
+        length, accepted = self._search(direction, image)
+        moved = accepted & (self.status < 0)
+        before = self.active
+        self.x = torch.where(moved.unsqueeze(-1), self.x + length * direction, self.x)
+        self.slack = torch.where(
+            moved.unsqueeze(-1), matrix.times(self.x) - self.program.rhs, self.slack
+        )
+        self._evaluate()
+        # A full step within one piece of a piecewise quadratic function is exact.
+        exact = (length.squeeze(-1) == 1) & (self.active == before).all(-1)
+        self.stalled = exact | ~accepted
+        self.n_iter = self.n_iter + (self.status < 0)
+
+    def _search(self, direction, image):
+        """Halve the step from 1 until the subproblem falls enough (Armijo)."""
+        rho = _PROXIMAL_RATIO * self.width
+        slope = _dot(self.gradient, direction)
+        linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
+        square = rho * _dot(direction, direction)
+        length = torch.ones_like(slope)
+        accepted = self.status.unsqueeze(-1) >= 0
+        for _ in range(_MAX_HALVINGS):
+            shifted = (self.slack + length * image) / self.width + self.multipliers
+            trial = self.program.project(shifted)
+            # The difference of two squares, so that small decreases are not rounded away.
+            penalty = _dot(trial - self.next_multipliers, trial + self.next_multipliers)
+            fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
+            new_slope = linear + length * square + _dot(image, trial)
+            # The function is convex: it has fallen all along if its slope is not yet positive,
+            # which is still to be told when the fall itself is lost in rounding.
+            accepted = (
+                accepted | (fall <= _ARMIJO * length * slope) | (new_slope <= -_ARMIJO * slope)
+            )
+            if accepted.all():
+                break
+            length = torch.where(accepted, length, 0.5 * length)
+        return length, accepted.squeeze(-1)
+
+    def _judge(self, settled):
+        """Give the settled programs a status, or their next subproblem."""
+        ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
+        column = settled.unsqueeze(-1)
+        if self.use_multipliers:
+            error = self.program.error(self.x, self.next_multipliers, self.cost)
+            proof = self._is_proof(self.next_multipliers - self.multipliers)
+            feasible = torch.where(self.has_ray, UNBOUNDED, OPTIMAL)
+            self._close(settled & (error <= self.tol), feasible)
+            self._close(settled & proof, INFEASIBLE)
+            self.multipliers = torch.where(column, self.next_multipliers, self.multipliers)
+        else:
+            gradient = self.cost + self.program.matrix.transposed_times(self.next_multipliers)
+            error = _largest(gradient) / (1 + _largest(self.next_multipliers))
+            smallest = self.width <= self.last_width
+            self._close(settled & (smallest & (error <= self.tol)).squeeze(-1), OPTIMAL)
+            self._close(ray, UNBOUNDED)
+        narrower = torch.maximum(_SHRINKAGE * self.width, self.last_width)
+        self.width = torch.where(column, narrower, self.width)
+        self.anchor = torch.where(column, self.x, self.anchor)
+        if self.use_multipliers and ray.any():
+            self._drop_cost(ray)
+        self._evaluate()
+
+    def _close(self, programs, status):
+        self.status = torch.where(programs & (self.status < 0), status, self.status)
+
+    def _drop_cost(self, ray):
+        """Start anew without cost: with a ray, all that is open is whether a point is feasible."""
+        column = ray.unsqueeze(-1)
+        self.has_ray = self.has_ray | ray
+        self.cost = self.cost.masked_fill(column, 0)
+        self.x = self.anchor = self.x.masked_fill(column, 0)
+        self.multipliers = self.multipliers.masked_fill(column, 0)
+        self.width = self.width.masked_fill(column, 1)
+        self.slack = torch.where(column, -self.program.rhs, self.slack)
+
+    def _is_ray(self, direction):
+        """Tell whether x can go along `direction` for ever, the cost falling."""
+        size = _largest(direction)
+        direction = direction / torch.where(size > 0, size, 1.0)
+        fall = -_dot(self.cost, direction)
+        violation = _largest(self.program.project(self.program.matrix.times(direction)))
+        return ((fall > self.tol) & (_CERTIFIED_NORM * violation <= fall)).squeeze(-1)
+
+    def _is_proof(self, step):
+        """Tell whether a step of the multipliers proves infeasibility (Farkas)."""
+        step = self.program.project(step)
+        size = _largest(step)
+        step = step / torch.where(size > 0, size, 1.0)
+        contradiction = -_dot(self.program.rhs, step)
+        error = _largest(self.program.matrix.transposed_times(step))
+        return ((contradiction > self.tol) & (_CERTIFIED_NORM * error <= contradiction)).squeeze(-1)
+
+
+def _polish(program, x, multipliers, noise):
+    """Solve the equations of the active rows, which Newton's method left to its tolerance.
+
+    The smallest corrections of x and of the active multipliers that solve M_J x = h_J and
+    M_J'y_J = -c are taken where they make the solution better. Multipliers up to `noise` are
+    taken for zero.
+    """
+    active = program.active_rows(multipliers, noise)
+    solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
+    new_x, new_multipliers = x, active * multipliers
+    for _ in range(REFINEMENTS):
+        slack = active * (program.matrix.times(new_x) - program.rhs)
+        new_x = new_x - solve(program.matrix.transposed_times(slack))
+        gradient = program.cost + program.matrix.transposed_times(new_multipliers)
+        new_multipliers = new_multipliers - active * program.matrix.times(solve(gradient))
+    new_multipliers = program.project(new_multipliers)
+    better = program.error(new_x, new_multipliers, program.cost) < program.error(
+        x, multipliers, program.cost
+    )
+    better = better.unsqueeze(-1)
+    return torch.where(better, new_x, x), torch.where(better, new_multipliers, multipliers)
+
+
+def _polish_minimiser(program, width, x):
+    """Take last Newton steps without damping, where they stay within one quadratic piece."""
+    slack = program.matrix.times(x) - program.rhs
+    active = program.equality | (slack > 0)
+    solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
+    new_x, new_slack = x, slack
+    for _ in range(REFINEMENTS):
+        gradient = width * program.cost + program.matrix.transposed_times(active * new_slack)
+        new_x = new_x - solve(gradient)
+        new_slack = program.matrix.times(new_x) - program.rhs
+    same_piece = ((program.equality | (new_slack > 0)) == active).all(-1, keepdim=True)
+    return torch.where(same_piece, new_x, x)
+
+
+def _dot(a, b):
+    return (a * b).sum(-1, keepdim=True)
+
+
+def _largest(values):
+    return values.abs().amax(-1, keepdim=True)
+
+
+def _largest_or_one(values):
+    largest = _largest(values)
+    return torch.where(largest > 0, largest, 1.0)

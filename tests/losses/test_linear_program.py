@@ -1,0 +1,286 @@
+"""linear_program against HiGHS, closed forms, and what it says where there is no optimum."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from sktopk.losses._linear_program import LinearProgramWarning, linear_program
+
+from .linear_programs import (
+    SOLVABLE,
+    batches,
+    by_highs,
+    feasible_bounded_program,
+    hopeless_program,
+    infeasible_equations,
+    infeasible_program,
+    optima,
+    precision_at_recall,
+    stacked,
+    tensors,
+    tied_program,
+    unbounded_along_a_face,
+    unbounded_program,
+    vertex_program,
+)
+
+METHODS = ["newton", "highs"]
+
+
+@pytest.mark.parametrize("make", SOLVABLE, ids=lambda make: make.__name__)
+def test_optimum_is_that_of_highs(make):
+    for programs in batches(make):  # 5 kinds, 4 shapes, 10 programs: 200
+        result = linear_program(*stacked(programs))
+        assert (result.status == 0).all()
+        torch.testing.assert_close(result.fun, optima(programs), rtol=1e-10, atol=1e-10)
+        c = stacked(programs)[0]
+        torch.testing.assert_close((c * result.x).sum(-1), result.fun, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", SOLVABLE, ids=lambda make: make.__name__)
+def test_optimum_of_float32_arguments(make):
+    for programs in batches(make):
+        result = linear_program(*(part.float() for part in stacked(programs)))
+        assert result.fun.dtype == result.x.dtype == torch.float32
+        # Also where rounding makes redundant rows contradict each other.
+        assert (result.status == 0).all()
+        torch.testing.assert_close(result.fun, optima(programs).float(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [
+        (infeasible_program, 2),
+        (infeasible_equations, 2),
+        (hopeless_program, 2),
+        (unbounded_program, 3),
+        (unbounded_along_a_face, 3),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_programs_without_optimum_are_recognised(make, status, layout):
+    n_programs = 25 if layout == "dense" else 4  # 4 shapes: 100 dense ones
+    for programs in batches(make, n_programs=n_programs):
+        c, A_ub, b_ub, A_eq, b_eq = stacked(programs)
+        if layout == "sparse":
+            A_ub = A_ub.to_sparse()
+        result = linear_program(c, A_ub, b_ub, A_eq, b_eq, on_failure="ignore")
+        assert (result.status == status).all()
+        assert (result.fun == (torch.inf if status == 2 else -torch.inf)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_optimality_conditions(method):
+    for programs in batches(vertex_program):
+        c, A_ub, b_ub, A_eq, b_eq = stacked(programs)
+        result = linear_program(c, A_ub, b_ub, A_eq, b_eq, method=method)
+        slack = b_ub - (A_ub @ result.x.unsqueeze(-1)).squeeze(-1)
+        v, u = result.multipliers_ub, result.multipliers_eq
+        zeros = torch.zeros
+        assert (slack > -1e-9).all()
+        assert (v >= 0).all()
+        assert ((slack * v).abs() < 1e-8).all()
+        torch.testing.assert_close(A_eq @ result.x.unsqueeze(-1), b_eq.unsqueeze(-1))
+        gradient = c + (A_ub.mT @ v.unsqueeze(-1) + A_eq.mT @ u.unsqueeze(-1)).squeeze(-1)
+        torch.testing.assert_close(gradient, zeros(gradient.shape).double(), rtol=0, atol=1e-9)
+        for residual in (result.primal_residual, result.dual_residual, result.gap):
+            assert residual.shape == (len(programs),)
+            assert (residual < 1e-8).all()
+
+
+def test_multipliers_are_the_marginals_of_scipy_with_the_other_sign():
+    (programs, *_) = batches(vertex_program)
+    result = linear_program(*stacked(programs))
+    for i, program in enumerate(programs):
+        found = by_highs(*program)
+        np.testing.assert_allclose(result.multipliers_ub[i], -found.ineqlin.marginals, atol=1e-9)
+        np.testing.assert_allclose(result.multipliers_eq[i], -found.eqlin.marginals, atol=1e-9)
+        np.testing.assert_allclose(result.x[i], found.x, atol=1e-9)
+
+
+def test_residuals_are_in_the_units_of_the_arguments():
+    # One step from 0 cannot finish: x stays away from x >= 1000, which costs 1000 x.
+    c, A_ub, b_ub = torch.tensor([1000.0]), torch.tensor([[-1.0]]), torch.tensor([-1000.0])
+    result = linear_program(
+        c.double(), A_ub.double(), b_ub.double(), max_iter=1, on_failure="ignore"
+    )
+    assert result.status == 1
+    x, v = result.x, result.multipliers_ub
+    torch.testing.assert_close(result.primal_residual, 1000 - x[0])
+    torch.testing.assert_close(result.dual_residual, (1000 - v[0]).abs())
+    torch.testing.assert_close(result.gap, (1000 * x[0] - 1000 * v[0]).abs())
+    torch.testing.assert_close(result.fun, 1000 * x[0])
+
+
+@pytest.mark.parametrize("n", [4, 7])
+def test_assignment_has_a_permutation_as_vertex_value(n, rng):
+    # n^2 variables, 2n equations of which one is redundant: every vertex is degenerate.
+    costs = rng.integers(0, 5, (n, n)).astype(float)
+    eye, ones = np.eye(n), np.ones((1, n))
+    A_eq = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])
+    program = (costs.ravel(), -np.eye(n * n), np.zeros(n * n), A_eq, np.ones(2 * n))
+    result = linear_program(*tensors(program))
+    expected = by_highs(*program).fun
+    assert expected == round(expected)
+    assert result.fun.item() == pytest.approx(expected, abs=1e-10)
+
+
+def test_programs_with_answers_that_need_no_solver(rng):
+    values = torch.from_numpy(rng.normal(size=50))
+    # The smallest t with t >= every value: the maximum, although all rows but one are slack.
+    result = linear_program(torch.ones(1).double(), -torch.ones(50, 1).double(), -values)
+    assert result.fun.item() == pytest.approx(values.max().item(), abs=1e-12)
+    # Equations alone.
+    result = linear_program(
+        *(torch.tensor([3.0, 3.0]), None, None),
+        *(torch.tensor([[1.0, 1.0]]), torch.tensor([2.0])),
+    )
+    assert result.fun.item() == pytest.approx(6)
+    assert result.multipliers_ub.shape == (0,)
+    # Any feasible point is optimal without costs.
+    result = linear_program(
+        torch.zeros(2), torch.tensor([[1.0, 1.0], [-1.0, -1.0]]), torch.tensor([5.0, -4.0])
+    )
+    assert result.status == 0
+    assert 4 - 1e-6 <= result.x.sum().item() <= 5 + 1e-6
+    # 0 x <= -1 has no solution, 0 x <= 0 excludes none.
+    rows = torch.tensor([[0.0], [-1.0]])
+    assert linear_program(torch.ones(1), rows, torch.tensor([0.0, 2.0])).fun.item() == -2
+    wrong = linear_program(torch.ones(1), rows, torch.tensor([-1.0, 2.0]), on_failure="ignore")
+    assert wrong.status == 2
+    # A variable in no row, with a cost.
+    free = linear_program(
+        *(torch.ones(2), torch.tensor([[-1.0, 0.0]]), torch.zeros(1)), on_failure="ignore"
+    )
+    assert free.status == 3
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+def test_units_do_not_matter(scale, rng):
+    program = vertex_program(rng, 5, 9, 1)
+    expected = by_highs(*program).fun
+    c, A_ub, b_ub, A_eq, b_eq = tensors(program)
+    for arguments, factor in [
+        ((scale * c, A_ub, b_ub, A_eq, b_eq), scale),
+        ((c, A_ub, scale * b_ub, A_eq, scale * b_eq), scale),
+        ((c, scale * A_ub, scale * b_ub, A_eq, b_eq), 1),
+    ]:
+        result = linear_program(*arguments)
+        assert result.status == 0
+        assert result.fun.item() == pytest.approx(factor * expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "penalty"])
+def test_batch_equals_programs_alone(method, rng):
+    programs = [vertex_program(rng, 4, 7, 1) for _ in range(6)]
+    alone = [linear_program(*tensors(p), method=method) for p in programs]
+    batch = linear_program(*(t.view(2, 3, *t.shape[1:]) for t in stacked(programs)), method=method)
+    for name, values in batch._asdict().items():
+        expected = torch.stack([getattr(result, name) for result in alone])
+        expected = expected.view(2, 3, *expected.shape[1:])
+        torch.testing.assert_close(values, expected, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_unsolvable_programs_leave_the_others_alone(method, rng):
+    good = [vertex_program(rng, 4, 8, 1) for _ in range(3)]
+    bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
+    arguments = stacked([good[0], bad[0], good[1], bad[1], good[2]])
+    with pytest.warns(LinearProgramWarning, match="2 of 5 unsolved: 1 infeasible, 1 unbounded"):
+        result = linear_program(*arguments, method=method)
+    assert result.status.tolist() == [0, 2, 0, 3, 0]
+    torch.testing.assert_close(result.fun[::2], optima(good), rtol=1e-10, atol=1e-10)
+    assert result.fun[1] == torch.inf
+    assert result.fun[3] == -torch.inf
+    assert result.x.isfinite().all()
+
+
+def test_leading_dimensions_broadcast(rng):
+    c, A_ub, b_ub, A_eq, b_eq = tensors(vertex_program(rng, 4, 7, 1))
+    costs = torch.stack([c, 2 * c, 3 * c]).view(3, 1, 4)
+    sides = torch.stack([b_ub, b_ub + 1]).view(1, 2, 7)
+    result = linear_program(costs, A_ub, sides, A_eq, b_eq)
+    assert result.x.shape == (3, 2, 4)
+    for i in range(3):
+        for j in range(2):
+            alone = linear_program(costs[i, 0], A_ub, sides[0, j], A_eq, b_eq).fun
+            torch.testing.assert_close(result.fun[i, j], alone, rtol=1e-10, atol=1e-10)
+    sparse = linear_program(costs, A_ub.to_sparse(), sides, A_eq, b_eq)
+    torch.testing.assert_close(sparse.fun, result.fun, rtol=1e-10, atol=1e-10)
+    assert linear_program(costs[:0], A_ub, sides, A_eq, b_eq).fun.shape == (0, 2)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+@pytest.mark.parametrize("method", [*METHODS, "penalty"])
+def test_sparse_equals_dense(to_sparse, method):
+    rng = np.random.default_rng(0)
+    c, A_ub, b_ub, A_eq, b_eq = stacked([tied_program(rng, 8, 20, 2) for _ in range(4)])
+    expected = linear_program(c, A_ub, b_ub, A_eq, b_eq, method=method)
+    for i in range(len(c)):
+        rows = (to_sparse(A_ub[i]), b_ub[i], to_sparse(A_eq[i]), b_eq[i])
+        found = linear_program(c[i], *rows, method=method)
+        torch.testing.assert_close(found.fun, expected.fun[i], rtol=1e-9, atol=1e-9)
+    found = linear_program(c, A_ub.to_sparse(), b_ub, A_eq, b_eq, method=method)
+    torch.testing.assert_close(found.fun, expected.fun, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_repeated_entries_of_a_sparse_matrix_add_up():
+    A_ub = torch.sparse_coo_tensor([[0, 0], [0, 0]], [-0.5, -0.5], (1, 1))
+    assert linear_program(torch.ones(1), A_ub, -torch.ones(1)).fun.item() == pytest.approx(1)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("decimals", [None, 0])
+def test_large_sparse_program_has_the_optimum_of_its_closed_form(decimals):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2000, dtype=torch.float64, generator=generator)
+    if decimals is not None:
+        scores = scores.round(decimals=decimals)
+    result = linear_program(*precision_at_recall(scores, 100, 0.8))
+    # The largest t at which the hinges of the positives sum to what is allowed, by bisection.
+    low, high = -10.0, 10.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        spent = (1 - scores[:100] + middle).clamp_min(0).sum().item()
+        low, high = (middle, high) if spent <= 0.2 * 100 else (low, middle)
+    expected = (1 + scores[100:] - low).clamp_min(0).sum().item()
+    assert result.status == 0
+    assert result.fun.item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("smoothing", [1e-4, 1e-2, 1.0])
+def test_penalty_is_the_smoothed_program(smoothing):
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        program = feasible_bounded_program(rng, 3, 6, 1)
+
+        def penalised(x, program=program):
+            c, A_ub, b_ub, A_eq, b_eq = program
+            excess, offset = np.maximum(A_ub @ x - b_ub, 0), A_eq @ x - b_eq
+            gradient = c + (A_ub.T @ excess + A_eq.T @ offset) / smoothing
+            return c @ x + (excess @ excess + offset @ offset) / (2 * smoothing), gradient
+
+        options = {"maxiter": 10_000, "gtol": 1e-10}
+        expected = minimize(penalised, np.zeros(3), jac=True, method="BFGS", options=options).fun
+        result = linear_program(*tensors(program), method="penalty", smoothing=smoothing)
+        assert result.status == 0
+        assert result.fun.item() == pytest.approx(expected, abs=1e-7)
+        assert result.gap.item() < 1e-7
+        exact = linear_program(*tensors(program))
+        square = exact.multipliers_ub.square().sum() + exact.multipliers_eq.square().sum()
+        assert exact.fun - smoothing * square / 2 - 1e-9 <= result.fun <= exact.fun + 1e-9
+
+
+def test_penalty_of_programs_without_optimum():
+    # x <= 0 and x >= 2 cannot be: half way the penalty is 2 * 1^2 / 2.
+    A_ub, b_ub = torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -2.0])
+    result = linear_program(torch.zeros(1), A_ub, b_ub, method="penalty", smoothing=1.0)
+    assert result.status == 0
+    assert result.fun.item() == pytest.approx(1)
+    assert result.primal_residual.item() == pytest.approx(1)
+    falls = (torch.ones(1), A_ub[:1], b_ub[:1])
+    assert linear_program(*falls, method="penalty", on_failure="ignore").status == 3

@@ -1,0 +1,141 @@
+"""What linear_program takes, refuses and returns, and how it tells of unsolved programs."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from sktopk.losses._linear_program import (
+    LinearProgramError,
+    LinearProgramWarning,
+    linear_program,
+)
+
+from .linear_programs import tensors, vertex_program
+
+METHODS = ["newton", "penalty", "highs"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_result_dtypes(dtype, expected, method):
+    c, A_ub, b_ub = torch.ones(1, dtype=dtype), -torch.ones(1, 1, dtype=dtype), torch.zeros(1)
+    result = linear_program(c, A_ub, b_ub.to(dtype), method=method)
+    for name, values in result._asdict().items():
+        assert values.dtype == (torch.int64 if name in ("status", "n_iter") else expected), name
+
+
+def test_arguments_are_left_alone(rng):
+    arguments = tensors(vertex_program(rng, 4, 7, 1))
+    copies = [argument.clone() for argument in arguments]
+    for method in METHODS:
+        linear_program(*arguments, method=method)
+    for argument, copy in zip(arguments, copies, strict=True):
+        assert torch.equal(argument, copy)
+
+
+INFEASIBLE = (torch.ones(1), torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -2.0]))
+
+
+def test_failure_warns_raises_or_is_ignored():
+    with pytest.warns(LinearProgramWarning, match="1 of 1 unsolved: 1 infeasible") as caught:
+        linear_program(*INFEASIBLE)
+    assert caught[0].filename == __file__
+    with pytest.raises(LinearProgramError, match="1 of 1 unsolved: 1 infeasible"):
+        linear_program(*INFEASIBLE, on_failure="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert linear_program(*INFEASIBLE, on_failure="ignore").status == 2
+    c = torch.ones(2, 3, 1)
+    c[1, 2] = -1
+    with pytest.warns(LinearProgramWarning, match=r"the first at index \(1, 2\)"):
+        linear_program(c, -torch.ones(1, 1), torch.zeros(1))
+
+
+def test_stopping_early_is_told(rng):
+    arguments = tensors(vertex_program(rng, 8, 20, 3))
+    with pytest.warns(LinearProgramWarning, match="1 stopped by max_iter"):
+        result = linear_program(*arguments, max_iter=2)
+    assert result.status == 1
+    assert result.n_iter == 2
+    assert math.isfinite(result.fun.item())
+
+
+def replaced(**changes):
+    arguments = {
+        "c": torch.ones(2),
+        "A_ub": -torch.eye(2),
+        "b_ub": torch.zeros(2),
+        "A_eq": torch.ones(1, 2),
+        "b_eq": torch.ones(1),
+    }
+    return arguments | changes
+
+
+def test_replaced_arguments_are_good_before_replacement():
+    assert linear_program(**replaced()).fun.item() == pytest.approx(1)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"c": [1.0, 1.0]}, TypeError, "c must be a torch.Tensor; got list"),
+        ({"c": torch.ones(2).long()}, TypeError, "c must be floating point; got torch.int64"),
+        ({"c": torch.tensor(1.0)}, ValueError, "c must have shape"),
+        ({"c": torch.ones(0)}, ValueError, "c must have shape"),
+        ({"c": torch.ones(2).to_sparse()}, TypeError, "c must have one of the layouts"),
+        ({"c": torch.tensor([1.0, torch.nan])}, ValueError, "c must be finite; got nan"),
+        ({"A_ub": -torch.eye(3)}, ValueError, r"A_ub must have shape \(..., n_rows, 2\)"),
+        ({"A_ub": torch.ones(2)}, ValueError, "A_ub must have shape"),
+        ({"A_ub": np.eye(2)}, TypeError, "A_ub must be a torch.Tensor; got ndarray"),
+        ({"A_ub": torch.eye(2) / 0}, ValueError, "A_ub must be finite; got inf"),
+        ({"A_ub": (torch.eye(2) / 0).to_sparse()}, ValueError, "A_ub must be finite"),
+        ({"A_ub": torch.eye(2).to_mkldnn()}, TypeError, "A_ub must have one of the layouts"),
+        ({"A_ub": torch.eye(2).to_sparse(1)}, ValueError, "A_ub must have sparse dimensions only"),
+        ({"A_ub": None}, ValueError, "b_ub must have shape"),
+        ({"b_ub": None}, ValueError, "b_ub must be given with A_ub; got None"),
+        ({"b_ub": torch.ones(3)}, ValueError, r"b_ub must have shape \(..., 2\)"),
+        ({"b_ub": torch.tensor([1, torch.inf])}, ValueError, "b_ub must be finite; got inf"),
+        ({"A_eq": torch.ones(1, 3)}, ValueError, "A_eq must have shape"),
+        ({"b_eq": None}, ValueError, "b_eq must be given with A_eq"),
+        ({"b_eq": torch.ones(2)}, ValueError, r"b_eq must have shape \(..., 1\)"),
+        ({"c": torch.ones(2, 2), "b_ub": torch.ones(3, 2)}, ValueError, "must broadcast"),
+        (
+            {"c": torch.ones(2, 2), "A_ub": torch.eye(2).expand(1, 2, 2).to_sparse()},
+            ValueError,
+            "sparse A_ub must have no leading dimensions",
+        ),
+        (
+            {"A_ub": None, "b_ub": None, "A_eq": None, "b_eq": None},
+            ValueError,
+            "at least one row",
+        ),
+        ({"b_ub": torch.ones(2, device="meta")}, ValueError, "b_ub must be on the device of c"),
+        ({"method": "simplex"}, ValueError, "method='simplex' must be one of 'newton'"),
+        ({"on_failure": "pass"}, ValueError, "on_failure='pass' must be one of 'warn'"),
+        ({"smoothing": 0}, ValueError, "smoothing=0 must be finite and positive"),
+        ({"tol": -1}, ValueError, "tol=-1 must be finite and positive"),
+        ({"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"),
+        ({"max_iter": 1.5}, TypeError, "max_iter must be an integer; got 1.5"),
+    ],
+)
+def test_bad_input(changes, error, message):
+    with pytest.raises(error, match=message):
+        linear_program(**replaced(**changes))
+
+
+def test_result_can_be_pickled(rng):
+    result = linear_program(*tensors(vertex_program(rng, 4, 7, 1)))
+    assert torch.equal(pickle.loads(pickle.dumps(result)).x, result.x)

@@ -1,0 +1,156 @@
+"""LinearProgramLoss: programs that users write, as losses."""
+
+import math
+import pickle
+
+import pytest
+import torch
+
+from sktopk.losses._linear_program import (
+    LinearProgramError,
+    LinearProgramWarning,
+)
+from sktopk.losses._lp_loss import LinearProgramLoss
+
+
+def mean_hinge(scores, target):
+    """z_i >= 1 - s_i for positives and 1 + s_i for the others, z >= 0; the least mean of z."""
+    n = len(scores)
+    signed = torch.where(target == 1, scores, -scores)
+    rows = -torch.eye(n).repeat(2, 1)
+    right_side = torch.cat([signed - 1, torch.zeros(n)])
+    return {"c": torch.full((n,), 1 / n), "A_ub": rows, "b_ub": right_side}
+
+
+def weighted_mean_hinge(scores, target, sample_weight=None):
+    program = mean_hinge(scores, target)
+    if sample_weight is not None:
+        program["c"] = sample_weight / sample_weight.sum()
+    return program
+
+
+def hinges(scores, target):
+    return (1 - torch.where(target == 1, scores, -scores)).clamp_min(0)
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(12, generator=generator).requires_grad_()
+    return scores, (torch.arange(12) < 5).long()
+
+
+@pytest.mark.parametrize("method", ["newton", "highs"])
+def test_value_and_gradient(batch, method):
+    scores, target = batch
+    loss = LinearProgramLoss(mean_hinge, method=method)(scores, target)
+    assert loss.shape == ()
+    expected = hinges(scores, target).mean()
+    torch.testing.assert_close(loss, expected)
+    gradients = [torch.autograd.grad(value, scores)[0] for value in (loss, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_weights_go_to_build(batch):
+    scores, target = batch
+    weight = torch.arange(1.0, 13.0)
+    loss = LinearProgramLoss(weighted_mean_hinge)
+    expected = (weight * hinges(scores, target)).sum() / weight.sum()
+    torch.testing.assert_close(loss(scores, target, weight), expected)
+    torch.testing.assert_close(loss(scores, target, sample_weight=weight), expected)
+    torch.testing.assert_close(loss(scores, target), hinges(scores, target).mean())
+
+
+def test_weights_that_build_does_not_take_are_refused(batch):
+    with pytest.raises(TypeError, match="sample_weight was given, but build takes none"):
+        LinearProgramLoss(mean_hinge)(*batch, sample_weight=torch.ones(12))
+
+
+def test_parameters_reach_the_solver(batch):
+    smooth = LinearProgramLoss(mean_hinge, method="penalty", smoothing=0.1)
+    exact = LinearProgramLoss(mean_hinge)(*batch)
+    # Each multiplier is at most 1/12, so the bound is at most .1 * 12 / 144 / 2 below.
+    assert exact - 0.1 / 24 <= smooth(*batch) < exact
+    with pytest.raises(LinearProgramError, match="stopped by max_iter"):
+        LinearProgramLoss(mean_hinge, max_iter=1, tol=1e-12, on_failure="raise")(*batch)
+    with pytest.raises(ValueError, match="method='simplex'"):
+        LinearProgramLoss(mean_hinge, method="simplex")(*batch)
+
+
+def test_infeasible_program_moves_nothing(batch):
+    def impossible(scores, target):
+        rows = torch.tensor([[1.0], [-1.0]])
+        return {"c": torch.ones(1), "A_ub": rows, "b_ub": torch.stack([scores[0], -scores[0] - 1])}
+
+    scores, target = batch
+    with pytest.warns(LinearProgramWarning, match="infeasible"):
+        loss = LinearProgramLoss(impossible)(scores, target)
+    assert loss == torch.inf
+    loss.backward()
+    assert (scores.grad == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda s, y: [s], TypeError, "build must return a dict; got list"),
+        (lambda s, y: {"costs": s}, ValueError, "keys of c, A_ub, b_ub, A_eq, b_eq; got costs"),
+        (lambda s, y: {"A_ub": s}, ValueError, "build must return a dict with the key c"),
+        (lambda s, y: {"c": s, "A_ub": torch.ones(1, 2)}, ValueError, "A_ub must have shape"),
+        (
+            lambda s, y: {
+                "c": s.new_ones(2, 1),
+                "A_ub": -s.new_ones(1, 1),
+                "b_ub": s.new_ones(1),
+            },
+            ValueError,
+            r"build must return one program.*got a batch of shape \(2,\)",
+        ),
+    ],
+)
+def test_what_build_may_not_return(batch, build, error, message):
+    with pytest.raises(error, match=message):
+        LinearProgramLoss(build)(*batch)
+
+
+def test_build_must_be_callable():
+    with pytest.raises(TypeError, match="build must be callable; got dict"):
+        LinearProgramLoss({})(torch.ones(1), torch.ones(1))
+
+
+def test_equations_alone():
+    def equations(scores, target):
+        return {"c": torch.ones(1), "A_eq": torch.ones(1, 1), "b_eq": scores[:1]}
+
+    scores = torch.tensor([2.0], requires_grad=True)
+    loss = LinearProgramLoss(equations)(scores, None)
+    loss.backward()
+    assert loss.item() == pytest.approx(2)
+    assert scores.grad.item() == pytest.approx(1)
+
+
+def test_training_reaches_the_optimum():
+    """A linear scorer separates separable data: no hinge is left."""
+    torch.manual_seed(0)
+    X = torch.randn(30, 3)
+    target = (X[:, 0] - X[:, 1] > 0).long()
+    X[:, 0] += torch.where(target == 1, 0.5, -0.5)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.3)
+    criterion = LinearProgramLoss(mean_hinge)
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = criterion(model(X).squeeze(1), target)
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.02
+    assert math.isfinite(loss.item())
+
+
+def test_pickle_and_representation(batch):
+    loss = LinearProgramLoss(mean_hinge, tol=1e-8)
+    copy = pickle.loads(pickle.dumps(loss))
+    assert torch.equal(copy(*batch), loss(*batch))
+    assert "build=mean_hinge, method='newton'" in repr(loss)
+    assert "tol=1e-08" in repr(loss)
+    assert list(loss.state_dict()) == []
