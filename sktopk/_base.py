@@ -66,6 +66,8 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     # Whether rows held out for validation have a share of each class.
     _stratify = False
+    # Whether the metric of `score` needs more than the network's scores.
+    _scores_labels = False
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Train the network.
@@ -365,6 +367,9 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
+
+    def _autocast(self):
+        return self.precision
 
     def _n_outputs(self):
         return len(self.classes_)

@@ -15,8 +15,8 @@ from ._data import check_classes, encode
 from ._distributed import all_objects, share_totals
 from ._fitting import batch_size
 from ._params import check_number, check_training_params
-from .metrics._checks import check_option
 from .metrics import make_top_scorer
+from .metrics._checks import check_option
 from .samplers import StratifiedBatchSampler
 
 
@@ -368,8 +368,8 @@ class BinaryNetClassifier(NetClassifier):
 
 
 def _columns(y_score):
-    """A decision score as two, whose softmax is its sigmoid."""
-    return np.column_stack([-y_score / 2, y_score / 2])
+    """A decision score as two, whose softmax is its sigmoid; those of several classes."""
+    return y_score if y_score.ndim == 2 else np.column_stack([-y_score / 2, y_score / 2])
 
 
 def digits(scores, t):

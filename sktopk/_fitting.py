@@ -53,7 +53,7 @@ def build_net(estimator, dtype, seed, device=None):
         learning_rate=estimator.learning_rate,
         weight_decay=estimator.weight_decay,
         callbacks=copy.deepcopy(list(estimator.callbacks or [])),
-        precision=estimator.precision,
+        precision=estimator._autocast(),
         compile=estimator.compile,
         verbose=estimator.verbose,
         params=params,
@@ -82,7 +82,9 @@ def probe(net, X):
 def make_batches(estimator, X, target, weight):
     """Return shuffled minibatches on the device; weights have mean 1."""
     net = estimator.net_
-    weights = class_weights(estimator.class_weight, estimator.classes_, estimator.class_count_)
+    weights = class_weights(
+        getattr(estimator, "class_weight", None), estimator.classes_, estimator.class_count_
+    )
     weight = weight / weight.max() * weights[target]
     if not weight.any():
         raise ValueError("sample_weight times class_weight must not be 0 for every row")
@@ -119,7 +121,8 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
         patience = estimator.n_iter_no_change if estimator.early_stopping else None
 
         def score():
-            if estimator.scoring is not None:  # which may want labels, not only scores
+            # Which may want labels, not only scores.
+            if estimator.scoring is not None or estimator._scores_labels:
                 settle()
             return scorer(estimator, X_val, y_val, **params)
 

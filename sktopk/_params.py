@@ -80,7 +80,8 @@ def check_training_params(estimator):
     for name in ("normalize", "early_stopping", "compile", "warm_start"):
         check_flag(getattr(p, name), name)
     check_option(p.dtype, "dtype", DTYPES)
-    check_option(p.precision, "precision", PRECISIONS)
+    if not hasattr(p, "autocast"):  # where `precision` is another one
+        check_option(p.precision, "precision", PRECISIONS)
     check_device(p.device)
     check_optimizer(p.optimizer)
     check_module(p)

@@ -6,9 +6,11 @@ import numpy as np
 
 from ._binary import digits
 from ._params import check_number
+from ._program_criterion import ProgramCriterion
 from ._threshold_classifier import ThresholdClassifier
-from .losses import KthLargest
+from .losses import KthLargest, PrecisionAtRecallProgramLoss
 from .losses._thresholds import Largest
+from .metrics._checks import check_option
 
 
 @dataclass(eq=False, repr=False)
@@ -321,6 +323,11 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
     ----------
     recall : float, default=0.8
         The recall r, in (0, 1].
+    method : {"threshold", "program"}, default="threshold"
+        Whether the loss has a score for its threshold, as above, or the optimum of a linear
+        program, which bounds the errors on both sides by hinges
+        (:func:`sktopk.losses.precision_at_recall_program_loss`) and has no use for `surrogate`
+        and `buffer_size`.
     <training parameters>
 
     See Also
@@ -344,12 +351,16 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
     """
 
     recall: float = 0.8
+    method: str = "threshold"
 
     errors = "false_positives"
 
     def _check_params(self):
         super()._check_params()
         check_number(self.recall, "recall", 0, 1, bounds="right")
+        check_option(self.method, "method", ("threshold", "program"))
+        if self.method == "program" and self.record_true_threshold:
+            raise ValueError("record_true_threshold=True needs method='threshold'")
 
     def _check_validation(self, X_val, y_val):
         X_val, y_val, weight = super()._check_validation(X_val, y_val)
@@ -364,6 +375,11 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
 
     def _threshold(self):
         return KthLargest("positives", tau=self.recall)
+
+    def _criterion(self):
+        if self.method == "threshold":
+            return super()._criterion()
+        return ProgramCriterion(PrecisionAtRecallProgramLoss(recall=self.recall))
 
     def _scorer(self):
         return "precision_at_recall", {"recall": self.recall}

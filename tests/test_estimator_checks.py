@@ -10,11 +10,14 @@ import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktopk import (
+    AUCClassifier,
     DeepTopPushClassifier,
+    FScoreClassifier,
     PatMatClassifier,
     PatMatNPClassifier,
     PrecisionAtRecallClassifier,
     RecallAtKClassifier,
+    RecallAtPrecisionClassifier,
     TopKClassifier,
     TopPushKClassifier,
 )
@@ -26,6 +29,10 @@ ESTIMATORS = [
     PatMatClassifier(),
     PatMatNPClassifier(),
     PrecisionAtRecallClassifier(),
+    PrecisionAtRecallClassifier(method="program"),
+    AUCClassifier(),
+    FScoreClassifier(),
+    RecallAtPrecisionClassifier(),
     DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw"),
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
@@ -37,6 +44,7 @@ ESTIMATORS = [
     "ignore:k=5 must be smaller",
     "ignore:The training loss still fell",
     "ignore:k=.* must be at most the number of",
+    "ignore:precision=.* is reached by no threshold",
 )
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):

@@ -16,7 +16,7 @@ import sktopk
 from sktopk.modules import ScaledScores
 
 ROOT = Path(sktopk.__file__).parents[1]
-MODULES = ["sktopk", "sktopk.losses", "sktopk.metrics", "sktopk.modules"]
+MODULES = ["sktopk", "sktopk.losses", "sktopk.metrics", "sktopk.modules", "sktopk.samplers"]
 PUBLIC = [
     (name, getattr(module, name))
     for module in map(importlib.import_module, MODULES)

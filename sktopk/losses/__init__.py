@@ -2,6 +2,14 @@
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
+from ._fbeta import FBetaLoss, fbeta_loss
+from ._linear_program import (
+    LinearProgramError,
+    LinearProgramResult,
+    LinearProgramWarning,
+    linear_program,
+)
+from ._lp_loss import LinearProgramLoss
 from ._margins import (
     FocalLoss,
     LDAMLoss,
@@ -16,6 +24,19 @@ from ._noised_topk import (
     NoisedTopKLoss,
     noised_topk_imbalanced_loss,
     noised_topk_loss,
+)
+from ._operating_points import (
+    PrecisionAtRecallProgramLoss,
+    RecallAtFPRLoss,
+    precision_at_recall_program_loss,
+    recall_at_fpr_loss,
+)
+from ._pairwise_auc import PairwiseAUCLoss, pairwise_auc_loss
+from ._program_precision import (
+    PrecisionAtKLoss,
+    RecallAtPrecisionLoss,
+    precision_at_k_loss,
+    recall_at_precision_loss,
 )
 from ._reduction import reduce
 from ._smooth_topk import SmoothTopKLoss, smooth_topk_loss, topk_inclusion_proba
@@ -53,17 +74,27 @@ from ._topk_hinge import (
 
 __all__ = [
     "CrossEntropyLoss",
+    "FBetaLoss",
     "FixedThreshold",
     "FocalLoss",
     "KthLargest",
     "LDAMLoss",
+    "LinearProgramError",
+    "LinearProgramLoss",
+    "LinearProgramResult",
+    "LinearProgramWarning",
     "LogitAdjustedLoss",
     "NoisedTopKImbalancedLoss",
     "NoisedTopKLoss",
+    "PairwiseAUCLoss",
     "PatMatLoss",
     "PatMatNPLoss",
+    "PrecisionAtKLoss",
     "PrecisionAtRecallLoss",
+    "PrecisionAtRecallProgramLoss",
+    "RecallAtFPRLoss",
     "RecallAtKLoss",
+    "RecallAtPrecisionLoss",
     "SmoothTopKLoss",
     "SurrogateQuantile",
     "TopKDistributionLoss",
@@ -77,15 +108,22 @@ __all__ = [
     "TopPushLoss",
     "accuracy_at_top_loss",
     "cross_entropy_loss",
+    "fbeta_loss",
     "focal_loss",
     "ldam_loss",
+    "linear_program",
     "logit_adjusted_loss",
     "noised_topk_imbalanced_loss",
     "noised_topk_loss",
+    "pairwise_auc_loss",
     "pat_mat_loss",
     "pat_mat_np_loss",
+    "precision_at_k_loss",
     "precision_at_recall_loss",
+    "precision_at_recall_program_loss",
+    "recall_at_fpr_loss",
     "recall_at_k_loss",
+    "recall_at_precision_loss",
     "reduce",
     "smooth_topk_loss",
     "top_push_k_loss",

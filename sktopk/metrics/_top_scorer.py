@@ -22,6 +22,7 @@ from ._top_thresholds import (
     partial_auc_log_score,
     positives_at_top_score,
     precision_at_recall_score,
+    recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
 
@@ -31,6 +32,7 @@ _SCORES = {
     "mean_value_at_k": mean_value_at_k_score,
     "enrichment_factor": enrichment_factor_score,
     "precision_at_recall": precision_at_recall_score,
+    "recall_at_precision": recall_at_precision_score,
     "positives_at_top": positives_at_top_score,
     "true_positive_rate_at_fpr": true_positive_rate_at_fpr_score,
     "partial_auc_log": partial_auc_log_score,
@@ -47,6 +49,7 @@ def make_top_scorer(
     k=None,
     fraction=None,
     recall=None,
+    precision=None,
     fpr=None,
     max_fpr=None,
     min_fpr=None,
@@ -72,6 +75,7 @@ def make_top_scorer(
     "mean_value_at_k"            k                        ties
     "enrichment_factor"          fraction                 ties
     "precision_at_recall"        recall
+    "recall_at_precision"        precision
     "positives_at_top"                                    k
     "true_positive_rate_at_fpr"  fpr
     "partial_auc_log"                                     max_fpr, min_fpr, method
@@ -91,6 +95,8 @@ def make_top_scorer(
         Share of the rows looked at.
     recall : float, default=None
         Share of the positives to find.
+    precision : float, default=None
+        Least share of positives among the rows above the threshold.
     fpr : float, default=None
         False positive rate not to exceed.
     max_fpr, min_fpr : float, default=None
@@ -154,6 +160,7 @@ def make_top_scorer(
         k=k,
         fraction=fraction,
         recall=recall,
+        precision=precision,
         fpr=fpr,
         max_fpr=max_fpr,
         min_fpr=min_fpr,
@@ -199,6 +206,7 @@ class TopScorer(BaseEstimator):
         k=None,
         fraction=None,
         recall=None,
+        precision=None,
         fpr=None,
         max_fpr=None,
         min_fpr=None,
@@ -212,6 +220,7 @@ class TopScorer(BaseEstimator):
         self.k = k
         self.fraction = fraction
         self.recall = recall
+        self.precision = precision
         self.fpr = fpr
         self.max_fpr = max_fpr
         self.min_fpr = min_fpr

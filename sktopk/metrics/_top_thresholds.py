@@ -75,6 +75,64 @@ def precision_at_recall_score(y_true, y_score, *, recall, pos_label=None, sample
     return float(found[last] / ranking.cumulative_weight[last])
 
 
+def recall_at_precision_score(y_true, y_score, *, precision, pos_label=None, sample_weight=None):
+    r"""Largest share of the positives found at a threshold of a given precision.
+
+    .. math::
+        \max_t \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i}
+        \quad\text{with}\quad
+        \sum_i w_i y_i [s_i \ge t] \ge p \sum_i w_i [s_i \ge t]
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Two labels: numbers, strings or booleans.
+    y_score : array-like of shape (n_samples,)
+        Real scores, the larger the likelier positive.
+    precision : float
+        Least share p of positives among the rows above the threshold, in (0, 1].
+    pos_label : int, float, bool or str, default=None
+        Label of the positives, as in `precision_at_k_score`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 equals the row twice.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]; 0 if no threshold has the precision. Rows tied at the threshold
+        are above it all or none. NaN, with an `UndefinedMetricWarning`, if there
+        are no positives (of positive weight).
+
+    Raises
+    ------
+    TypeError
+        If `precision` is not a number.
+    ValueError
+        If `precision` is not in (0, 1], or as in `precision_at_k_score`.
+
+    See Also
+    --------
+    precision_at_recall_score : The other way round.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import recall_at_precision_score
+    >>> y_true, y_score = [1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.3, 0.2]
+    >>> recall_at_precision_score(y_true, y_score, precision=0.75)
+    1.0
+    >>> recall_at_precision_score(y_true, y_score, precision=0.9)
+    0.3333...
+    """
+    check_rate(precision, "precision")
+    ranking = Ranking.from_labels(y_true, y_score, pos_label=pos_label, sample_weight=sample_weight)
+    found = ranking.cumulative_value
+    if not found[-1]:
+        return undefined("recall_at_precision_score", "no positives")
+    # A precision such as 0.7 of 10 rows must not fail by its last digit.
+    reached = found >= precision * ranking.cumulative_weight * (1 - 1e-12)
+    return float(np.max(found, where=reached, initial=0.0) / found[-1])
+
+
 def positives_at_top_score(y_true, y_score, *, k=1, pos_label=None, sample_weight=None):
     r"""Share of the positives that score strictly above every negative.
 
