@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ._any_classifier import encode_labels
 from .metrics._checks import n_kept
 from .metrics._top_scorer import positive_scores
 
@@ -22,7 +23,17 @@ def finite_scores(estimator, X):
     return scores
 
 
-def best_rows(scores, group, budget, name="budget"):
+def known_positives(y, classes):
+    """Return the mask of the labels that are the second class; each must be one of two."""
+    code = encode_labels(classes, y)
+    if (code < 0).any():
+        raise ValueError(
+            f"y must hold labels that estimator knows, {classes.tolist()}; got {y[code < 0][0]!r}"
+        )
+    return code == 1
+
+
+def best_rows(scores, group, budget, name):
     """Return the mask of the best rows of each group, ties by row order, and what to warn of.
 
     `group` numbers the groups from 0; `name` is what the user calls `budget`, a number of rows

@@ -1,7 +1,14 @@
 """Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
 
-from ._plot import EnrichmentDisplay, PrecisionQuantileDisplay, TopKCurveDisplay
+from ._plot import (
+    EnrichmentDisplay,
+    PrecisionQuantileDisplay,
+    SetSizeDisplay,
+    ShotAccuracyDisplay,
+    TopKCurveDisplay,
+)
 from ._scorer import make_topk_scorer
+from ._sets import make_set_scorer, set_coverage_score, set_size_score
 from ._top import (
     enrichment_factor_score,
     mean_value_at_k_score,
@@ -14,6 +21,7 @@ from ._top_thresholds import (
     partial_auc_log_score,
     positives_at_top_score,
     precision_at_recall_score,
+    recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
 from ._topk import shot_accuracy_score, topk_accuracy_score
@@ -21,10 +29,13 @@ from ._topk import shot_accuracy_score, topk_accuracy_score
 __all__ = [
     "EnrichmentDisplay",
     "PrecisionQuantileDisplay",
+    "SetSizeDisplay",
+    "ShotAccuracyDisplay",
     "TopKCurveDisplay",
     "auc_at_quantile_score",
     "bedroc_score",
     "enrichment_factor_score",
+    "make_set_scorer",
     "make_top_scorer",
     "make_topk_scorer",
     "mean_value_at_k_score",
@@ -34,6 +45,9 @@ __all__ = [
     "precision_at_recall_score",
     "precision_quantile_curve",
     "recall_at_k_score",
+    "recall_at_precision_score",
+    "set_coverage_score",
+    "set_size_score",
     "shot_accuracy_score",
     "topk_accuracy_score",
     "true_positive_rate_at_fpr_score",

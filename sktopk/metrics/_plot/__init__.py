@@ -2,6 +2,14 @@
 
 from ._enrichment import EnrichmentDisplay
 from ._precision_quantile import PrecisionQuantileDisplay
+from ._set_size import SetSizeDisplay
+from ._shot_accuracy import ShotAccuracyDisplay
 from ._topk_curve import TopKCurveDisplay
 
-__all__ = ["EnrichmentDisplay", "PrecisionQuantileDisplay", "TopKCurveDisplay"]
+__all__ = [
+    "EnrichmentDisplay",
+    "PrecisionQuantileDisplay",
+    "SetSizeDisplay",
+    "ShotAccuracyDisplay",
+    "TopKCurveDisplay",
+]

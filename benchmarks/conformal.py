@@ -1,0 +1,203 @@
+"""Do sets cover what they promise, how large are they, and how do they compare with MAPIE's?
+
+Half of the rows train a classifier; the other half is divided at random, many times, into rows
+that calibrate and rows that judge. Every method sees the same probabilities and the same rows.
+
+    pip install "mapie>=1.6"
+    python benchmarks/conformal.py
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from functools import partial
+
+import numpy as np
+from mapie.classification import SplitConformalClassifier
+from real_data import clinc150, leaves100, trec
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from sktopk import SetClassifier
+from sktopk._conformal import Conformity
+from sktopk.metrics import set_coverage_score, set_size_score
+from sktopk.metrics._checks import n_kept
+
+CASES = {"leaves100": leaves100, "trec": trec, "clinc150": clinc150}
+OURS = {
+    "topk, k=5": {"method": "topk", "k": 5},
+    "average_k, k=5": {"method": "average_k", "k": 5},
+    "lac": {"method": "lac"},
+    "lac, top1 where empty": {"method": "lac", "empty": "top1"},
+    "aps": {"method": "aps"},
+    "aps, randomized": {"method": "aps", "randomized": True},
+    "raps": {"method": "raps"},
+    "raps, randomized": {"method": "raps", "randomized": True},
+    "pas": {"method": "pas"},
+}
+PEERS = {
+    "lac": ("lac", {}),
+    "aps": ("aps", {"include_last_label": True}),
+    "aps, randomized": ("aps", {"include_last_label": "randomized"}),
+    "raps": ("raps", {"include_last_label": True}),
+    "raps, randomized": ("raps", {"include_last_label": "randomized"}),
+}
+
+
+class GivenProba(ClassifierMixin, BaseEstimator):
+    """Its rows are their probabilities: nothing is computed twice."""
+
+    def __init__(self, classes=None):
+        self.classes = classes
+
+    def fit(self, X, y):
+        self.classes_ = self.classes
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+    def predict(self, X):
+        return self.classes_[X.argmax(axis=1)]
+
+
+def trained(load, seed):
+    """Return a classifier of probabilities, those of the held-out half, labels, class counts."""
+    X, y = load()
+    order = np.random.default_rng(seed).permutation(len(y))
+    first = np.unique(y[order], return_index=True)[1]
+    # Every class is trained on: a row of each, then any.
+    order = np.concatenate([order[first], np.delete(order, first)])
+    train, rest = order[: len(y) // 2], order[len(y) // 2 :]
+    model = make_pipeline(MaxAbsScaler(), LogisticRegression(C=10, max_iter=300))
+    model.fit(X[train], y[train])
+    counts = np.unique(y[train], return_counts=True)[1]
+    given = GivenProba(model.classes_).fit(None, None)
+    return given, model.predict_proba(X[rest]), y[rest], counts
+
+
+def our_sets(given, cal, y_cal, test, params, counts, seed):
+    clf = SetClassifier(FrozenEstimator(given), random_state=seed, prevalence=counts, **params)
+    return clf.fit(cal, y_cal).predict_set(test).toarray()
+
+
+def peer_sets(given, cal, y_cal, test, name, seed):
+    score, params = PEERS[name]
+    peer = SplitConformalClassifier(given, 0.9, score, prefit=True, random_state=seed)
+    peer.conformalize(cal, y_cal)
+    return peer, peer.predict_set(test, params)[1][:, :, 0]
+
+
+def judge(y_test, y_set, classes, proba):
+    """Return mean size, coverage of rows, of classes, of hard rows, share of empty sets."""
+    coverage = set_coverage_score(y_test, y_set, labels=classes)
+    macro = set_coverage_score(y_test, y_set, labels=classes, average="macro")
+    certainty = proba.max(axis=1)
+    hard = certainty <= np.quantile(certainty, 0.2)
+    hard = set_coverage_score(y_test[hard], y_set[hard], labels=classes)
+    return set_size_score(y_set), coverage, macro, hard, np.mean(~y_set.any(axis=1))
+
+
+def compare_exactly(given, cal, y_cal, test, seed):
+    """Count rows whose set, or score, differs from MAPIE's, given its threshold and its draws."""
+    code = np.searchsorted(given.classes_, y_cal)
+    _, theirs = peer_sets(given, cal, y_cal, test, "lac", seed)
+    ours = our_sets(given, cal, y_cal, test, {"method": "lac"}, None, seed)
+    differ = {"lac sets": (ours != theirs).any(axis=1).sum()}
+    aps = Conformity("aps")
+    peer, theirs = peer_sets(given, cal, y_cal, test, "aps", seed)
+    scores = 1 - aps.of_labels(cal, np.random.RandomState(seed).uniform(size=len(cal)), code)
+    differ["aps calibration scores"] = np.count_nonzero(
+        np.abs(scores - peer.conformity_scores.ravel()) > 1e-12
+    )
+    threshold = 1 - np.sort(peer.conformity_scores.ravel())[n_kept(0.9, len(cal) + 1) - 1]
+    ours = aps(test, np.ones(len(test))) >= threshold
+    differ["aps sets"] = (ours != theirs).any(axis=1).sum()
+    _, theirs = peer_sets(given, cal, y_cal, test, "aps, randomized", seed)
+    ours = aps(test, np.random.RandomState(seed).uniform(size=len(test))) >= threshold
+    differ["aps, randomized sets"] = (ours != theirs).any(axis=1).sum()
+    return differ
+
+
+def run_case(name, n_models, n_splits):
+    """Return judgements and seconds by package and method, exact differences, a title."""
+    results, seconds, differ, n_sets = {}, {}, {}, 0
+    for model_seed in range(n_models):
+        given, proba, y, counts = trained(CASES[name], model_seed)
+        for split in range(n_splits):
+            seed = 1000 * model_seed + split
+            order = np.random.default_rng(seed).permutation(len(y))
+            cal, test = order[: len(y) // 2], order[len(y) // 2 :]
+            data = given, proba[cal], y[cal], proba[test]
+            makers = {
+                ("sktopk", m): partial(our_sets, *data, p, counts, seed) for m, p in OURS.items()
+            }
+            makers |= {("MAPIE", m): partial(peer_sets, *data, m, seed) for m in PEERS}
+            for key, make in makers.items():
+                start = time.perf_counter()
+                try:
+                    y_set = make()
+                except ValueError:
+                    # MAPIE's raps needs two calibration rows of every class.
+                    continue
+                seconds.setdefault(key, []).append(time.perf_counter() - start)
+                y_set = y_set[1] if key[0] == "MAPIE" else y_set
+                results.setdefault(key, []).append(
+                    judge(y[test], y_set, given.classes_, proba[test])
+                )
+            for what, count in compare_exactly(*data, seed).items():
+                differ[what] = differ.get(what, 0) + count
+            n_sets += len(test)
+    title = (
+        f"{name}: {len(given.classes_)} classes, {len(cal)} rows calibrate, {len(test)} judge, "
+        f"{n_models} x {n_splits} splits"
+    )
+    return results, seconds, differ, n_sets, title
+
+
+def report(results, seconds, differ, n_sets, title):
+    """Yield the lines of one table."""
+    yield f"\n### {title}\n"
+    yield (
+        "| method | package | mean size | coverage | (sd of a split) | macro | hardest fifth "
+        "| empty | ms |"
+    )
+    yield "|---" * 9 + "|"
+    for method in OURS:
+        for package in ("sktopk", "MAPIE"):
+            key = (package, method)
+            rows = results.get(key)
+            if rows is None:
+                continue
+            if len(rows) < len(results["sktopk", method]):
+                package += f", {len(rows)} splits"
+            size, coverage, macro, hard, empty = np.mean(rows, axis=0)
+            sd = np.std(rows, axis=0)[1]
+            ms = 1000 * statistics.median(seconds[key])
+            yield (
+                f"| {method} | {package} | {size:.2f} | {coverage:.4f} | {sd:.4f} | {macro:.4f} "
+                f"| {hard:.3f} | {empty:.3f} | {ms:.1f} |"
+            )
+    yield f"\nRows that differ from MAPIE's, of {n_sets}: " + ", ".join(
+        f"{what} {count}" for what, count in differ.items()
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=int, default=3)
+    parser.add_argument("--splits", type=int, default=30)
+    parser.add_argument("--cases", nargs="+", default=list(CASES))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in args.cases:
+        for line in report(*run_case(name, args.models, args.splits)):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""How large sets of labels are, and how often sets of each size hold the label."""
+
+import numpy as np
+
+from sktopk.metrics._checks import check_nonnegative
+from sktopk.metrics._sets import covered_rows, predict_sets, set_sizes
+
+from ._bars import draw_bars
+from ._style import curve_axes
+
+
+class SetSizeDisplay:
+    """Distribution of set sizes, with the coverage of the sets of each size.
+
+    Bars show the share of rows, a line how many of them have their label in the set. Where the
+    line stays at the target, large sets are no emptier promises than small ones.
+
+    Make it by `from_estimator` or `from_predictions`; the constructor only holds arrays.
+
+    Parameters
+    ----------
+    lower, upper : array-like of shape (n_bins,)
+        Smallest and largest set size of each bin. Sizes to 10 have a bin of their own, larger
+        ones share bins that end at 20, 50, 100, 200, 500, 1000, ...
+    proportion : array-like of shape (n_bins,)
+        Share of the rows whose set has such a size.
+    coverage : array-like of shape (n_bins,)
+        Share of those rows whose set holds the label; NaN where there are none.
+    name : str, default=None
+        Name of the bars in the legend. None: no legend entry.
+    target : float, default=None
+        Coverage that was asked for. None: no line.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the bars.
+    figure_ : matplotlib Figure
+        Figure of the axes.
+    bars_ : matplotlib BarContainer
+        The shares of rows.
+    line_ : matplotlib Line2D
+        The coverage of each bin.
+    target_line_ : matplotlib Line2D or None
+        The target.
+
+    See Also
+    --------
+    set_coverage_score : The coverage over all sizes.
+    set_size_score : The mean of the distribution.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sktopk import SetClassifier
+    >>> from sktopk.metrics import SetSizeDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = SetClassifier(GaussianNB(), method="lac", random_state=0).fit(X[:900], y[:900])
+    >>> display = SetSizeDisplay.from_estimator(clf, X[900:], y[900:])
+    >>> display.upper
+    array([0, 1, 2, 3, 4])
+    """
+
+    def __init__(self, lower, upper, proportion, coverage, *, name=None, target=None):
+        self.lower = lower
+        self.upper = upper
+        self.proportion = proportion
+        self.coverage = coverage
+        self.name = name
+        self.target = target
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, sample_weight=None, name=None, target=None, ax=None, **kwargs
+    ):
+        """Draw the sets of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted `SetClassifier`, or another estimator with ``predict_set`` and ``classes_``.
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+        y : array-like of shape (n_samples,)
+            True labels; those that the estimator does not know are not covered.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Nonnegative weights of the rows.
+        name : str, default=None
+            Name of the bars. None: the estimator's class name and its `method`.
+        target : float, default=None
+            Coverage that was asked for. None: ``estimator.coverage``, if its method has any.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``bar``.
+
+        Returns
+        -------
+        display : SetSizeDisplay
+            With the arrays `lower`, `upper`, `proportion` and `coverage`, drawn on `ax_`.
+        """
+        classes, y_set = predict_sets(estimator, X)
+        method = getattr(estimator, "method", None)
+        if name is None:
+            name = type(estimator).__name__ + ("" if method is None else f" ({method})")
+        if target is None and method not in (None, "topk", "average_k"):
+            target = estimator.coverage
+        return cls.from_predictions(
+            y,
+            y_set,
+            labels=classes,
+            sample_weight=sample_weight,
+            name=name,
+            target=target,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true,
+        y_set,
+        *,
+        labels,
+        sample_weight=None,
+        name=None,
+        target=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw given sets.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels.
+        y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
+            Sets, as in `set_coverage_score`.
+        labels : array-like of shape (n_classes,)
+            The class of each column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Nonnegative weights of the rows.
+        name : str, default=None
+            Name of the bars. None: "Sets".
+        target : float, default=None
+            Coverage that was asked for.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``bar``.
+
+        Returns
+        -------
+        display : SetSizeDisplay
+            With the arrays `lower`, `upper`, `proportion` and `coverage`, drawn on `ax_`.
+        """
+        covered, _, y_set = covered_rows(y_true, y_set, labels)
+        weight = np.ones(len(covered))
+        if sample_weight is not None:
+            weight = check_nonnegative(
+                sample_weight, "sample_weight", len(covered), "one per row of y_set"
+            )
+        if not weight.any():
+            raise ValueError("y_set must have a row of positive weight; got none")
+        size = set_sizes(y_set)
+        lower, upper = _bins(size[weight > 0].max())
+        bin_of = np.searchsorted(lower, size[weight > 0], side="right") - 1
+        weight, covered = weight[weight > 0], covered[weight > 0]
+        total = np.bincount(bin_of, weights=weight, minlength=len(lower))
+        total_covered = np.bincount(bin_of, weights=weight * covered, minlength=len(lower))
+        coverage = np.divide(total_covered, total, out=np.full(len(lower), np.nan), where=total > 0)
+        name = "Sets" if name is None else name
+        display = cls(lower, upper, total / total.sum(), coverage, name=name, target=target)
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the bars and the line; several displays may share one axes.
+
+        Bars of displays with the same bins stand side by side. On empty axes the colour cycle
+        is set to one that is safe for colour-blind readers, with a marker of its own for each
+        line.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        name : str, default=None
+            Name of the bars. None: the name of the display.
+        **kwargs : dict
+            Passed to matplotlib's ``bar``.
+
+        Returns
+        -------
+        display : SetSizeDisplay
+            This object, with `ax_`, `figure_`, `bars_`, `line_` and `target_line_`.
+        """
+        is_new = ax is None
+        ax = curve_axes(f"{type(self).__name__}.plot", ax)
+        if is_new:
+            # Makes room for the names of many bins.
+            ax.figure.set_layout_engine("constrained")
+        n_ticks = len(ax.get_xticks()) if ax.containers else 0
+        position = np.arange(len(self.lower))
+        (self.line_,) = ax.plot(position, self.coverage, linewidth=1, markeredgecolor="white")
+        style = {"color": self.line_.get_color(), "alpha": 0.45, "zorder": 1}
+        style["label"] = self.name if name is None else name
+        self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})
+        self.target_line_ = None if self.target is None else self._plot_target(ax)
+        if len(position) >= n_ticks:
+            crowded = {"rotation": 45, "fontsize": "small"} if len(position) > 12 else {}
+            ax.set_xticks(position, self._bin_names(), **crowded)
+        ax.set(
+            xlabel="Labels in the set",
+            ylabel="Share of rows (bars), coverage (line)",
+            ylim=(0, 1.02),
+        )
+        handles = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=_is_target)
+        if handles:
+            ax.legend(*zip(*handles, strict=True), loc="best")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _plot_target(self, ax):
+        label = f"Target {self.target:g}"
+        for line in ax.lines:
+            if line.get_label() == label:
+                return line
+        return ax.axhline(self.target, color="0.45", linestyle="--", zorder=1.9, label=label)
+
+    def _bin_names(self):
+        return [
+            f"{low}" if low == high else f"≤{high}"
+            for low, high in zip(self.lower, self.upper, strict=True)
+        ]
+
+
+def _is_target(handle_and_label):
+    return handle_and_label[1].startswith("Target ")
+
+
+def _bins(largest):
+    """Return the smallest and the largest size of each bin, up to that of `largest`."""
+    lower = [*range(11)]
+    scale = 10
+    while lower[-1] <= largest:
+        lower += [scale + 1, 2 * scale + 1, 5 * scale + 1]
+        scale *= 10
+    n_bins = np.searchsorted(lower, largest, side="right")
+    return np.array(lower[:n_bins]), np.array(lower[1 : n_bins + 1]) - 1

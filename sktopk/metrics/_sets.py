@@ -1,0 +1,280 @@
+"""How often sets of labels hold the label, and how large they are."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.metadata_routing import UNUSED
+
+from ._checks import check_nonnegative, check_option
+from ._topk import LabelRanks, _encode
+
+
+def set_coverage_score(y_true, y_set, *, labels, average="micro", sample_weight=None):
+    r"""Weighted share of rows whose set holds the label.
+
+    .. math::
+        \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}
+
+    With ``average="macro"`` the same mean is taken inside each class and then over the
+    classes: the macro-coverage of [1]_, in which rare classes count as much as common ones.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels: numbers, strings or booleans.
+    y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
+        True or 1 where the class of the column is in the set of the row, else False or 0.
+    labels : array-like of shape (n_classes,)
+        The class of each column; for a fitted classifier its ``classes_``.
+    average : {"micro", "macro"}, default="micro"
+        Mean over rows, or mean over the classes found in `y_true` (with positive weight) of
+        the mean over their rows.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 equals the row twice.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. A label that is not in `labels` is not covered, and under "macro" a class
+        with coverage 0; a class of `labels` that `y_true` lacks changes nothing. NaN, with an
+        `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+
+    Raises
+    ------
+    ValueError
+        If `y_set` holds anything but 0 and 1, if shapes disagree, if `labels` are repeated or
+        of another kind than `y_true` (strings and numbers), or another argument is out of its
+        range.
+
+    See Also
+    --------
+    set_size_score : The price of coverage.
+    sktopk.SetClassifier : Sets of a wanted coverage from any classifier.
+
+    References
+    ----------
+    .. [1] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
+       classification. arXiv:2507.06867, 2025.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import set_coverage_score
+    >>> y_true = ["ash", "ash", "ash", "oak"]
+    >>> y_set = [[1, 0], [1, 1], [1, 0], [1, 0]]
+    >>> set_coverage_score(y_true, y_set, labels=["ash", "oak"])
+    0.75
+    >>> set_coverage_score(y_true, y_set, labels=["ash", "oak"], average="macro")
+    0.5
+    """
+    check_option(average, "average", ("micro", "macro"))
+    covered, code, y_set = covered_rows(y_true, y_set, labels)
+    weight = _check_weight(sample_weight, len(covered))
+    if not weight.any():
+        return _undefined("set_coverage_score")
+    # A covered label stands first, any other behind one that is no label.
+    n_tied = np.ones(len(code))
+    return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
+
+
+def set_size_score(y_set, *, sample_weight=None):
+    r"""Weighted mean number of labels in a set.
+
+    .. math::
+        \frac{\sum_i w_i |C_i|}{\sum_i w_i}
+
+    Parameters
+    ----------
+    y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
+        True or 1 where the class of the column is in the set of the row, else False or 0.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 equals the row twice.
+
+    Returns
+    -------
+    score : float
+        In [0, n_classes], the smaller the better at the same coverage. NaN, with an
+        `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+
+    Raises
+    ------
+    ValueError
+        If `y_set` holds anything but 0 and 1, or the weights are not allowed.
+
+    See Also
+    --------
+    set_coverage_score : How often the label is in the set.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import set_size_score
+    >>> set_size_score([[1, 0, 0], [1, 1, 0]])
+    1.5
+    """
+    size = set_sizes(check_sets(y_set))
+    weight = _check_weight(sample_weight, len(size))
+    if not weight.any():
+        return _undefined("set_size_score")
+    return float(np.average(size, weights=weight))
+
+
+def make_set_scorer(score):
+    """Coverage or size of sets as a ``scoring`` argument, for a `SetClassifier`.
+
+    Parameters
+    ----------
+    score : {"coverage", "macro_coverage", "neg_size"}
+        `set_coverage_score` over rows or over classes, or the negative `set_size_score`: the
+        larger the better. No single one of them says which sets are good; pass several to a
+        search, and let `refit` choose.
+
+    Returns
+    -------
+    scorer : SetScorer
+        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted estimator that
+        has ``predict_set`` and ``classes_``. It can be pickled and cloned, and with metadata
+        routing enabled requests weights by ``scorer.set_score_request(sample_weight=True)``.
+
+    Raises
+    ------
+    TypeError
+        When called, if the estimator has no `predict_set`, as a pipeline.
+    ValueError
+        If `score` is unknown.
+
+    See Also
+    --------
+    set_coverage_score, set_size_score : The definitions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sktopk import SetClassifier
+    >>> from sktopk.metrics import make_set_scorer
+    >>> X, y = load_digits(return_X_y=True)
+    >>> scoring = {name: make_set_scorer(name) for name in ("coverage", "neg_size")}
+    >>> grid = {"method": ["lac", "aps"], "estimator__var_smoothing": [1e-3, 1e-1]}
+    >>> clf = SetClassifier(GaussianNB(), random_state=0)
+    >>> search = GridSearchCV(clf, grid, scoring=scoring, refit="neg_size", cv=3).fit(X, y)
+    >>> search.best_params_
+    {'estimator__var_smoothing': 0.1, 'method': 'lac'}
+    """
+    check_option(score, "score", tuple(_SCORES))
+    return SetScorer(score)
+
+
+class SetScorer(BaseEstimator):
+    """What `make_set_scorer` returns, which documents the parameters.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import make_set_scorer
+    >>> make_set_scorer("coverage")
+    SetScorer(score_name='coverage')
+    """
+
+    # Metadata routing takes every argument of `score` but X and y for metadata.
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
+
+    def __init__(self, score_name):
+        self.score_name = score_name
+
+    @property
+    def __name__(self):
+        """Column name in the history of a scoring callback, as a function has one."""
+        return f"set_{self.score_name}"
+
+    def __call__(self, estimator, X, y, sample_weight=None):
+        """Return the score of the sets of a fitted estimator."""
+        return self.score(estimator, X, y, sample_weight=sample_weight)
+
+    def score(self, estimator, X, y, sample_weight=None):
+        """Return the score of the sets of a fitted estimator, as a call does."""
+        classes, y_set = predict_sets(estimator, X)
+        return _SCORES[self.score_name](y, y_set, classes, sample_weight)
+
+
+_SCORES = {
+    "coverage": lambda y, y_set, labels, weight: set_coverage_score(
+        y, y_set, labels=labels, sample_weight=weight
+    ),
+    "macro_coverage": lambda y, y_set, labels, weight: set_coverage_score(
+        y, y_set, labels=labels, average="macro", sample_weight=weight
+    ),
+    "neg_size": lambda y, y_set, labels, weight: -set_size_score(y_set, sample_weight=weight),
+}
+
+
+def predict_sets(estimator, X):
+    """Return the classes of a fitted set classifier and its sets as a matrix."""
+    if not hasattr(estimator, "predict_set"):
+        raise TypeError(
+            "estimator must have predict_set, as a SetClassifier has; a pipeline belongs inside, "
+            f"SetClassifier(make_pipeline(...)). Got {estimator!r}"
+        )
+    y_set = estimator.predict_set(X)
+    return estimator.classes_, y_set
+
+
+def covered_rows(y_true, y_set, labels):
+    """Return which rows are covered, the column of each label (or a number beyond) and `y_set`."""
+    y_true, y_set = np.asarray(y_true), check_sets(y_set)
+    n_samples, n_classes = y_set.shape
+    if y_true.shape != (n_samples,):
+        raise ValueError(
+            f"y_true must have shape ({n_samples},), one label per row of y_set; "
+            f"got shape {y_true.shape}"
+        )
+    assert_all_finite(y_true, input_name="y_true")
+    names = np.asarray(labels)
+    if names.shape != (n_classes,) or len(set(names.tolist())) != n_classes:
+        raise ValueError(
+            f"labels must be {n_classes} distinct labels, the class of each column of y_set; "
+            f"got {labels!r}"
+        )
+    code = _encode(y_true, names.tolist())
+    if hasattr(y_set, "indptr"):
+        row = np.repeat(np.arange(n_samples), np.diff(y_set.indptr))
+        found = row[(y_set.indices == code[row]) & (y_set.data != 0)]
+        return np.bincount(found, minlength=n_samples) > 0, code, y_set
+    covered = np.zeros(n_samples, dtype=bool)
+    known = np.flatnonzero(code < n_classes)
+    covered[known] = y_set[known, code[known]] != 0
+    return covered, code, y_set
+
+
+def check_sets(y_set):
+    """Return sets as an array or CSR matrix of zeros and ones."""
+    y_set = check_array(
+        y_set, accept_sparse="csr", dtype=None, ensure_min_samples=0, input_name="y_set"
+    )
+    values = y_set.data if hasattr(y_set, "indptr") else y_set
+    if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():
+        raise ValueError(
+            "y_set must hold True (1) where a class is in the set and False (0) elsewhere, one "
+            "column per class; got other values. A SetClassifier gives such a matrix by "
+            'predict_set(X, output="matrix")'
+        )
+    return y_set
+
+
+def set_sizes(y_set):
+    """Return the number of labels in each set."""
+    return np.asarray((y_set != 0).sum(axis=1)).ravel()
+
+
+def _check_weight(sample_weight, n_samples):
+    if sample_weight is None:
+        return np.ones(n_samples)
+    return check_nonnegative(sample_weight, "sample_weight", n_samples, "one per row of y_set")
+
+
+def _undefined(name):
+    warnings.warn(
+        f"{name}: no row of positive weight, the score is NaN", UndefinedMetricWarning, stacklevel=3
+    )
+    return float("nan")

@@ -1,0 +1,255 @@
+"""Conformity, thresholds and sets against their definitions, written as loops."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sktopk import _conformal
+from sktopk._any_classifier import calibration_rows
+from sktopk._conformal import (
+    METHODS,
+    Conformity,
+    average_size_threshold,
+    conformal_threshold,
+    n_rows_needed,
+)
+
+N_SAMPLES, N_CLASSES = 40, 6
+PREVALENCE = np.array([0.4, 0.3, 0.1, 0.1, 0.05, 0.05])
+
+
+@pytest.fixture
+def proba(rng):
+    return rng.dirichlet(np.full(N_CLASSES, 0.5), size=N_SAMPLES)
+
+
+@pytest.fixture
+def u(rng):
+    return rng.random(N_SAMPLES)
+
+
+def make(method, k=2, penalty=0.07):
+    return Conformity(method, k, penalty, PREVALENCE if method == "pas" else None)
+
+
+def conformity_of(method, p, y, u, k=2, penalty=0.07):
+    """1 - E(x, y, u) with E as the papers define it, or the score itself."""
+    if method == "pas":
+        return p[y] / PREVALENCE[y]
+    if method not in ("aps", "raps"):
+        return p[y]
+    ranking = sorted(range(len(p)), key=lambda j: (-p[j], j))
+    rank = ranking.index(y) + 1
+    mass_above = sum(p[j] for j in ranking[: rank - 1])
+    score = mass_above + (1 - u) * p[y]
+    if method == "raps":
+        score += penalty * max(0, rank - k)
+    return 1 - score
+
+
+def split_sets(columns, start):
+    return [part.tolist() for part in np.split(columns, start[1:-1])] if len(start) > 1 else []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_conformity_equals_definition(method, proba, u):
+    found = make(method)(proba, u)
+    for i in range(N_SAMPLES):
+        for y in range(N_CLASSES):
+            expected = conformity_of(method, proba[i], y, u[i])
+            assert found[i, y] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_conformity_of_labels_picks_them_and_covers_no_unknown_label(method, proba, u, rng):
+    code = rng.integers(-1, N_CLASSES, N_SAMPLES)
+    found = make(method).of_labels(proba, u, code)
+    every = make(method)(proba, u)
+    for i, y in enumerate(code):
+        assert found[i] == (every[i, y] if y >= 0 else -np.inf)
+
+
+@pytest.mark.parametrize("method", ["aps", "raps"])
+def test_conformity_falls_with_the_rank(method, u):
+    # Probabilities of 20 magnitudes: rounding must not reverse an order.
+    rng = np.random.default_rng(1)
+    proba = 10.0 ** rng.uniform(-20, 0, (N_SAMPLES, N_CLASSES))
+    proba /= proba.sum(axis=1, keepdims=True)
+    for each in (proba, proba.astype(np.float32)):
+        order = np.argsort(-each, axis=1, kind="stable")
+        ranked = np.take_along_axis(make(method)(each, u), order, axis=1)
+        assert (np.diff(ranked, axis=1) <= 0).all()
+
+
+def test_small_probabilities_do_not_tie():
+    # 1 - 1e-18 and 1 - 1e-20 are the same number; what lies below them is not.
+    proba = np.array([[1.0, 1e-18, 1e-30], [1.0, 1e-20, 1e-30]])
+    score = Conformity("aps")(proba, np.full(2, 0.5))
+    assert score[0, 1] > score[1, 1] > score[1, 2] > 0
+
+
+@pytest.mark.parametrize("method", ["aps", "raps"])
+def test_first_label_conforms_fully_without_draw(method, proba):
+    # The largest conformity there is: no threshold leaves the set empty.
+    for each in (proba, proba.astype(np.float32), 3 * proba):
+        first = make(method)(each, np.ones(N_SAMPLES)).max(axis=1)
+        np.testing.assert_array_equal(first, np.ones(N_SAMPLES))
+
+
+def test_aps_without_draw_is_the_shortest_prefix_whose_mass_exceeds(proba):
+    for mass in (0.3, 0.8, 0.99):
+        sets = Conformity("aps").sets(
+            proba, np.ones(N_SAMPLES), threshold=1 - mass, max_size=N_CLASSES, empty="allow"
+        )
+        for p, found in zip(proba, split_sets(*sets), strict=True):
+            expected = []
+            for y in np.argsort(-p):
+                expected.append(y)
+                if p[expected].sum() > mass:
+                    break
+            assert found == expected
+
+
+@pytest.mark.parametrize("coverage", ["0.5", "0.7", "0.8", "0.9", "0.95", "0.99"])
+def test_threshold_is_the_order_statistic(coverage, rng):
+    exact = Fraction(coverage)
+    for n in range(1, 130):
+        scores = rng.permutation(n).astype(float)
+        rank = math.ceil((n + 1) * exact)
+        expected = sorted(scores, reverse=True)[rank - 1] if rank <= n else -np.inf
+        assert conformal_threshold(scores, float(coverage)) == expected
+        assert (n >= n_rows_needed(float(coverage))) == (rank <= n)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.75, 0.9])
+@pytest.mark.parametrize("tied", [False, True])
+def test_each_row_in_turn_is_covered_as_often_as_promised(coverage, tied, rng):
+    # The theorem itself: among n + 1 exchangeable rows each is the new one equally often.
+    for n in (4, 9, 10, 39):
+        scores = rng.permutation(n + 1).astype(float)
+        if tied:
+            scores = scores // 3
+        covered = sum(
+            scores[i] >= conformal_threshold(np.delete(scores, i), coverage) for i in range(n + 1)
+        )
+        promised = math.ceil(round((n + 1) * coverage, 9))
+        assert covered >= promised if tied else covered == promised
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "raps", "pas"])
+def test_each_row_in_turn_is_in_its_set_as_often_as_promised(method, proba, u, rng):
+    code = np.array([rng.choice(N_CLASSES, p=p) for p in proba])
+    conformity = make(method)
+    covered = 0
+    for i in range(N_SAMPLES):
+        rest = np.delete(np.arange(N_SAMPLES), i)
+        threshold = conformal_threshold(conformity.of_labels(proba[rest], u[rest], code[rest]), 0.8)
+        columns, _ = conformity.sets(
+            proba[[i]], u[[i]], threshold=threshold, max_size=N_CLASSES, empty="allow"
+        )
+        covered += code[i] in columns
+    assert covered == 0.8 * N_SAMPLES
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("empty", ["allow", "top1"])
+@pytest.mark.parametrize("max_size", [1, 3, N_CLASSES])
+def test_sets_equal_definition(method, empty, max_size, proba, u):
+    conformity = make(method)
+    score = conformity(proba, u)
+    threshold = np.quantile(score, 0.8)
+    found = conformity.sets(proba, u, threshold=threshold, max_size=max_size, empty=empty)
+    n_empty = 0
+    for s, columns in zip(score, split_sets(*found), strict=True):
+        ranking = sorted(range(N_CLASSES), key=lambda j: (-s[j], j))
+        expected = [y for y in ranking if s[y] >= threshold]
+        n_empty += not expected
+        if not expected and empty == "top1":
+            expected = ranking[:1]
+        assert columns == expected[:max_size]
+    assert n_empty > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("empty", ["allow", "top1"])
+def test_tied_labels_rank_by_column(method, empty):
+    proba, u = np.full((2, 5), 0.2), np.ones(2)
+    conformity = Conformity(method, 2, 0.1, np.full(5, 0.2) if method == "pas" else None)
+    sets = conformity.sets(proba, u, threshold=-np.inf, max_size=3, empty=empty)
+    assert split_sets(*sets) == [[0, 1, 2], [0, 1, 2]]
+    sets = conformity.sets(proba, u, threshold=np.inf, max_size=3, empty=empty)
+    assert split_sets(*sets) == ([[], []] if empty == "allow" else [[0], [0]])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_many_tied_labels_conform_by_column(method):
+    # More columns than a sort handles by insertion, which keeps the order of any ties.
+    proba = np.repeat([[0.02, 0.01]], 100, axis=1).reshape(1, -1)[:, ::-1] / 3
+    conformity = Conformity(method, 2, 0.1, np.full(200, 0.005) if method == "pas" else None)
+    (found,) = split_sets(
+        *conformity.sets(proba, np.ones(1), threshold=-np.inf, max_size=200, empty="allow")
+    )
+    assert found == [*range(100, 200), *range(100)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_are_independent_of_the_chunks(method, proba, u, rng, monkeypatch):
+    options = dict(threshold=0.3, max_size=4, empty="top1")
+    code = rng.integers(-1, N_CLASSES, N_SAMPLES)
+    whole = make(method).sets(proba, u, **options), make(method).of_labels(proba, u, code)
+    before = proba.copy(), u.copy()
+    monkeypatch.setattr(_conformal, "_CHUNK_SIZE", 7 * N_CLASSES)
+    parts = make(method).sets(proba, u, **options), make(method).of_labels(proba, u, code)
+    for one, other in zip((*whole[0], whole[1]), (*parts[0], parts[1]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(before[0], proba)
+    np.testing.assert_array_equal(before[1], u)
+
+
+def test_no_rows_have_no_sets():
+    columns, start = Conformity("lac").sets(
+        np.empty((0, 3)), np.empty(0), threshold=0.5, max_size=3, empty="top1"
+    )
+    assert columns.tolist() == []
+    assert start.tolist() == [0]
+
+
+@pytest.mark.parametrize("k", [1, 1.5, 2.26, 5.9])
+def test_average_size_is_k_on_the_rows_it_was_found_with(k, proba):
+    threshold = average_size_threshold(proba, k)
+    assert np.count_nonzero(proba >= threshold) == math.ceil(k * N_SAMPLES)
+
+
+def test_average_size_of_all_labels_or_of_tied_ones():
+    proba = np.full((4, 5), 0.2)
+    assert average_size_threshold(proba, 5) == -np.inf
+    assert np.count_nonzero(proba >= average_size_threshold(proba, 2)) == 20
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.2, 0.5, 0.8])
+def test_classes_give_their_share_and_keep_a_row(fraction):
+    y = np.repeat(list("abcdef"), [1, 1, 2, 3, 40, 103])
+    counts = {label: np.count_nonzero(y == label) for label in "abcdef"}
+    for seed in range(30):
+        mask = calibration_rows(y, fraction, np.random.RandomState(seed))
+        for label, count in counts.items():
+            n_taken = np.count_nonzero(mask[y == label])
+            share = fraction * count
+            # Rounded down or up, where the number of rows taken is itself rounded.
+            assert math.floor(share - 0.5) <= n_taken <= min(math.ceil(share + 0.5), count - 1)
+
+
+def test_every_row_has_the_same_chance_to_calibrate():
+    y = np.repeat([0, 1, 2, 3], [2, 3, 5, 30])
+    draws = [calibration_rows(y, 0.2, np.random.RandomState(seed)) for seed in range(4000)]
+    # Five standard deviations of a share of 4000 draws.
+    np.testing.assert_allclose(np.mean(draws, axis=0), 0.2, atol=5 * 0.4 / 4000**0.5)
+
+
+def test_single_rows_are_never_held_out():
+    assert not calibration_rows(np.arange(20), 0.5, np.random.RandomState(0)).any()
+    assert calibration_rows(np.zeros(3), 0.01, np.random.RandomState(0)).sum() == 1
+    assert calibration_rows(np.zeros(3), 0.99, np.random.RandomState(0)).sum() == 2
+    assert calibration_rows(np.zeros(0), 0.5, np.random.RandomState(0)).shape == (0,)

@@ -1,0 +1,244 @@
+"""Degenerate data, containers and wrong arguments of SetClassifier."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from sktopk._sets import SetClassifier
+from tests.given import Given, GivenScores, draw, frozen
+
+METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
+
+
+def test_too_few_rows_give_everything_and_say_how_many_are_needed():
+    X, y = draw(98)
+    clf = SetClassifier(frozen(), method="lac", coverage=0.99)
+    message = r"coverage=0.99 needs at least 99 calibration rows; got 98: every set holds all"
+    with pytest.warns(UserWarning, match=message):
+        clf.fit(X, y)
+    assert clf.threshold_ == -np.inf
+    assert clf.predict_set(X).toarray().all()
+    assert clf.set_params(max_size=3).predict_set(X).sum() == 98 * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.fit(*draw(99))
+
+
+@pytest.mark.filterwarnings("ignore:30 of 200 calibration rows")
+def test_unknown_labels_count_as_rows_that_no_set_covers():
+    X, y = draw(200)
+    y[:10] = 99
+    clf = SetClassifier(frozen(), method="lac")
+    with pytest.warns(UserWarning, match="10 of 200 calibration rows have labels that"):
+        clf.fit(X, y)
+    known = np.sort(X[np.arange(10, 200), y[10:]])
+    assert clf.threshold_ == known[190 - math.ceil(201 * 0.9)]
+    y[:30] = 99
+    with pytest.warns(UserWarning, match="cannot be reached with 30 of 200 labels unknown"):
+        clf.fit(X, y)
+    assert clf.threshold_ == -np.inf
+
+
+def test_classes_unseen_in_calibration_can_be_in_sets():
+    X, y = draw(400)
+    seen = y != 0
+    for method in METHODS:
+        clf = SetClassifier(frozen(), method=method).fit(X[seen], y[seen])
+        assert clf.predict_set(X).toarray()[:, 0].any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_class(method):
+    X, y = np.zeros((30, 2)), np.full(30, "only")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = SetClassifier(DummyClassifier(), method=method, random_state=0).fit(X, y)
+    assert clf.predict_set(X, output="labels")[0].tolist() == ["only"]
+    assert clf.predict_set(X).shape == (30, 1)
+    assert clf.predict(X).tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("method", ["topk", "average_k"])
+def test_k_of_all_classes_and_more(method):
+    X, y = draw(50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert SetClassifier(frozen(), method=method, k=8).fit(X, y).predict_set(X).nnz == 400
+    clf = SetClassifier(frozen(), method=method, k=9)
+    message = r"k=9 must not exceed the number of classes \(8\): k_=8 is used"
+    with pytest.warns(UserWarning, match=message):
+        clf.fit(X, y)
+    assert clf.k_ == 8
+    assert clf.predict_set(X).nnz == 400
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_tied(method):
+    X, y = np.full((40, 4), 0.25), np.arange(40) % 4
+    clf = SetClassifier(frozen(4), method=method, k=2, random_state=0).fit(X, y)
+    labels = clf.predict_set(X, output="labels")
+    expected = [0, 1] if method == "topk" else [0, 1, 2, 3]
+    assert all(each.tolist() == expected for each in labels)
+    assert all(
+        a.tolist() == [0] for a in clf.set_params(max_size=1).predict_set(X, output="labels")
+    )
+
+
+def test_rows_of_every_container(digits):
+    X, y, X_test, _ = digits
+    clf = SetClassifier(GaussianNB(), method="lac", random_state=0)
+    expected = clf.fit(X, y).predict_set(X_test).toarray()
+    names = [f"pixel{i}" for i in range(64)]
+    frames = pd.DataFrame(X, columns=names), pd.DataFrame(X_test, columns=names)
+    pipe = make_pipeline(make_column_transformer(("passthrough", names)), GaussianNB())
+    for inner, (train, test) in [
+        (pipe, frames),
+        (GaussianNB(), frames),
+        (GaussianNB(), tuple(pl.DataFrame(frame) for frame in frames)),
+        (GaussianNB(), (X.tolist(), X_test.tolist())),
+    ]:
+        clf.set_params(estimator=inner)
+        for labels in (y, y.tolist(), pd.Series(y)):
+            clf.fit(train, labels)
+            np.testing.assert_array_equal(clf.predict_set(test).toarray(), expected)
+    assert clf.fit(frames[0], y).feature_names_in_.tolist() == names
+    counts = X - X.min()
+    for format in ("csr", "csc", "coo"):
+        clf.set_params(estimator=MultinomialNB())
+        dense = clf.fit(counts, y).predict_set(counts).toarray()
+        found = clf.fit(sparse.coo_array(counts).asformat(format), y).predict_set(counts)
+        np.testing.assert_array_equal(found.toarray(), dense)
+
+
+def test_lists_of_texts():
+    texts = [f"{fruit} {i}" for i in range(60) for fruit in ("apple", "pear", "plum")]
+    y = np.tile(["a", "b", "c"], 60)
+    inner = make_pipeline(CountVectorizer(), MultinomialNB())
+    clf = SetClassifier(inner, method="lac", random_state=0).fit(texts, y)
+    assert not hasattr(clf, "n_features_in_")
+    assert clf.predict_set(["plum"], output="labels")[0].tolist() == ["c"]
+
+
+def test_inputs_stay_as_they_are():
+    X, y = draw(100)
+    before = X.copy(), y.copy()
+    X.flags.writeable = y.flags.writeable = False
+    for method in METHODS:
+        for estimator in (frozen(), Given(np.arange(8))):
+            clf = SetClassifier(estimator, method=method, prevalence=np.ones(8)).fit(X, y)
+            clf.predict_set(X)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(y, before[1])
+
+
+PARAMETERS = {
+    "method": ({"method": "APS"}, ValueError, "method must be one of 'topk', .* got 'APS'"),
+    "k is 0": ({"k": 0}, ValueError, "k == 0, must be >= 1"),
+    "k is a fraction": ({"k": 1.5}, TypeError, "k must be an instance of int"),
+    "k of average_k is 0": ({"method": "average_k", "k": 0}, ValueError, "k == 0, must be > 0"),
+    "coverage is 1": ({"coverage": 1.0}, ValueError, "coverage == 1.0, must be < 1"),
+    "coverage is 0": ({"coverage": 0.0}, ValueError, "coverage == 0.0, must be > 0"),
+    "coverage is NaN": ({"coverage": np.nan}, ValueError, "coverage must be finite; got nan"),
+    "coverage is a string": ({"coverage": "90%"}, TypeError, "coverage must be an instance"),
+    "max_size is 0": ({"max_size": 0}, ValueError, "max_size == 0, must be >= 1"),
+    "max_size is a float": ({"max_size": 2.0}, TypeError, "max_size must be an instance of int"),
+    "empty": ({"empty": "never"}, ValueError, "empty must be one of 'allow', 'top1'"),
+    "randomized": ({"randomized": "yes"}, TypeError, "randomized must be True or False"),
+    "penalty": ({"penalty": -1}, ValueError, "penalty == -1, must be >= 0"),
+    "fraction": ({"validation_fraction": 1.0}, ValueError, "validation_fraction == 1.0"),
+    "prevalence is short": (
+        {"method": "pas", "prevalence": [1, 2]},
+        ValueError,
+        r"prevalence must be 8 numbers, one per class.*shape \(2,\)",
+    ),
+    "prevalence is negative": (
+        {"method": "pas", "prevalence": [-1] * 8},
+        ValueError,
+        "prevalence must be finite and nonnegative; got -1",
+    ),
+    "prevalence is zero": (
+        {"method": "pas", "prevalence": [0] * 8},
+        ValueError,
+        "prevalence must be positive for at least one class",
+    ),
+}
+
+
+@pytest.mark.parametrize(("params", "error", "message"), PARAMETERS.values(), ids=PARAMETERS)
+def test_parameters_are_checked(params, error, message):
+    with pytest.raises(error, match=message):
+        SetClassifier(frozen(), **params).fit(*draw(50))
+
+
+def test_data_are_checked():
+    X, y = draw(50)
+    clf = SetClassifier(Given(), method="lac")
+    for labels, message in [
+        (None, "requires y to be passed"),
+        (y[:-1], "inconsistent numbers of samples"),
+        (y + 0.5, "y is continuous"),
+        (np.column_stack([y, y]), "one class label per row"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            clf.fit(X, labels)
+    with pytest.raises(ValueError, match=r"no class of y has two \(n_samples=8\)"):
+        clf.fit(X[:8], np.arange(8))
+    with pytest.raises(ValueError, match=r"y must hold labels of .* such as 0; got 'a'"):
+        SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))
+    with pytest.raises(NotFittedError):
+        clf.predict_set(X)
+    with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got 'list'"):
+        SetClassifier(frozen()).fit(X, y).predict_set(X, output="list")
+
+
+@pytest.mark.parametrize("method", ["topk", "lac"])
+def test_estimators_are_checked(method, digits):
+    X, y, *_ = digits
+    with pytest.raises(TypeError, match="classifier with classes_ and decision_function or"):
+        SetClassifier(LinearRegression(), method=method).fit(X, y)
+    with pytest.raises(ValueError, match="must score each of its 10 classes"):
+        SetClassifier(SVC(decision_function_shape="ovo"), method=method).fit(X, y)
+    with pytest.raises(NotFittedError):
+        SetClassifier(FrozenEstimator(GaussianNB()), method=method).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"a column for each of its 10 classes; got shape \(\d+, 64"
+    ):
+        SetClassifier(Given(), method=method).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [Given, GivenScores])
+@pytest.mark.parametrize("method", METHODS)
+def test_nan_is_refused_by_name(kind, method):
+    X, y = draw(50)
+    clf = SetClassifier(frozen(kind=kind), method=method, k=2).fit(X, y)
+    X[3, 2] = np.nan
+    source = "predict_proba" if kind is Given else "decision_function"
+    message = rf"{source} of estimator must not give NaN.*got NaN for row 3 of X from Frozen"
+    with pytest.raises(ValueError, match=message):
+        clf.predict_set(X)
+    if method != "topk":
+        before = clf.threshold_
+        with pytest.raises(ValueError, match=message):
+            clf.fit(X, y)
+        assert clf.threshold_ == before
+
+
+def test_rows_without_any_probability_are_refused():
+    X, y = draw(50)
+    clf = SetClassifier(frozen(), method="lac").fit(X, y)
+    with pytest.raises(ValueError, match="got probabilities that sum to 0 for row 1"):
+        clf.predict_set(np.array([X[0], 0 * X[0]]))
