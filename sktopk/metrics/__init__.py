@@ -1,6 +1,7 @@
 """Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
 
 from ._plot import (
+    BudgetCurveDisplay,
     EnrichmentDisplay,
     PrecisionQuantileDisplay,
     SetSizeDisplay,
@@ -27,6 +28,7 @@ from ._top_thresholds import (
 from ._topk import shot_accuracy_score, topk_accuracy_score
 
 __all__ = [
+    "BudgetCurveDisplay",
     "EnrichmentDisplay",
     "PrecisionQuantileDisplay",
     "SetSizeDisplay",

@@ -1,5 +1,6 @@
 """Plots; matplotlib is imported when something is drawn."""
 
+from ._budget_curve import BudgetCurveDisplay
 from ._enrichment import EnrichmentDisplay
 from ._precision_quantile import PrecisionQuantileDisplay
 from ._set_size import SetSizeDisplay
@@ -7,6 +8,7 @@ from ._shot_accuracy import ShotAccuracyDisplay
 from ._topk_curve import TopKCurveDisplay
 
 __all__ = [
+    "BudgetCurveDisplay",
     "EnrichmentDisplay",
     "PrecisionQuantileDisplay",
     "SetSizeDisplay",

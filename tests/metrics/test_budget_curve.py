@@ -1,0 +1,229 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from sktopk._budget import BudgetClassifier
+from sktopk.metrics._plot._budget_curve import BudgetCurveDisplay
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    matplotlib.use("Agg")
+    yield
+    matplotlib.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(600, weights=[0.8], flip_y=0.1, random_state=0)
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+def expected_gain(gain, scores, k):
+    """Gain of the k best rows, as the mean over the orders of the rows that tie with the k-th."""
+    cut = sorted(scores, reverse=True)[k - 1]
+    above = [g for g, s in zip(gain, scores, strict=True) if s > cut]
+    tied = [g for g, s in zip(gain, scores, strict=True) if s == cut]
+    return sum(above) + (k - len(above)) * sum(tied) / len(tied)
+
+
+@pytest.mark.parametrize("metric", ["precision", "recall", "value"])
+def test_each_point_is_what_k_rows_bring(metric, rng):
+    y, scores = rng.random(40) < 0.3, rng.integers(0, 12, size=40)
+    value = rng.random(40) * 100
+    given = {"value": value} if metric == "value" else {}
+    display = BudgetCurveDisplay.from_predictions(y, scores, metric=metric, **given)
+    gain = [float(label) * (v if given else 1) for label, v in zip(y, value, strict=True)]
+    best = sorted(gain, reverse=True)
+    assert display.k.tolist() == list(range(1, 41))
+    for k, score, chance, ideal in zip(
+        display.k, display.score, display.chance, display.ideal, strict=True
+    ):
+        by = {"precision": k, "recall": sum(y), "value": 1}[metric]
+        assert score == pytest.approx(expected_gain(gain, scores, k) / by)
+        assert chance == pytest.approx(sum(gain) * k / 40 / by)
+        assert ideal == pytest.approx(sum(best[:k]) / by)
+
+
+def test_value_is_drawn_if_given_and_recall_if_not():
+    y, scores = [0, 1, 1], [1, 2, 3]
+    assert BudgetCurveDisplay.from_predictions(y, scores).metric == "recall"
+    display = BudgetCurveDisplay.from_predictions(y, scores, value=[7, 5, 3])
+    assert display.metric == "value"
+    assert display.score.tolist() == [3, 8, 8]
+    assert display.ax_.get_ylabel() == "Value of the positives found"
+
+
+def test_from_estimator_is_from_predictions_with_the_second_class_positive(data):
+    X, y, X_test, y_test = data
+    labels = np.array(["spam", "ham"])[1 - y_test]
+    clf = LogisticRegression().fit(X, np.array(["spam", "ham"])[1 - y])
+    one = BudgetCurveDisplay.from_estimator(clf, X_test, labels, metric="precision")
+    other = BudgetCurveDisplay.from_predictions(
+        labels == "spam", clf.decision_function(X_test), metric="precision"
+    )
+    np.testing.assert_array_equal(one.score, other.score)
+    assert (one.name, other.name) == ("LogisticRegression", "Classifier")
+    assert one.budget is None
+    assert one.budget_ is None
+
+
+def test_classifiers_with_probabilities_only_are_drawn(data):
+    X, y, X_test, y_test = data
+    clf = DecisionTreeClassifier(max_depth=3).fit(X, y)
+    one = BudgetCurveDisplay.from_estimator(clf, X_test, y_test)
+    other = BudgetCurveDisplay.from_predictions(y_test, clf.predict_proba(X_test)[:, 1])
+    np.testing.assert_array_equal(one.score, other.score)
+
+
+@pytest.mark.parametrize(("per", "budget"), [("batch", 25), ("fit", 0.1), ("group", 5)])
+def test_budget_of_a_budget_classifier_is_marked(per, budget, data):
+    X, y, X_test, y_test = data
+    inner = LogisticRegression().fit(X, y)
+    clf = BudgetClassifier(FrozenEstimator(inner), budget=budget, per=per).fit(X, y)
+    display = BudgetCurveDisplay.from_estimator(clf, X_test, y_test, name="mine")
+    plain = BudgetCurveDisplay.from_estimator(inner, X_test, y_test)
+    np.testing.assert_array_equal(display.score, plain.score)
+    if per == "group":
+        assert display.budget_ is None
+        return
+    n_flagged = int(np.sum(clf.predict(X_test) == 1))
+    assert display.budget == n_flagged
+    np.testing.assert_array_equal(
+        display.budget_.get_xydata(), [[n_flagged, display.score[n_flagged - 1]]]
+    )
+    assert display.budget_.get_color() == display.line_.get_color()
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names == ["mine", f"Budget: {n_flagged} rows", "Chance", "Ideal"]
+
+
+@pytest.mark.filterwarnings("ignore:fpr <= 0.001")
+def test_ranking_is_drawn_where_nothing_may_be_flagged(data):
+    X, y, X_test, y_test = data
+    inner = LogisticRegression().fit(X, y)
+    clf = BudgetClassifier(FrozenEstimator(inner), budget=0.001, constraint="fpr").fit(X, y)
+    display = BudgetCurveDisplay.from_estimator(clf, X_test, y_test)
+    plain = BudgetCurveDisplay.from_estimator(inner, X_test, y_test)
+    np.testing.assert_array_equal(display.score, plain.score)
+    assert display.budget_ is None
+
+
+def test_draws_what_it_holds():
+    display = BudgetCurveDisplay(
+        [1, 2, 5], [0.2, 0.7, 0.9], chance=[0.1, 0.2, 0.5], ideal=[0.5, 1, 1], budget=2, name="a"
+    )
+    assert display.plot(linewidth=3) is display
+    np.testing.assert_array_equal(display.line_.get_xydata(), [[1, 0.2], [2, 0.7], [5, 0.9]])
+    np.testing.assert_array_equal(display.chance_level_.get_ydata(), [0.1, 0.2, 0.5])
+    np.testing.assert_array_equal(display.ideal_.get_ydata(), [0.5, 1, 1])
+    np.testing.assert_array_equal(display.budget_.get_xydata(), [[2, 0.7]])
+    assert display.line_.get_linewidth() == 3
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_xlabel() == "k (rows looked at, best first)"
+    assert display.ax_.get_ylabel() == "Share of the positives found"
+
+
+def test_curves_on_one_axes_differ_and_share_the_lines():
+    y, value = [0, 1, 0, 1, 0], [9, 8, 7, 6, 5]
+    first = BudgetCurveDisplay.from_predictions(y, [1, 2, 3, 4, 5], value=value, budget=2, name="a")
+    second = BudgetCurveDisplay.from_predictions(
+        y, [1, 5, 4, 3, 2], value=value, budget=2, name="b", ax=first.ax_
+    )
+    third = BudgetCurveDisplay.from_predictions(
+        y, [5, 4, 3, 2, 1], value=value, budget=3, name="c", ax=first.ax_
+    )
+    curves = [first.line_, second.line_, third.line_]
+    assert [line.get_color() for line in curves] == ["#0072B2", "#D55E00", "#009E73"]
+    assert len({line.get_marker() for line in curves}) == 3
+    assert second.chance_level_ is third.chance_level_ is first.chance_level_
+    assert second.ideal_ is third.ideal_ is first.ideal_
+    names = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert names == ["a", "Budget: 2 rows", "b", "c", "Budget: 3 rows", "Chance", "Ideal"]
+
+
+def test_lines_are_optional():
+    display = BudgetCurveDisplay([1, 2], [0.5, 0.7]).plot()
+    assert display.chance_level_ is display.ideal_ is display.budget_ is None
+    assert display.ax_.get_legend() is None
+    display = BudgetCurveDisplay.from_predictions(
+        [0, 1], [1, 2], plot_chance_level=False, plot_ideal=False
+    )
+    assert display.chance_level_ is display.ideal_ is None
+    assert display.plot(name="other").line_.get_label() == "other"
+    assert display.name == "Classifier"
+
+
+def test_largest_k_cuts_the_curve_and_not_what_it_is_made_of():
+    y, scores = [1, 0, 1, 1, 0, 0], [6, 5, 4, 3, 2, 1]
+    whole = BudgetCurveDisplay.from_predictions(y, scores)
+    part = BudgetCurveDisplay.from_predictions(y, scores, max_k=2, budget=4)
+    for name in ("k", "score", "chance", "ideal"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[:2])
+    assert part.budget_ is None
+    assert len(BudgetCurveDisplay.from_predictions(y, scores, max_k=99).k) == 6
+
+
+def test_recall_without_positives_is_nan_with_a_warning():
+    with pytest.warns(UndefinedMetricWarning, match="no positives, recall is NaN"):
+        display = BudgetCurveDisplay.from_predictions([0, 0], [1, 2])
+    assert np.isnan(display.score).all()
+    assert BudgetCurveDisplay.from_predictions([0, 0], [1, 2], metric="precision").score.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"metric": "money"}, ValueError, "metric must be one of .* got 'money'"),
+        ({"metric": "value"}, ValueError, "value must be passed with metric=.*no value"),
+        ({"metric": "recall", "value": [1, 2]}, ValueError, "value must be .* got a value"),
+        ({"value": [1, -2]}, ValueError, "value must be finite and nonnegative; got -2"),
+        ({"value": [1, np.nan]}, ValueError, "value must be finite and nonnegative; got nan"),
+        ({"value": [1, 2, 3]}, ValueError, "value must be 2 numbers"),
+        ({"max_k": 0}, ValueError, "max_k must be at least 1; got 0"),
+        ({"budget": 0.5}, TypeError, r"budget must be an integer; got 0\.5"),
+    ],
+)
+def test_bad_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **options)
+
+
+def test_classifiers_of_one_or_three_classes_are_refused(data):
+    X, y, *_ = data
+    for labels, number in ((np.zeros(300), "one"), (np.arange(300) % 3, "3")):
+        clf = DecisionTreeClassifier().fit(X, labels)
+        with pytest.raises(ValueError, match=f"estimator must know two classes; got {number}"):
+            BudgetCurveDisplay.from_estimator(clf, X, y)
+
+
+def test_inputs_stay_as_they_are(rng):
+    arrays = {"y_true": np.arange(9) % 2, "y_score": rng.random(9), "value": rng.random(9)}
+    before = {name: array.copy() for name, array in arrays.items()}
+    BudgetCurveDisplay.from_predictions(**arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_matplotlib_is_imported_only_when_something_is_drawn():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from sktopk.metrics._plot._budget_curve import BudgetCurveDisplay
+display = BudgetCurveDisplay([1, 2], [0.5, 0.7])
+try:
+    display.plot()
+except ImportError as error:
+    assert 'BudgetCurveDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
+else:
+    raise SystemExit("drew without matplotlib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
