@@ -66,4 +66,6 @@ def share_totals(criterion, class_total, n_batches):
             f"got {lengths}: give each as many rows of each class"
         )
     if hasattr(criterion, "class_total"):
-        criterion.class_total.copy_(torch.from_numpy(sum(all_objects(class_total))))
+        total = torch.from_numpy(sum(all_objects(class_total)))
+        # In float64, whatever the float type of the network.
+        criterion.class_total = total.to(criterion.class_total.device)

@@ -117,7 +117,8 @@ class Net(NeuralNetClassifier):
                 loss.generator = noise
         if compile:
             net.module_.compile()
-            net.criterion_.compile()
+            if not is_of_the_batch(net.criterion_):
+                net.criterion_.compile()
         return net
 
     def get_default_callbacks(self):
@@ -300,9 +301,11 @@ class Net(NeuralNetClassifier):
             what = "weights stopped being finite at the end"
         else:
             return
+        ways = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        if hasattr(self.criterion_, "tau"):
+            ways.append("raise tau")
         raise DivergedError(
-            f"Training diverged: {what} of epoch {len(self.history)}. Lower learning_rate "
-            f"(now {self.lr:g}), scale the features (StandardScaler) or raise tau"
+            f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
         )
 
 

@@ -1,0 +1,201 @@
+"""Time and memory of the losses that are linear programs: loss and gradient of one batch.
+
+A tenth of the batch is positive. Each loss runs by its closed form in float32, beside
+
+- HiGHS on the same program in float64, building it included; its duals are the gradient; up to
+  a batch of 512, of which the program of the pairs has 23 000 variables;
+- for the pairs, the hinges of all of them in one dense matrix;
+- for the F-measure, ap_perf where it is installed (`pip install ap-perf`). It solves a game in
+  place of a program, and takes seconds from a batch of 128 on: it is timed up to 64.
+
+All run in turns; a time is the median over --repeats turns, or of as many as fit in --limit
+seconds, at least 3. The last columns are the high-water marks of memory of a process made for
+one case: warm code, then VmHWM reset to the resident memory, then one run.
+"""
+
+import argparse
+import ctypes
+import importlib.util
+import multiprocessing
+import os
+import statistics
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import torch
+from loss_speed import print_row, status_bytes
+
+from sktopk import losses
+from sktopk.losses import _fbeta, _operating_points, _pairwise_auc, _program_precision
+from sktopk.losses._program_batch import split_classes
+from sktopk.losses._surrogates import get_surrogate
+
+BATCHES = (64, 128, 256, 512, 4096)
+COLUMNS = ("closed form", "HiGHS", "another way")
+MAX_HIGHS, MAX_AP_PERF = 512, 64
+SURROGATES = ("quadratic", "logistic", "ramp")  # of pairs; these are no linear programs
+
+
+def auc_program(batch):
+    problem = _pairwise_auc.Problems(*(part.unsqueeze(0) for part in batch[:3]))
+    return _pairwise_auc.pairwise_auc_program(problem)
+
+
+def fpr_program(batch):
+    return _operating_points.budget_program(batch.mirrored, budget=0.1)
+
+
+# name -> its parameters, and the function that returns the program of a batch
+LOSSES = {
+    "pairwise_auc_loss": ({}, auc_program),
+    "fbeta_loss": ({}, partial(_fbeta.fbeta_program, beta=1.0)),
+    "precision_at_recall_program_loss": (
+        {"recall": 0.8},
+        partial(_operating_points.budget_program, budget=0.2),
+    ),
+    "recall_at_fpr_loss": ({"fpr": 0.1}, fpr_program),
+    "recall_at_precision_loss": (
+        {"precision": 0.8},
+        partial(_program_precision.elastic_program, precision=0.8, penalty=2.0),
+    ),
+    "precision_at_k_loss": ({"k": 5}, partial(_program_precision.precision_at_k_program, k=5)),
+}
+
+
+def dense_pairs(surrogate, scores, target):
+    """All pairs of a batch in one matrix."""
+    pairs = scores[~target] - scores[target].unsqueeze(1)
+    if surrogate == "ramp":
+        return (1 + pairs).clamp(0, 1).mean()
+    return get_surrogate(surrogate)(pairs).mean()
+
+
+def by_highs(program, scores, target):
+    batch = split_classes(scores.double(), target, 1.0, None)
+    return losses.linear_program(**program(batch), method="highs").fun
+
+
+def ap_perf_layer():
+    """The F-measure as ap_perf has it, or None without that package."""
+    if importlib.util.find_spec("ap_perf") is None:
+        return None
+    from ap_perf import MetricLayer
+    from ap_perf.common_metrics import f1_score
+
+    layer = MetricLayer(f1_score)
+    return lambda scores, target: layer(scores, target.float())
+
+
+def ways(name, surrogate, n_samples):
+    """The functions of a batch that a row of the table compares, by column."""
+    parameters, program = LOSSES[name]
+    if surrogate is not None:
+        parameters, program = {"surrogate": surrogate}, None
+    found = {"closed form": partial(getattr(losses, name), **parameters)}
+    if program is not None and n_samples <= MAX_HIGHS:
+        found["HiGHS"] = partial(by_highs, program)
+    if name == "pairwise_auc_loss":
+        found["another way"] = partial(dense_pairs, surrogate or "hinge")
+    elif name == "fbeta_loss" and n_samples <= MAX_AP_PERF and (layer := ap_perf_layer()):
+        found["another way"] = layer
+    return found
+
+
+def random_batch(n_samples):
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randperm(n_samples, generator=generator) < n_samples // 10
+    scores = torch.randn(n_samples, generator=generator) + target
+    return scores.requires_grad_(), target
+
+
+def step(loss, scores, target):
+    return torch.autograd.grad(loss(scores, target), scores)
+
+
+def seconds(loss, batch):
+    start = perf_counter()
+    step(loss, *batch)
+    return perf_counter() - start
+
+
+def median_milliseconds(functions, batch, repeats, limit):
+    """Run the functions in turns; return their medians."""
+    for function in functions.values():
+        step(function, *batch)
+    turns, start = [], perf_counter()
+    while len(turns) < repeats and (len(turns) < 3 or perf_counter() - start < limit):
+        turns.append([seconds(function, batch) for function in functions.values()])
+    medians = map(statistics.median, zip(*turns, strict=True))
+    return {name: 1e3 * median for name, median in zip(functions, medians, strict=True)}
+
+
+def peak_megabytes(name, surrogate, n_samples, column):
+    """Peak extra memory of one run; to be called in a process of its own."""
+    torch.set_num_threads(1)
+    function, batch = ways(name, surrogate, n_samples).get(column), random_batch(n_samples)
+    if function is None:
+        return None
+    peaks = []
+    for _ in range(4):
+        # What the C library keeps of the call before would hide what the next one takes.
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+        before = status_bytes("VmRSS")
+        step(function, *batch)
+        peaks.append(status_bytes("VmHWM") - before)
+    return statistics.median(peaks[1:]) / 1e6  # the first call warms the code
+
+
+def show(value, digits):
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
+    parser.add_argument("--repeats", type=int, default=200, help="turns of which a median is taken")
+    parser.add_argument("--limit", type=float, default=2.0, help="seconds after which 3 suffice")
+    args = parser.parse_args()
+
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    # Processes start with it: buffers return to the system when freed, and count once.
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
+    print(
+        f"torch {torch.__version__}, 1 thread, loss and gradient of a batch with 10 % positives, "
+        f"medians of up to {args.repeats} turns; another way: the matrix of all pairs, or ap_perf"
+    )
+    if os.getloadavg()[0] > 0.5:
+        print("\nOther programs kept the machine busy in the last minute.")
+    if importlib.util.find_spec("ap_perf") is None:
+        print("\nWithout ap_perf, which `pip install ap-perf` brings.")
+    has_memory = Path("/proc/self/clear_refs").exists()
+    if not has_memory:
+        print("\nMemory is measured through /proc/self/clear_refs, which only Linux has.")
+    print()
+    units = [f"{column}, {unit}" for unit in ("ms", "MB") for column in COLUMNS]
+    print_row("loss", "batch", *units)
+    print_row(*("---" for _ in range(2 + len(units))))
+    rows = [(name, None) for name in LOSSES] + [("pairwise_auc_loss", s) for s in SURROGATES]
+    pool = ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    )
+    with pool:
+        for name, surrogate in rows:
+            for n in args.batches:
+                times = median_milliseconds(
+                    ways(name, surrogate, n), random_batch(n), args.repeats, args.limit
+                )
+                cells = [show(times.get(column), 3) for column in COLUMNS]
+                for column in COLUMNS:
+                    peak = None
+                    if has_memory and column in times:
+                        peak = pool.submit(peak_megabytes, name, surrogate, n, column).result()
+                    cells.append(show(peak, 2))
+                print_row(name if surrogate is None else f"{name}, {surrogate}", n, *cells)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Slow definitions of the losses that are linear programs: loops, enumeration, HiGHS.
+
+Arguments are lists: scores, labels in {0, 1} and weights.
+"""
+
+import math
+from itertools import combinations, pairwise
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+
+SURROGATES = {
+    "hinge": lambda z: max(0.0, 1 + z),
+    "quadratic": lambda z: max(0.0, 1 + z) ** 2,
+    "logistic": lambda z: max(z, 0.0) / math.log(2) + math.log2(1 + math.exp(-abs(z))),
+    "ramp": lambda z: min(max(0.0, 1 + z), 1.0),
+    # What they stand for: 1 - AUC.
+    "step": lambda z: (z > 0) + 0.5 * (z == 0),
+}
+
+
+# Pairs of rows.
+
+
+def pair_mean(scores, is_positive, is_negative, weights, margin, surrogate):
+    """Weighted mean of l((s_j - s_i) / m), or None if there is no pair."""
+    rows = range(len(scores))
+    pairs = [(i, j) for i in rows if is_positive[i] for j in rows if is_negative[j]]
+    total = sum(weights[i] * weights[j] for i, j in pairs)
+    if not total:
+        return None
+    of_step = SURROGATES[surrogate]
+    return (
+        sum(weights[i] * weights[j] * of_step((scores[j] - scores[i]) / margin) for i, j in pairs)
+        / total
+    )
+
+
+def pairwise_auc(scores, labels, weights, margin=1.0, surrogate="hinge"):
+    positive = [y == 1 for y in labels]
+    negative = [y == 0 for y in labels]
+    return pair_mean(scores, positive, negative, weights, margin, surrogate) or 0.0
+
+
+def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate="hinge"):
+    """`scores` is a list of rows."""
+    classes, means = range(len(scores[0])), []
+    for a in classes:
+        of_a = [y == a for y in labels]
+        if multi_class == "ovr":
+            column = [row[a] for row in scores]
+            others = [y != a for y in labels]
+            means.append(pair_mean(column, of_a, others, weights, margin, surrogate))
+            continue
+        for b in classes:
+            of_b = [y == b for y in labels]
+            if multi_class == "ovo" and b != a:
+                column = [row[a] for row in scores]
+            elif multi_class == "mu" and a < b:
+                column = [row[a] - row[b] for row in scores]
+            else:
+                continue
+            means.append(pair_mean(column, of_a, of_b, weights, margin, surrogate))
+    means = [mean for mean in means if mean is not None]
+    return sum(means) / len(means) if means else 0.0
+
+
+# A threshold and the hinges at it.
+
+
+def hinge_sums(scores, labels, weights, tau, margin):
+    """P and N: weighted sums of the hinges of positives and of negatives."""
+    P = N = 0.0
+    for s, y, w in zip(scores, labels, weights, strict=True):
+        if y == 1:
+            P += w * max(0.0, 1 - (s - tau) / margin)
+        else:
+            N += w * max(0.0, 1 + (s - tau) / margin)
+    return P, N
+
+
+def class_weights(labels, weights):
+    positive = sum(w for y, w in zip(labels, weights, strict=True) if y == 1)
+    return positive, sum(weights) - positive
+
+
+def kinks(scores, labels, margin):
+    return sorted(s - margin if y == 1 else s + margin for s, y in zip(scores, labels, strict=True))
+
+
+def fbeta(scores, labels, weights, beta=1.0, margin=1.0):
+    total, other = class_weights(labels, weights)
+    if not total or not other:
+        return 0.0
+    found = []
+    for tau in kinks(scores, labels, margin):
+        P, N = hinge_sums(scores, labels, weights, tau, margin)
+        if P < total:
+            found.append(1 - (1 + beta**2) * (total - P) / ((1 + beta**2) * total - P + N))
+    return min(found)
+
+
+def crossing(function, low, high):
+    """The root of a monotone function by bisection, to the last digit."""
+    rising = function(low) <= function(high)
+    while (middle := (low + high) / 2) not in (low, high):
+        if (function(middle) > 0) == rising:
+            high = middle
+        else:
+            low = middle
+    return middle
+
+
+def precision_at_recall(scores, labels, weights, recall, margin=1.0):
+    total, other = class_weights(labels, weights)
+    if not total or not other:
+        return 0.0
+
+    def missing(tau):
+        return hinge_sums(scores, labels, weights, tau, margin)[0] / total - (1 - recall)
+
+    tau = crossing(missing, min(scores) - 2 * margin, max(scores) + 2 * margin)
+    return hinge_sums(scores, labels, weights, tau, margin)[1] / other
+
+
+def surrogate_threshold(scores, labels, weights, fpr, margin=1.0):
+    """The root of: mean hinge of the negatives = fpr."""
+    other = class_weights(labels, weights)[1]
+
+    def excess(tau):
+        return hinge_sums(scores, labels, weights, tau, margin)[1] / other - fpr
+
+    return crossing(excess, min(scores) - 2 * margin, max(scores) + 2 * margin)
+
+
+def recall_at_fpr(scores, labels, weights, fpr, margin=1.0):
+    total, other = class_weights(labels, weights)
+    if not total or not other:
+        return 0.0
+    tau = surrogate_threshold(scores, labels, weights, fpr, margin)
+    return hinge_sums(scores, labels, weights, tau, margin)[0] / total
+
+
+def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
+    return best_at_precision(scores, labels, weights, precision, margin, penalty)[0]
+
+
+def best_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
+    """The loss and the violation V at its best threshold: a kink, or a root of V."""
+    total, other = class_weights(labels, weights)
+    if not total or not other:
+        return 0.0, 0.0
+
+    def violation(tau):
+        P, N = hinge_sums(scores, labels, weights, tau, margin)
+        return precision * N - (1 - precision) * (total - P)
+
+    candidates = kinks(scores, labels, margin)
+    for low, high in pairwise(kinks(scores, labels, margin)):
+        if violation(low) * violation(high) < 0:
+            candidates.append(crossing(violation, low, high))
+    found = []
+    for tau in candidates:
+        P, _ = hinge_sums(scores, labels, weights, tau, margin)
+        found.append((P / total + penalty * max(0.0, violation(tau)) / other, violation(tau)))
+    return min(found)
+
+
+def precision_at_k(scores, labels, weights, k, margin=1.0):
+    """All sets of k rows; integer weights repeat rows."""
+    rows = [
+        (s, y) for s, y, w in zip(scores, labels, weights, strict=True) for _ in range(round(w))
+    ]
+    total, other = class_weights(labels, weights)
+    if not total or not other:
+        return 0.0
+    k = min(k, len(rows))
+    best_right = best_any = -math.inf
+    for chosen in combinations(rows, k):
+        value = sum(s for s, _ in chosen) / (k * margin)
+        n_positive = sum(y == 1 for _, y in chosen)
+        if n_positive == min(k, total):
+            best_right = max(best_right, value)
+        best_any = max(best_any, value + (k - n_positive) / k)
+    return best_any - best_right
+
+
+# The programs themselves.
+
+
+def solve(program):
+    """Optimum by HiGHS as a tensor whose gradient is that of the Lagrangian: the duals.
+
+    `program` is the arguments of linear_program, so that x is free.
+    """
+    names = ("c", "A_ub", "b_ub", "A_eq", "b_eq")
+    dense = {n: program[n].to_dense() for n in names if n in program}
+    arrays = {n: value.detach().double().numpy() for n, value in dense.items()}
+    result = linprog(**arrays, bounds=(None, None), method="highs-ds")
+    assert result.status == 0, result.message
+    x = torch.from_numpy(result.x)
+    lagrangian = dense["c"] @ x
+    for A, b, duals in (("A_ub", "b_ub", result.ineqlin), ("A_eq", "b_eq", result.eqlin)):
+        if A in dense:
+            marginals = torch.from_numpy(np.atleast_1d(duals.marginals))
+            lagrangian = lagrangian + marginals @ (dense[b] - dense[A] @ x)
+    return lagrangian
