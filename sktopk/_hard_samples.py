@@ -1,10 +1,9 @@
 """Rows that later batches are judged against, by row number."""
 
 import torch
-from torch import nn
 
 
-class HardSamples(nn.Module):
+class HardSamples:
     """Remember the hardest rows so far and join them to each batch.
 
     The rows are known by their number: their scores are computed anew in each batch, so that
@@ -17,7 +16,6 @@ class HardSamples(nn.Module):
     """
 
     def __init__(self, size):
-        super().__init__()
         self.size = size
         self.forget()
 
@@ -43,7 +41,7 @@ class HardSamples(nn.Module):
 
     def keep(self, positions):
         """Remember the rows at these positions of the joined batch."""
-        self.index = self.batch[positions.to(self.batch.device)]
+        self.index = self.batch.index_select(0, positions.to(self.batch.device))
 
     def members(self, positions, scores):
         """The positions of finite score: a group may have fewer rows than are remembered."""
@@ -59,10 +57,10 @@ class HardSamples(nn.Module):
         mask[order[1:]] = ordered[1:] == ordered[:-1]
         return mask
 
-    def get_extra_state(self):
-        """What `state_dict` saves: row numbers and copies of rows, however many."""
+    def get_state(self):
+        """The row numbers and copies of rows, however many, as plain values."""
         return {"index": self.index, "carried": self.carried}
 
-    def set_extra_state(self, state):
-        """Put back what `state_dict` saved."""
+    def set_state(self, state):
+        """Put back what `get_state` returned."""
         self.index, self.carried = state["index"].cpu(), state["carried"]

@@ -238,7 +238,7 @@ class Net(NeuralNetClassifier):
         self.history.record(f"{prefix}_batch_count", len(sizes))
         for name, values in trace.items():
             if values:
-                self.history.record_batch(name, torch.stack(values).double().cpu().numpy())
+                self.history.record_batch(name, torch.cat(values).double().cpu().numpy())
 
     def step(self, batch):
         """One step of the optimizer; returns the loss, detached, and the scores."""
@@ -345,7 +345,7 @@ class TrueThreshold(Callback):
 
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
         trace = net.criterion_.trace.setdefault("true_threshold", [])
-        trace.append(torch.tensor(self.threshold()))
+        trace.append(torch.tensor([self.threshold()]))
         net.module_.train()
 
 

@@ -49,6 +49,14 @@ class TopCriterion(nn.Module):
         self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
         self.trace = {"threshold": []}
 
+    def get_extra_state(self):
+        """What `state_dict` saves beside tensors of fixed shape."""
+        return self.hard.get_state()
+
+    def set_extra_state(self, state):
+        """Put back what `state_dict` saved."""
+        self.hard.set_state(state)
+
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are a sample of no batch, such as validation rows."""
         scores, positive = check_binary(scores.flatten(), target)
@@ -68,7 +76,7 @@ class TopCriterion(nn.Module):
         return self._loss(scores, positive, weight, t, position, n_fresh)
 
     def _loss(self, scores, positive, weight, t, position, n_fresh):
-        self.trace["threshold"].append(t[0])
+        self.trace["threshold"].append(t)
         return self._errors(scores, positive, weight, t, position, n_fresh)
 
     def _errors(self, scores, positive, weight, t, position, n_fresh=None):

@@ -73,7 +73,7 @@ def loop(name, wrap, rank, world):
         criterion.batch_loss(module(X[index]), positive[index], None).backward()
         optimizer.step()
     weights = [p.detach().clone() for p in module.parameters()]
-    return [*weights, torch.stack(criterion.trace["threshold"])]
+    return [*weights, torch.cat(criterion.trace["threshold"])]
 
 
 def work(rank, folder):

@@ -52,7 +52,7 @@ class Largest:
 
     def locate(self, scores, positive, weight=None):
         """The threshold and the row number of its score, each of shape (1,)."""
-        others = ~in_group(positive, self.of)
+        others = positive.bool() if self.of == "negatives" else ~in_group(positive, self.of)
         if weight is not None:
             others = others | (weight == 0)
         return scores.masked_fill(others, -torch.inf).max(dim=0, keepdim=True)
