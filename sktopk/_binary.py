@@ -307,6 +307,8 @@ class BinaryNetClassifier(NetClassifier):
             X, positive, weight = self._with_carried(hard, X, positive, weight)
         elif hard is not None:
             hard.forget()
+        if hard is not None:
+            hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
         share_totals(net.criterion_, self.class_count_, 1 if sampler is None else len(sampler))
         device = torch.device(net.device)
         weight = None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype)

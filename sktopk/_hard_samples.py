@@ -23,6 +23,8 @@ class HardSamples:
         """Remember nothing, not even of the batch at hand."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
+        # Whether a batch may have a row twice; in doubt it is looked for.
+        self.fresh_repeats = True
 
     def carry(self, rows, target, weight):
         """Keep a copy of the remembered rows for data that will not have them."""
@@ -51,10 +53,15 @@ class HardSamples:
 
     def repeated(self):
         """Mask of the positions of the joined batch whose row stands at an earlier one."""
-        order = self.batch.argsort(stable=True)
-        ordered = self.batch[order]
-        mask = torch.zeros(len(order), dtype=torch.bool)
-        mask[order[1:]] = ordered[1:] == ordered[:-1]
+        fresh, joined = self.batch[: self.n_fresh], self.batch[self.n_fresh :]
+        if self.fresh_repeats:
+            order = self.batch.argsort(stable=True)
+            ordered = self.batch[order]
+            mask = torch.zeros(len(order), dtype=torch.bool)
+            mask[order[1:]] = ordered[1:] == ordered[:-1]
+            return mask
+        mask = torch.zeros(len(self.batch), dtype=torch.bool)
+        mask[self.n_fresh :] = (joined.unsqueeze(1) == fresh).any(dim=1)
         return mask
 
     def get_state(self):

@@ -96,6 +96,11 @@ class StratifiedBatchSampler:
     def __len__(self):
         return self._n_batches
 
+    @property
+    def repeats_positives(self):
+        """Whether positives come more than once in an epoch, perhaps twice in a batch."""
+        return self._n_positives > len(self.positives)
+
     def __iter__(self):
         # A batch that gets one positive more gets the fewer negatives.
         positives = _shares(self._shuffled(self.positives, self._n_positives), len(self))

@@ -248,3 +248,11 @@ def test_refuses_targets(target, message):
 def test_refuses_parameters(parameters, error, message):
     with pytest.raises(error, match=message):
         StratifiedBatchSampler([1, 0], **parameters)
+
+
+@pytest.mark.parametrize(("n_positives", "repeats"), [(200, False), (20, True)])
+def test_says_whether_positives_are_repeated(n_positives, repeats):
+    target = np.arange(1000) < n_positives
+    sampler = StratifiedBatchSampler(target, 32, min_positives=5)
+    rows = torch.cat(list(sampler))
+    assert sampler.repeats_positives == (len(rows.unique()) < len(rows)) == repeats
