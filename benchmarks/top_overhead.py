@@ -11,7 +11,6 @@ import argparse
 import statistics
 import warnings
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 import torch

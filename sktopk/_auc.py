@@ -18,7 +18,6 @@ from ._nondecomposable import ProgramClassifier, cuts
 from .losses import PairwiseAUCLoss
 from .metrics._checks import check_option
 
-
 SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 

@@ -293,9 +293,7 @@ def test_k_beyond_the_rows_is_clipped_with_a_word(classifier, total, what, rare)
 @each_classifier
 def test_more_than_two_classes_are_refused(classifier, rare):
     X, *_ = rare
-    with pytest.raises(
-        ValueError, match="Only binary .* y must have 2 classes; got"
-    ):
+    with pytest.raises(ValueError, match=r"Only binary .* y must have 2 classes; got"):
         quick(classifier).fit(X, np.arange(600) % 3)
     with pytest.raises(ValueError, match="1 class"):
         quick(classifier).fit(X, np.ones(600))
