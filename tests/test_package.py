@@ -73,7 +73,7 @@ def test_importing_loads_no_optional_package():
     [
         ("losses", {"torch", "scipy"}),  # HiGHS, on demand
         ("modules", {"torch"}),
-        ("metrics", {"numpy", "sklearn", "sktopk.metrics", "matplotlib"}),
+        ("metrics", {"numpy", "scipy", "sklearn", "sktopk.metrics", "matplotlib"}),
     ],
 )
 def test_layers_import_only_what_they_may(folder, allowed):

@@ -3,9 +3,11 @@
 from ._plot import (
     BudgetCurveDisplay,
     EnrichmentDisplay,
+    LossComparisonDisplay,
     PrecisionQuantileDisplay,
     SetSizeDisplay,
     ShotAccuracyDisplay,
+    ThresholdTraceDisplay,
     TopKCurveDisplay,
 )
 from ._scorer import make_topk_scorer
@@ -30,9 +32,11 @@ from ._topk import shot_accuracy_score, topk_accuracy_score
 __all__ = [
     "BudgetCurveDisplay",
     "EnrichmentDisplay",
+    "LossComparisonDisplay",
     "PrecisionQuantileDisplay",
     "SetSizeDisplay",
     "ShotAccuracyDisplay",
+    "ThresholdTraceDisplay",
     "TopKCurveDisplay",
     "auc_at_quantile_score",
     "bedroc_score",

@@ -115,6 +115,9 @@ def test_set_sizes_are_drawn_as_held():
     assert [bar.get_height() for bar in display.bars_] == [0.25, 0.5, 0.25]
     np.testing.assert_array_equal(display.line_.get_ydata(), [0, 0.8, np.nan])
     np.testing.assert_array_equal(display.line_.get_xdata(), [0, 1, 2])
+    np.testing.assert_array_equal(display.points_.get_offsets()[:2], [[0, 0], [1, 0.8]])
+    few, many, as_few = display.points_.get_sizes()
+    assert few == as_few < many
     assert set(display.target_line_.get_ydata()) == {0.9}
     assert matplotlib.colors.to_hex(display.bars_[0].get_edgecolor()) == "#ff0000"
     assert display.figure_ is display.ax_.figure

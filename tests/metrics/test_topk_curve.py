@@ -2,8 +2,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
 from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
@@ -86,6 +90,61 @@ def test_name_and_chance_are_optional():
     assert display.plot(name="named", plot_chance_level=False).chance_level_ is None
     assert display.line_.get_label() == "named"
     assert display.name is None
+
+
+def cross_validated(estimator, X, y, cv=3):
+    return cross_validate(estimator, X, y, cv=cv, return_estimator=True, return_indices=True)
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, csr_array, np.ndarray.tolist])
+def test_curves_of_folds_are_those_of_their_test_rows(make, fitted):
+    _, X, y = fitted
+    weight = np.random.default_rng(0).random(len(y))
+    results = cross_validated(LogisticRegression(C=1e-3, max_iter=1000), make(X), y)
+    options = dict(average="macro", ties="pessimistic", max_k=4)
+    display = TopKCurveDisplay.from_cv_results(
+        results, make(X), y.tolist(), sample_weight=weight, **options
+    )
+    assert len(display.k) == len(display.accuracy) == len(display.line_) == 3
+    for i, test in enumerate(results["indices"]["test"]):
+        fold = TopKCurveDisplay.from_estimator(
+            results["estimator"][i], X[test], y[test], sample_weight=weight[test], **options
+        )
+        np.testing.assert_array_equal(display.k[i], [1, 2, 3, 4])
+        np.testing.assert_allclose(display.accuracy[i], fold.accuracy)
+        np.testing.assert_array_equal(display.line_[i].get_ydata(), display.accuracy[i])
+        np.testing.assert_allclose(display.chance, fold.chance)
+    assert len({line.get_color() for line in display.line_}) == 1
+    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == [
+        "LogisticRegression (3 folds)",
+        "Chance",
+    ]
+    second = TopKCurveDisplay.from_cv_results(results, make(X), y, name="b", ax=display.ax_)
+    assert second.line_[0].get_color() != display.line_[0].get_color()
+    assert second.name == "b (3 folds)"
+    third = TopKCurveDisplay.from_predictions(y, np.eye(10)[y], ax=display.ax_)
+    assert third.chance_level_ is second.chance_level_
+
+
+def test_a_fold_that_knows_fewer_classes_has_a_shorter_curve(fitted):
+    _, X, y = fitted
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    # Without shuffling the last of two folds holds all rows of the greatest labels.
+    results = cross_validated(GaussianNB(), X, y, cv=KFold(2))
+    display = TopKCurveDisplay.from_cv_results(results, X, y)
+    n_classes = [len(each.classes_) for each in results["estimator"]]
+    assert [len(k) for k in display.k] == n_classes
+    assert max(n_classes) < 10
+    for k, chance in enumerate(display.chance, start=1):
+        assert chance == pytest.approx(np.mean([min(1, k / n) for n in n_classes]))
+
+
+def test_cv_results_without_estimators_or_indices_are_refused(fitted):
+    _, X, y = fitted
+    for results in ({"test_score": [1.0]}, cross_validate(GaussianNB(), X, y, cv=2)):
+        with pytest.raises(ValueError, match="return_estimator=True and return_indices=True; got"):
+            TopKCurveDisplay.from_cv_results(results, X, y)
 
 
 @pytest.mark.parametrize("option", ["average", "ties"])

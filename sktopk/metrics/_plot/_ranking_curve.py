@@ -6,6 +6,7 @@ from sktopk.metrics._checks import check_option
 from sktopk.metrics._top_curves import precision_quantile_curve
 from sktopk.metrics._top_scorer import positive_scores
 
+from ._folds import draw_folds, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
 
@@ -130,29 +131,16 @@ class RankingCurveDisplay:
             This display, drawn on `ax_`: its arrays and `line_` are lists with an
             element per fold, `prevalence` is the mean over the folds.
         """
-        if not {"estimator", "indices"} <= set(cv_results):
-            raise ValueError(
-                "cv_results must come from cross_validate with return_estimator=True and "
-                f"return_indices=True; got the keys {sorted(cv_results)}"
-            )
-        folds = zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True)
         curves = []
-        for estimator, test in folds:
-            pos_label, y_score = _checked_scores(estimator, _rows(X, test))
-            weight = None if sample_weight is None else np.asarray(sample_weight)[test]
-            curves.append(
-                cls._curve(
-                    np.asarray(y)[test],
-                    y_score,
-                    pos_label=pos_label,
-                    ties=ties,
-                    sample_weight=weight,
-                )
-            )
+        for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
+            pos_label, y_score = _checked_scores(estimator, X_test)
+            options = {"pos_label": pos_label, "ties": ties, "sample_weight": weight}
+            curves.append(cls._curve(y_test, y_score, **options))
         x, y, prevalence = (list(each) for each in zip(*curves, strict=True))
-        name = type(cv_results["estimator"][0]).__name__ if name is None else name
-        name = f"{name} ({len(x)} folds)"
-        return cls(x, y, prevalence=float(np.mean(prevalence)), name=name).plot(ax, **kwargs)
+        display = cls(
+            x, y, prevalence=float(np.mean(prevalence)), name=folds_name(cv_results, name)
+        )
+        return display.plot(ax, **kwargs)
 
     def plot(
         self,
@@ -196,7 +184,7 @@ class RankingCurveDisplay:
         x, y = (getattr(self, each) for each in self._arrays)
         label = self.name if name is None else name
         if np.ndim(x[0]):
-            self.line_ = _draw_folds(ax, x, y, {"label": label, **kwargs})
+            self.line_ = draw_folds(ax, x, y, {"label": label, **kwargs})
             x = np.concatenate(x)
         else:
             (self.line_,) = ax.plot(x, y, **{"label": label, **kwargs})
@@ -229,24 +217,8 @@ class RankingCurveDisplay:
         return quantile, cls._from_precision(precision, quantile, prevalence), prevalence
 
 
-def _draw_folds(ax, x, y, kwargs):
-    """Draw thin curves of one colour, of which the first has the label."""
-    lines = []
-    style = {"linewidth": 1.0, "marker": "", "markevery": 1, "alpha": 0.7, **kwargs}
-    for each_x, each_y in zip(x, y, strict=True):
-        lines += ax.plot(each_x, each_y, **style)
-        style = {**style, "color": lines[0].get_color(), "label": None}
-    return lines
-
-
 def _checked_scores(estimator, X):
     pos_label, y_score = positive_scores(estimator, X)
     if y_score is None:
         raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
     return pos_label, y_score
-
-
-def _rows(X, index):
-    if hasattr(X, "iloc"):
-        return X.iloc[index]
-    return (np.asarray(X) if isinstance(X, list) else X)[index]

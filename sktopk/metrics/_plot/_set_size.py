@@ -13,7 +13,8 @@ class SetSizeDisplay:
     """Distribution of set sizes, with the coverage of the sets of each size.
 
     Bars show the share of rows, a line how many of them have their label in the set. Where the
-    line stays at the target, large sets are no emptier promises than small ones.
+    line stays at the target, large sets are no emptier promises than small ones. The larger a
+    point of the line, the more rows it stands for: the small ones say little.
 
     Make it by `from_estimator` or `from_predictions`; the constructor only holds arrays.
 
@@ -41,6 +42,8 @@ class SetSizeDisplay:
         The shares of rows.
     line_ : matplotlib Line2D
         The coverage of each bin.
+    points_ : matplotlib PathCollection
+        Its points, of an area that grows with `proportion`.
     target_line_ : matplotlib Line2D or None
         The target.
 
@@ -194,7 +197,7 @@ class SetSizeDisplay:
         Returns
         -------
         display : SetSizeDisplay
-            This object, with `ax_`, `figure_`, `bars_`, `line_` and `target_line_`.
+            This object, with `ax_`, `figure_`, `bars_`, `line_`, `points_` and `target_line_`.
         """
         is_new = ax is None
         ax = curve_axes(f"{type(self).__name__}.plot", ax)
@@ -203,7 +206,16 @@ class SetSizeDisplay:
             ax.figure.set_layout_engine("constrained")
         n_ticks = len(ax.get_xticks()) if ax.containers else 0
         position = np.arange(len(self.lower))
-        (self.line_,) = ax.plot(position, self.coverage, linewidth=1, markeredgecolor="white")
+        (self.line_,) = ax.plot(position, self.coverage, linewidth=1, markersize=0, alpha=0.5)
+        self.points_ = ax.scatter(
+            position,
+            self.coverage,
+            s=10 + 200 * np.asarray(self.proportion),
+            marker=self.line_.get_marker(),
+            color=self.line_.get_color(),
+            edgecolor="white",
+            zorder=2.1,
+        )
         style = {"color": self.line_.get_color(), "alpha": 0.45, "zorder": 1}
         style["label"] = self.name if name is None else name
         self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})

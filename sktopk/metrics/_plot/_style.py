@@ -27,8 +27,10 @@ def curve_axes(caller, ax, *, markevery=1):
 
 def draw_reference(ax, x, y, label):
     """Return the grey line called `label`, "Chance" or "Ideal", drawn unless it is there."""
+    points = np.c_[x, y]
     for line in ax.lines:
-        if line.get_label() == label and np.array_equal(line.get_xydata(), np.c_[x, y]):
+        known = line.get_xydata()
+        if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
     style = {"linestyle": _REFERENCE_STYLES[label], "zorder": 1.9}
     # All that the cycle sets, or the next curve would skip a colour.

@@ -6,26 +6,27 @@ from sktopk.metrics._checks import check_count
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
+from ._folds import draw_folds, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
 
 class TopKCurveDisplay:
     """Curve of top-k accuracy: how much is won by showing one more label.
 
-    Make it by `from_estimator` or `from_predictions`; the constructor only
-    holds arrays.
+    Make it by `from_estimator`, `from_predictions` or `from_cv_results`; the
+    constructor only holds arrays.
 
     Parameters
     ----------
-    k : array-like of shape (n_points,)
-        Numbers of labels looked at.
-    accuracy : array-like of shape (n_points,)
+    k : array-like of shape (n_points,) or list of them
+        Numbers of labels looked at; a list holds the curves of folds.
+    accuracy : array-like of shape (n_points,) or list of them
         Top-k accuracy at each k.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
     chance : array-like of shape (n_points,), default=None
-        Top-k accuracy of a classifier that guesses, k / n_classes. None: no
-        chance line.
+        Top-k accuracy of a classifier that guesses, k / n_classes; of folds at the
+        longest of their `k`. None: no chance line.
 
     Attributes
     ----------
@@ -33,8 +34,8 @@ class TopKCurveDisplay:
         Axes with the curve.
     figure_ : matplotlib Figure
         Figure of the axes.
-    line_ : matplotlib Line2D
-        The curve.
+    line_ : matplotlib Line2D or list of them
+        The curve, or those of the folds.
     chance_level_ : matplotlib Line2D or None
         The chance line.
 
@@ -173,12 +174,78 @@ class TopKCurveDisplay:
         display : TopKCurveDisplay
             With the arrays `k`, `accuracy` and `chance`, drawn on `ax_`.
         """
-        check_count(max_k, "max_k")
-        ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
-        k = np.arange(1, min(max_k, ranks.n_classes) + 1)
-        accuracy = np.array([ranks.accuracy(j, average=average, ties=ties) for j in k])
+        k, accuracy, n_classes = cls._curve(
+            y_true,
+            y_score,
+            labels,
+            max_k=max_k,
+            average=average,
+            ties=ties,
+            sample_weight=sample_weight,
+        )
         name = "Classifier" if name is None else name
-        display = cls(k, accuracy, name=name, chance=k / ranks.n_classes)
+        display = cls(k, accuracy, name=name, chance=k / n_classes)
+        return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results,
+        X,
+        y,
+        *,
+        max_k=10,
+        average="micro",
+        ties="expected",
+        sample_weight=None,
+        name=None,
+        ax=None,
+        plot_chance_level=True,
+        **kwargs,
+    ):
+        """Draw the curve of each test fold of a cross-validation.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What scikit-learn's ``cross_validate`` returns with
+            ``return_estimator=True, return_indices=True``.
+        X : array-like of shape (n_samples, n_features)
+            The rows that were cross-validated.
+        y : array-like of shape (n_samples,)
+            Their labels; those unseen in the training of a fold are misses.
+        max_k : int, default=10
+            Largest k, cut to the number of classes.
+        average : {"micro", "macro"}, default="micro"
+            Mean over rows or over classes, as in `topk_accuracy_score`.
+        ties : {"expected", "optimistic", "pessimistic"}, default="expected"
+            What ties count, as in `topk_accuracy_score`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Nonnegative weights of the rows.
+        name : str, default=None
+            Name of the curves. None: the estimators' class name.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        plot_chance_level : bool, default=True
+            Whether to draw k / n_classes.
+        **kwargs : dict
+            Passed to matplotlib's ``plot`` for the curves.
+
+        Returns
+        -------
+        display : TopKCurveDisplay
+            Drawn on `ax_`: `k`, `accuracy` and `line_` are lists with an element per
+            fold, `chance` is the mean over the folds.
+        """
+        curves = []
+        for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
+            classes, y_score = predict_scores(estimator, X_test)
+            options = {"average": average, "ties": ties, "sample_weight": weight}
+            curves.append(cls._curve(y_test, y_score, classes, max_k=max_k, **options))
+        k, accuracy, n_classes = (list(each) for each in zip(*curves, strict=True))
+        # A fold that knows fewer classes has all of them looked at from there on.
+        shares = np.minimum(1.0, max(k, key=len) / np.array(n_classes)[:, None])
+        display = cls(k, accuracy, name=folds_name(cv_results, name), chance=shares.mean(axis=0))
         return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
 
     def plot(self, ax=None, *, name=None, plot_chance_level=True, **kwargs):
@@ -206,13 +273,27 @@ class TopKCurveDisplay:
         """
         ax = curve_axes(f"{type(self).__name__}.plot", ax)
         label = self.name if name is None else name
-        (self.line_,) = ax.plot(self.k, self.accuracy, **{"label": label, **kwargs})
+        k = self.k
+        if np.ndim(k[0]):
+            self.line_ = draw_folds(ax, k, self.accuracy, {"label": label, **kwargs})
+            k = max(k, key=len)
+        else:
+            (self.line_,) = ax.plot(k, self.accuracy, **{"label": label, **kwargs})
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(ax, self.k, self.chance, "Chance")
+            self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
         # Only whole numbers of labels can be shown.
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (labels shown per row)", ylabel="Top-k accuracy", ylim=(0, 1.02))
         draw_legend(ax, "lower right")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    @staticmethod
+    def _curve(y_true, y_score, labels, *, max_k, average, ties, sample_weight):
+        """Return the two arrays and the number of classes."""
+        check_count(max_k, "max_k")
+        ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
+        k = np.arange(1, min(max_k, ranks.n_classes) + 1)
+        accuracy = np.array([ranks.accuracy(j, average=average, ties=ties) for j in k])
+        return k, accuracy, ranks.n_classes

@@ -1,0 +1,108 @@
+"""
+Why the threshold needs its gradient
+====================================
+
+Accuracy at the top pushes positives above a threshold that is itself a score: that of the
+highest negative. When the weights change the threshold moves, too. A loss that looks at the
+threshold as at a constant forgets so: it pushes positives above a number that runs away from
+them. The data below are those of appendix E of *DeepTopPush: Simple and Scalable Method for
+Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), where this goes wrong for every step size.
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import torch
+
+from sktopk.losses import FixedThreshold, KthLargest, accuracy_at_top_loss
+
+# %%
+# Positives and negatives, and one negative far on the wrong side
+# ---------------------------------------------------------------
+# The classes fill two squares that touch, so that the first coordinate separates them. The
+# outlier at (3, 0) has a higher one than all positives.
+
+generator = torch.Generator().manual_seed(0)
+positives = torch.rand(100, 2, generator=generator) * torch.tensor([1.0, 2.0])
+negatives = torch.rand(100, 2, generator=generator) * torch.tensor([-1.0, 2.0])
+outlier = torch.tensor([[3.0, 1.0]])
+X = torch.cat([positives, negatives, outlier]) - torch.tensor([0.0, 1.0])
+y = torch.cat([torch.ones(100), torch.zeros(101)]).int()
+
+# %%
+# Three thresholds
+# ----------------
+# The same score twice, without and with its gradient; and the second highest negative, with
+# which one outlier may stay on top.
+
+thresholds = {
+    "largest negative, fixed": FixedThreshold(KthLargest("negatives", k=1)),
+    "largest negative": KthLargest("negatives", k=1),
+    "second largest negative": KthLargest("negatives", k=2),
+}
+
+
+def loss_of(weights, threshold):
+    """Hinge loss of the scores X @ weights."""
+    return accuracy_at_top_loss(X @ weights, y, threshold=threshold, surrogate="hinge")
+
+
+# %%
+# At the weights (1, 0) the outlier's score, 3, is the threshold. The fixed one asks for larger
+# scores of the positives, whose mean is 1/2: equation 13 of the paper. The threshold's own
+# gradient, (3, 0), turns the step around.
+
+for name, threshold in thresholds.items():
+    weights = torch.tensor([1.0, 0.0], requires_grad=True)
+    (gradient,) = torch.autograd.grad(loss_of(weights, threshold), weights)
+    print(f"{name:25s} gradient ({gradient[0]:+.2f}, {gradient[1]:+.2f})")
+
+# %%
+# Plain gradient descent
+# ----------------------
+
+
+def descend(threshold, learning_rate=0.05, n_steps=400):
+    """Return the norm of the weights and the loss, before each step."""
+    weights = torch.tensor([1.0, 0.0], requires_grad=True)
+    norms, losses = [], []
+    for _ in range(n_steps):
+        loss = loss_of(weights, threshold)
+        norms.append(weights.norm().item())
+        losses.append(loss.item())
+        (gradient,) = torch.autograd.grad(loss, weights)
+        with torch.no_grad():
+            weights -= learning_rate * gradient
+    return norms, losses
+
+
+traces = {name: descend(threshold) for name, threshold in thresholds.items()}
+
+# %%
+# With a fixed threshold the weights grow without bound, and the loss with them: a descent that
+# climbs. A smaller step only takes longer. With its gradient the threshold comes down, and the
+# weights settle near zero, where all scores tie and the loss is 1: no linear model gets the
+# positives above that outlier. Where one negative may stay on top, the classes come apart.
+
+for name, (norms, losses) in traces.items():
+    print(
+        f"{name:25s} weights {norms[0]:.1f} -> {norms[-1]:4.1f}   "
+        f"loss {losses[0]:.1f} -> {losses[-1]:4.1f}"
+    )
+
+# %%
+
+figure, (data_ax, norm_ax, loss_ax) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+for label, name, style in ((0, "negative", "s"), (1, "positive", "o")):
+    data_ax.plot(*X[y == label].T, style, markersize=4, label=name)
+data_ax.set(xlabel="$x_1$", ylabel="$x_2$", title="Data")
+data_ax.legend(loc="lower right")
+for (name, trace), style in zip(traces.items(), ("-", "--", ":"), strict=True):
+    for ax, values in zip((norm_ax, loss_ax), trace, strict=True):
+        ax.plot(values, style, linewidth=2, label=name)
+norm_ax.set(xlabel="Step", ylabel=r"$\|w\|$", title="Norm of the weights")
+loss_ax.set(xlabel="Step", ylabel="Loss", title="Loss")
+norm_ax.legend()
+if __name__ == "__main__" and len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=120)
+plt.show()

@@ -1,0 +1,38 @@
+"""Curves of the test folds of a cross-validation."""
+
+import numpy as np
+
+
+def split_folds(cv_results, X, y, sample_weight=None):
+    """Yield the estimator of each fold with its test rows, their labels and their weights."""
+    if not {"estimator", "indices"} <= set(cv_results):
+        raise ValueError(
+            "cv_results must come from cross_validate with return_estimator=True and "
+            f"return_indices=True; got the keys {sorted(cv_results)}"
+        )
+    for estimator, test in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True):
+        weight = None if sample_weight is None else np.asarray(sample_weight)[test]
+        yield estimator, _rows(X, test), np.asarray(y)[test], weight
+
+
+def folds_name(cv_results, name):
+    """Return the name of the curves of all folds; None stands for the estimators' class."""
+    estimators = cv_results["estimator"]
+    name = type(estimators[0]).__name__ if name is None else name
+    return f"{name} ({len(estimators)} folds)"
+
+
+def draw_folds(ax, x, y, kwargs):
+    """Draw thin curves of one colour, of which the first has the label."""
+    lines = []
+    style = {"linewidth": 1.0, "marker": "", "markevery": 1, "alpha": 0.7, **kwargs}
+    for each_x, each_y in zip(x, y, strict=True):
+        lines += ax.plot(each_x, each_y, **style)
+        style = {**style, "color": lines[0].get_color(), "label": None}
+    return lines
+
+
+def _rows(X, index):
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    return (np.asarray(X) if isinstance(X, list) else X)[index]

@@ -1,0 +1,332 @@
+"""Differences between losses, and whether they are more than chance."""
+
+from itertools import count, takewhile
+from numbers import Real
+
+import numpy as np
+from scipy.special import stdtrit
+from sklearn.utils import check_scalar
+
+from ._style import curve_axes, draw_legend
+
+_SERIES_DISTANCE = 0.25
+
+
+class LossComparisonDisplay:
+    r"""Differences of a score between losses and a baseline, with confidence intervals.
+
+    Each run (a fold, or a seed that splits the rows anew) trains all losses on the same rows
+    and gives a difference :math:`d_j` between a loss and the baseline. Over J runs the point is
+    their mean and the interval that of the corrected resampled t-test [1]_:
+
+    .. math::
+        \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J}
+        + \frac{n_\text{test}}{n_\text{train}}\right) S^2},
+        \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
+
+    The second term is there because runs share training rows: without it the intervals are far
+    too short. Where an interval holds zero, the baseline is as good.
+
+    Make it by `from_scores` or `from_cv_results`; the constructor only holds arrays.
+
+    Parameters
+    ----------
+    names : array-like of str of shape (n_losses,)
+        The losses compared with the baseline.
+    difference : array-like of shape (n_losses,)
+        Mean difference of each from the baseline, in units of the score; positive: better.
+    half_width : array-like of shape (n_losses,)
+        Half the length of each confidence interval.
+    baseline : str, default="cross_entropy"
+        Name of the baseline.
+    metric : str, default="score"
+        Name of the score, for the axis.
+    confidence : float, default=0.95
+        Level of the intervals, for the axis.
+    name : str, default=None
+        Name of these differences in the legend. None: no legend entry.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the differences, a row per loss, the first one on top.
+    figure_ : matplotlib Figure
+        Figure of the axes.
+    line_ : matplotlib Line2D
+        The points.
+    errorbar_ : matplotlib ErrorbarContainer
+        The points and the intervals.
+    zero_ : matplotlib Line2D
+        The line at zero, the baseline.
+    texts_ : list of matplotlib Text
+        What stands beside each interval.
+
+    See Also
+    --------
+    make_topk_scorer : A score to compare losses by; their values do not compare.
+    TopKCurveDisplay : Top-k accuracy of each loss at every k.
+
+    Notes
+    -----
+    Each interval is about one loss. Among twenty losses that are as good as the baseline, one
+    is expected to have an interval of level 0.95 without zero.
+
+    References
+    ----------
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
+       52(3), 239-281, 2003.
+
+    Examples
+    --------
+    >>> from sktopk.metrics._plot._loss_comparison import LossComparisonDisplay
+    >>> scores = {
+    ...     "cross_entropy": [0.80, 0.82, 0.79, 0.81, 0.80],
+    ...     "smooth_topk": [0.85, 0.86, 0.85, 0.86, 0.84],
+    ...     "focal": [0.79, 0.83, 0.80, 0.81, 0.79],
+    ... }
+    >>> display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
+    >>> for text in display.texts_:
+    ...     print(text.get_text())
+    +0.048 ± 0.016
+    +0.000 ± 0.019: cross_entropy is as good
+    """
+
+    def __init__(
+        self,
+        names,
+        difference,
+        half_width,
+        *,
+        baseline="cross_entropy",
+        metric="score",
+        confidence=0.95,
+        name=None,
+    ):
+        self.names = names
+        self.difference = difference
+        self.half_width = half_width
+        self.baseline = baseline
+        self.metric = metric
+        self.confidence = confidence
+        self.name = name
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores,
+        *,
+        test_fraction,
+        baseline="cross_entropy",
+        metric="score",
+        confidence=0.95,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the differences of given scores.
+
+        Parameters
+        ----------
+        scores : dict of str to array-like of shape (n_runs,)
+            Scores of each loss, the larger the better; the j-th of every loss from the same
+            training and test rows. At least two runs.
+        test_fraction : float
+            Share of the rows that each run tests on, in [0, 1): 0.2 for 5 folds, repeated or
+            not. 0 if no two runs share rows.
+        baseline : str, default="cross_entropy"
+            The loss that the others are compared with.
+        metric : str, default="score"
+            Name of the score, for the axis.
+        confidence : float, default=0.95
+            Level of the intervals, in (0, 1).
+        name : str, default=None
+            Name in the legend, to tell several displays on one axes. None: no entry.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``errorbar``.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+            With the arrays `names`, `difference` and `half_width`, drawn on `ax_`.
+
+        Raises
+        ------
+        TypeError
+            If `test_fraction` or `confidence` is not a number.
+        ValueError
+            If one of them is out of its range, if `baseline` is not among the losses or
+            alone, or if the scores are not finite numbers, as many for each loss.
+        """
+        check_scalar(
+            test_fraction, "test_fraction", Real, min_val=0, max_val=1, include_boundaries="left"
+        )
+        check_scalar(
+            confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither"
+        )
+        if baseline not in scores or len(scores) < 2:
+            raise ValueError(
+                f"scores must hold baseline={baseline!r} and another loss; got {list(scores)}"
+            )
+        scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
+        lengths = {loss: len(each) for loss, each in scores.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"scores must be as many for each loss, in pairs; got {lengths}")
+        names = [loss for loss in scores if loss != baseline]
+        runs = np.array([scores[loss] - scores[baseline] for loss in names])
+        n_runs = runs.shape[1]
+        variance = (1 / n_runs + test_fraction / (1 - test_fraction)) * runs.var(axis=1, ddof=1)
+        display = cls(
+            names,
+            runs.mean(axis=1),
+            stdtrit(n_runs - 1, (1 + confidence) / 2) * np.sqrt(variance),
+            baseline=baseline,
+            metric=metric,
+            confidence=confidence,
+            name=name,
+        )
+        return display.plot(ax, **kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls, cv_results, *, test_fraction, param="param_loss", metric="score", **kwargs
+    ):
+        """Draw the differences found by a search over losses.
+
+        Where the search tried a loss with several values of other parameters, those with the
+        best mean are compared. A loss that was searched at more places was luckier: compare
+        the winners on fresh rows.
+
+        Parameters
+        ----------
+        cv_results : dict
+            The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or another search.
+        test_fraction : float
+            Share of the rows in each test fold, as in `from_scores`.
+        param : str, default="param_loss"
+            The key of `cv_results` with the losses: ``"param_clf__loss"`` for the step "clf" of
+            a pipeline. Any parameter does; its values are named by ``str``.
+        metric : str, default="score"
+            Name of the score, with several metrics one of them.
+        **kwargs : dict
+            As in `from_scores`: `baseline`, `confidence`, `name`, `ax` and more.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+            With the arrays `names`, `difference` and `half_width`, drawn on `ax_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
+        """
+        if param not in cv_results:
+            known = [key for key in cv_results if key.startswith("param_")]
+            raise ValueError(f"param must be one of {known}; got {param!r}")
+        splits = (f"split{i}_test_{metric}" for i in count())
+        columns = [cv_results[key] for key in takewhile(cv_results.__contains__, splits)]
+        if not columns:
+            means = [key for key in cv_results if key.startswith("mean_test_")]
+            known = [key.removeprefix("mean_test_") for key in means]
+            raise ValueError(f"metric must be one of {known}; got {metric!r}")
+        runs = np.transpose(columns)
+        # What failed on a fold is the last to be chosen, and refused if there is nothing else.
+        mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
+        best = {}
+        for candidate, value in enumerate(cv_results[param]):
+            # A candidate without the parameter belongs to another grid of the search.
+            if value is not np.ma.masked:
+                other = best.setdefault(str(value), candidate)
+                best[str(value)] = max(other, candidate, key=lambda i: mean[i])
+        return cls.from_scores(
+            {loss: runs[candidate] for loss, candidate in best.items()},
+            test_fraction=test_fraction,
+            metric=metric,
+            **kwargs,
+        )
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the differences; several displays may share one axes.
+
+        Their points stand below one another in the row of the loss. On empty axes the colour
+        cycle is set to one that is safe for colour-blind readers, with a marker of its own for
+        each display. The names and numbers beside the axes need room: a new figure has it, an
+        own one by ``plt.subplots(layout="constrained")``.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        name : str, default=None
+            Name in the legend. None: the name of the display.
+        **kwargs : dict
+            Passed to matplotlib's ``errorbar``.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+            This object, with `ax_`, `figure_`, `line_`, `errorbar_`, `zero_` and `texts_`.
+        """
+        is_new = ax is None
+        ax = curve_axes(f"{type(self).__name__}.plot", ax)
+        if is_new:
+            ax.figure.set_size_inches(8.0, 4.0)
+            ax.figure.set_layout_engine("constrained")
+        others = [each for each in ax.containers if hasattr(each, "has_xerr")]
+        rows = [text.get_text() for text in ax.get_yticklabels()] if others else []
+        rows += [loss for loss in self.names if loss not in rows]
+        below = _SERIES_DISTANCE * len(others)
+        y = np.array([rows.index(loss) for loss in self.names]) + below
+        label = self.name if name is None else name
+        style = {"label": label, "linestyle": "", "capsize": 3, **kwargs}
+        self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
+        self.line_ = self.errorbar_.lines[0]
+        self.zero_ = _draw_zero(ax)
+        # On the right edge, at the height of the points.
+        where = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+        self.texts_ = [
+            ax.text(1.02, each, text, **where)
+            for each, text in zip(y, self._verdicts(), strict=True)
+        ]
+        middle = below / 2
+        ax.set_yticks(np.arange(len(rows)) + middle, rows)
+        ax.set_ylim(len(rows) - 0.5 + middle, middle - 0.5)
+        level = f"{100 * self.confidence:g} % interval"
+        ax.set_xlabel(f"Gain in {self.metric} over {self.baseline} ({level})")
+        draw_legend(ax, "best", fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _verdicts(self):
+        """Return a line of text for each loss."""
+        widest = max(self.half_width)
+        # Two digits of the widest interval say all; three of nothing.
+        digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
+        pairs = zip(self.difference, self.half_width, strict=True)
+        return [
+            f"{difference:+.{digits}f} ± {half_width:.{digits}f}"
+            + (f": {self.baseline} is as good" if abs(difference) <= half_width else "")
+            for difference, half_width in pairs
+        ]
+
+
+def _checked_runs(loss, scores):
+    scores = np.asarray(scores)
+    if scores.dtype.kind not in "fiu" or scores.ndim != 1 or len(scores) < 2:
+        raise ValueError(
+            f"scores[{loss!r}] must be the numbers of at least two runs; "
+            f"got dtype {scores.dtype} and shape {scores.shape}"
+        )
+    if not np.isfinite(scores).all():
+        run = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise ValueError(f"scores[{loss!r}] must be finite; got {scores[run]} in run {run}")
+    return scores.astype(np.float64)
+
+
+def _draw_zero(ax):
+    for line in ax.lines:
+        if line.get_label() == "_zero":
+            return line
+    return ax.axvline(0.0, color="0.45", linestyle="--", zorder=1.9, label="_zero")

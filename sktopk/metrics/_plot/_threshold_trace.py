@@ -1,0 +1,201 @@
+"""Threshold of each training step."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sktopk.metrics._checks import check_count
+
+from ._style import curve_axes, draw_legend
+
+
+class ThresholdTraceDisplay:
+    r"""Curve of the threshold of each training step, estimated and true.
+
+    A minibatch sees few rows, so that it only estimates the threshold of all of
+    them. With the largest score as the threshold the estimate is
+
+    .. math::
+        \hat t = \max_{j \in B \cup H,\; y_j = 0} s_j \;\le\; t = \max_{j : y_j = 0} s_j
+
+    over the rows B of the batch and the hard rows H carried over from those before
+    it, whose number is `buffer_size`: Figure 3 of [1]_. With batch normalisation or
+    dropout the estimate is of scores in training mode and the true threshold of scores
+    in evaluation mode, and the inequality need not hold.
+
+    Make it by `from_estimator`; the constructor only holds arrays.
+
+    Parameters
+    ----------
+    step : array-like of shape (n_steps,)
+        Numbers of the training steps.
+    threshold : array-like of shape (n_steps,)
+        Threshold that each step used.
+    true_threshold : array-like of shape (n_steps,), default=None
+        Threshold over all training rows before each step. None: no line.
+    name : str, default=None
+        Name of the curve in the legend. None: no legend entry.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the curve.
+    figure_ : matplotlib Figure
+        Figure of the axes.
+    line_ : matplotlib Line2D
+        The estimates.
+    true_line_ : matplotlib Line2D or None
+        The true thresholds, dashed, in the colour of `line_`.
+
+    See Also
+    --------
+    sktopk.DeepTopPushClassifier : Records both with ``record_true_threshold=True``.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
+       for accuracy at the top. 2020, Figure 3 and section 4.4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sktopk import DeepTopPushClassifier
+    >>> from sktopk.metrics import ThresholdTraceDisplay
+    >>> X, y = make_classification(300, weights=[0.9], random_state=0)
+    >>> clf = DeepTopPushClassifier(
+    ...     batch_size=32, max_epochs=2, record_true_threshold=True, random_state=0
+    ... ).fit(X, y)
+    >>> display = ThresholdTraceDisplay.from_estimator(clf, epoch=2)
+    >>> bool((display.threshold <= display.true_threshold + 1e-6).all())
+    True
+    """
+
+    def __init__(self, step, threshold, *, true_threshold=None, name=None):
+        self.step = step
+        self.threshold = threshold
+        self.true_threshold = true_threshold
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, epoch=None, name=None, ax=None, **kwargs):
+        """Draw the thresholds that a classifier recorded while it was trained.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted classifier with ``history_``, a list of dicts, one an epoch, that have
+            "threshold" and maybe "true_threshold", arrays with a number per step:
+            `DeepTopPushClassifier` and its kind. Of a pipeline its last step.
+        epoch : int or (int, int), default=None
+            An epoch, or the first and the last of several; 1 is the first of the
+            training. None: all.
+        name : str, default=None
+            Name of the curve. None: the estimator's class name.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``plot`` for the estimates.
+
+        Returns
+        -------
+        display : ThresholdTraceDisplay
+            With the arrays `step`, which counts from 1 over the whole training,
+            `threshold` and `true_threshold`, drawn on `ax_`. Where only some of the
+            epochs recorded the true threshold it is NaN in the others, and None if
+            none of them did.
+
+        Raises
+        ------
+        TypeError
+            If `estimator` has no thresholds in its history, or `epoch` is neither an
+            integer nor a pair of them.
+        ValueError
+            If there is no such epoch.
+        NotFittedError
+            If `estimator` is not fitted.
+        """
+        history = _threshold_history(estimator)
+        first, last = _first_and_last(epoch, len(history))
+        rows = history[first - 1 : last]
+        n_before = sum(len(row["threshold"]) for row in history[: first - 1])
+        threshold = np.concatenate([row["threshold"] for row in rows])
+        true_threshold = None
+        if any("true_threshold" in row for row in rows):
+            missing = [np.full(len(row["threshold"]), np.nan) for row in rows]
+            true_threshold = np.concatenate(
+                [row.get("true_threshold", nan) for row, nan in zip(rows, missing, strict=True)]
+            )
+        step = n_before + np.arange(1, len(threshold) + 1)
+        name = type(estimator).__name__ if name is None else name
+        return cls(step, threshold, true_threshold=true_threshold, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the curve; several may share one axes.
+
+        On empty axes the colour cycle is set to one that is safe for
+        colour-blind readers, with a marker of its own for each curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        name : str, default=None
+            Name of the curve. None: the name of the display.
+        **kwargs : dict
+            Passed to matplotlib's ``plot`` for the estimates.
+
+        Returns
+        -------
+        display : ThresholdTraceDisplay
+            This object, with `ax_`, `figure_`, `line_` and `true_line_`.
+        """
+        ax = curve_axes(f"{type(self).__name__}.plot", ax)
+        label = self.name if name is None else name
+        style = {"label": label, "markevery": max(1, len(self.step) // 10), **kwargs}
+        (self.line_,) = ax.plot(self.step, self.threshold, **style)
+        self.true_line_ = None
+        if self.true_threshold is not None:
+            # All that the cycle sets, or the next curve would skip a colour.
+            style = {"color": self.line_.get_color(), "marker": "", "markevery": 1}
+            style |= {"linestyle": "--", "zorder": 1.9}
+            style["label"] = None if label is None else f"{label}, true"
+            (self.true_line_,) = ax.plot(self.step, self.true_threshold, **style)
+        # There is no half of a step.
+        ax.locator_params(axis="x", integer=True)
+        ax.set(xlabel="Training step", ylabel="Threshold")
+        draw_legend(ax, "best", fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _threshold_history(estimator):
+    """Return the history of a fitted classifier, each epoch with its thresholds."""
+    if not hasattr(estimator, "history_"):
+        if hasattr(estimator, "fit"):
+            check_is_fitted(estimator)
+        missing = "has no history_"
+    elif all("threshold" in row for row in estimator.history_):
+        return estimator.history_
+    else:
+        missing = "has no 'threshold' in its history_"
+    raise TypeError(
+        "estimator must record the threshold of each training step, as DeepTopPushClassifier "
+        f"does (of a pipeline pass that step); got {type(estimator).__name__}, which {missing}"
+    )
+
+
+def _first_and_last(epoch, n_epochs):
+    """Return the first and the last epoch that `epoch` speaks of."""
+    if epoch is None:
+        return 1, n_epochs
+    pair = tuple(epoch) if isinstance(epoch, tuple | list) else (epoch, epoch)
+    if len(pair) != 2:
+        raise TypeError(f"epoch must be an integer or a pair (first, last); got {epoch!r}")
+    for each in pair:
+        check_count(each, "epoch")
+    first, last = pair
+    if not first <= last <= n_epochs:
+        raise ValueError(
+            f"epoch must be between 1 and the number of epochs trained ({n_epochs}), a pair "
+            f"(first, last) in this order; got {epoch!r}"
+        )
+    return first, last

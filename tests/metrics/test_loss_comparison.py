@@ -1,0 +1,278 @@
+import subprocess
+import sys
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sktopk.metrics._plot._loss_comparison import LossComparisonDisplay
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    matplotlib.use("Agg")
+    yield
+    matplotlib.pyplot.close("all")
+
+
+@pytest.fixture
+def scores(rng):
+    base = 0.8 + 0.02 * rng.random(6)
+    gains = {"cross_entropy": 0.0, "focal": 0.0, "smooth_topk": 0.3, "ldam": -0.3}
+    return {loss: base + gain + 0.02 * rng.random(6) for loss, gain in gains.items()}
+
+
+def corrected_interval(first, second, test_fraction, confidence):
+    """Nadeau and Bengio's interval of the mean difference, step by step."""
+    runs = [a - b for a, b in zip(first, second, strict=True)]
+    n = len(runs)
+    mean = sum(runs) / n
+    variance = sum((run - mean) ** 2 for run in runs) / (n - 1)
+    n_test, n_train = test_fraction, 1 - test_fraction
+    quantile = stats.t(n - 1).ppf(1 - (1 - confidence) / 2)
+    half = quantile * sqrt((1 / n + n_test / n_train) * variance)
+    return mean - half, mean + half
+
+
+@pytest.mark.parametrize(("test_fraction", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
+def test_intervals_are_those_of_the_corrected_test(test_fraction, confidence, scores):
+    display = LossComparisonDisplay.from_scores(
+        scores, test_fraction=test_fraction, confidence=confidence, baseline="focal"
+    )
+    assert display.names == ["cross_entropy", "smooth_topk", "ldam"]
+    for i, name in enumerate(display.names):
+        low, high = corrected_interval(scores[name], scores["focal"], test_fraction, confidence)
+        assert display.difference[i] - display.half_width[i] == pytest.approx(low)
+        assert display.difference[i] + display.half_width[i] == pytest.approx(high)
+
+
+def test_independent_runs_have_the_plain_t_interval(scores):
+    display = LossComparisonDisplay.from_scores(scores, test_fraction=0)
+    for i, name in enumerate(display.names):
+        runs = scores[name] - scores["cross_entropy"]
+        interval = stats.ttest_1samp(runs, 0).confidence_interval(0.95)
+        assert display.half_width[i] == pytest.approx((interval.high - interval.low) / 2)
+
+
+def test_interval_holds_the_truth_as_often_as_it_says():
+    # Differences with the correlation that the correction is made for: rho = n_test / n.
+    rng = np.random.default_rng(0)
+    n_runs, rho, truth, n_trials = 5, 0.2, 0.1, 400
+    scores = {"cross_entropy": np.zeros(n_runs)}
+    for trial in range(n_trials):
+        shared, own = rng.normal(), rng.normal(size=n_runs)
+        scores[f"loss {trial}"] = truth + sqrt(rho) * shared + sqrt(1 - rho) * own
+    display = LossComparisonDisplay.from_scores(scores, test_fraction=rho)
+    held = np.sum(np.abs(display.difference - truth) <= display.half_width)
+    # Of 400 trials of probability .95, fewer than 363 or more than 394 are rarer than 1e-3.
+    assert 363 <= held <= 394
+
+
+def test_baseline_is_called_as_good_only_where_the_interval_holds_zero(scores):
+    display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
+    said = {
+        name: "cross_entropy is as good" in text.get_text()
+        for name, text in zip(display.names, display.texts_, strict=True)
+    }
+    assert said == {"focal": True, "smooth_topk": False, "ldam": False}
+    touching = LossComparisonDisplay(["a", "b"], [0.5, 0.5], [0.5, 0.49], baseline="hinge").plot()
+    texts = [text.get_text() for text in touching.texts_]
+    assert texts == ["+0.50 ± 0.50: hinge is as good", "+0.50 ± 0.49"]
+
+
+def test_losses_that_never_differ_are_as_good():
+    scores = {"cross_entropy": [0.5, 0.75], "same": [0.5, 0.75], "above": [1.0, 1.25]}
+    display = LossComparisonDisplay.from_scores(scores, test_fraction=0.5)
+    assert [text.get_text() for text in display.texts_] == [
+        "+0.000 ± 0.000: cross_entropy is as good",
+        "+0.500 ± 0.000",
+    ]
+
+
+def test_numbers_have_two_digits_of_the_widest_interval():
+    for half_width, text in [(0.0123, "+3.000 ± 0.012"), (1.23, "+3.0 ± 1.2"), (45, "+3 ± 45")]:
+        display = LossComparisonDisplay(["a"], [3.0], [half_width]).plot()
+        assert display.texts_[0].get_text().split(":")[0] == text
+
+
+def test_draws_what_it_holds():
+    display = LossComparisonDisplay(
+        ["a", "b"], [0.2, -0.1], [0.1, 0.3], baseline="hinge", metric="recall", confidence=0.9
+    )
+    assert display.plot(markersize=9) is display
+    np.testing.assert_array_equal(display.line_.get_xydata(), [[0.2, 0], [-0.1, 1]])
+    ((interval,),) = [display.errorbar_.lines[2]]
+    np.testing.assert_allclose(
+        interval.get_segments(), [[[0.1, 0], [0.3, 0]], [[-0.4, 1], [0.2, 1]]]
+    )
+    assert display.line_.get_markersize() == 9
+    assert display.zero_.get_xdata()[0] == 0
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_xlabel() == "Gain in recall over hinge (90 % interval)"
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["a", "b"]
+    assert display.ax_.yaxis_inverted()  # the first one on top
+    assert display.ax_.get_legend() is None
+
+
+def test_displays_on_one_axes_share_the_rows_and_differ_in_colour_and_marker():
+    first = LossComparisonDisplay(["a", "b"], [1, 2], [1, 1], name="one").plot()
+    second = LossComparisonDisplay(["c", "b"], [3, 4], [1, 1], name="two").plot(first.ax_)
+    assert second.ax_ is first.ax_
+    assert second.zero_ is first.zero_
+    assert first.line_.get_color() != second.line_.get_color()
+    assert first.line_.get_marker() != second.line_.get_marker()
+    rows = [text.get_text() for text in first.ax_.get_yticklabels()]
+    assert rows == ["a", "b", "c"]
+    row_of = dict(zip(rows, first.ax_.get_yticks(), strict=True))
+    for display in (first, second):
+        for name, y in zip(display.names, display.line_.get_ydata(), strict=True):
+            assert min(row_of, key=lambda row: abs(row_of[row] - y)) == name
+    heights = [*first.line_.get_ydata(), *second.line_.get_ydata()]
+    assert len(set(heights)) == 4
+    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["one", "two"]
+    assert LossComparisonDisplay(["a"], [1], [1]).plot(name="mine").line_.axes.get_legend()
+
+
+LOSSES = ["hinge", "log_loss", "modified_huber"]
+
+
+@pytest.fixture(scope="module")
+def search(request):
+    X, y = request.getfixturevalue("digits")[:2]
+    X, y = X[:200], y[:200] % 2
+    pipe = make_pipeline(StandardScaler(), SGDClassifier(random_state=0))
+    grid = {"sgdclassifier__loss": LOSSES, "sgdclassifier__alpha": [1e-4, 10.0]}
+    # The last one speaks of no loss.
+    grids = [grid, {"sgdclassifier__alpha": [1e-3]}]
+    scoring = ["accuracy", "roc_auc"]
+    return GridSearchCV(pipe, grids, scoring=scoring, refit=False, cv=4).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+def test_from_cv_results_compares_the_best_of_each_loss_fold_by_fold(metric, search):
+    search, X, y = search
+    display = LossComparisonDisplay.from_cv_results(
+        search.cv_results_,
+        param="param_sgdclassifier__loss",
+        metric=metric,
+        baseline="log_loss",
+        test_fraction=0.25,
+        name="grid",
+    )
+    best = {}
+    for loss in LOSSES:
+        folds = [
+            cross_val_score(
+                search.estimator.set_params(sgdclassifier__loss=loss, sgdclassifier__alpha=alpha),
+                X,
+                y,
+                scoring=metric,
+                cv=4,
+            )
+            for alpha in (1e-4, 10.0)
+        ]
+        best[loss] = max(folds, key=np.mean)
+    assert display.names == ["hinge", "modified_huber"]
+    for i, name in enumerate(display.names):
+        low, high = corrected_interval(best[name], best["log_loss"], 0.25, 0.95)
+        assert display.difference[i] - display.half_width[i] == pytest.approx(low)
+        assert display.difference[i] + display.half_width[i] == pytest.approx(high)
+    assert display.metric == metric
+    assert display.name == "grid"
+
+
+def test_one_metric_is_called_score_and_any_parameter_may_be_compared(digits):
+    X, y = digits[0][:200], digits[1][:200]
+    grid = {"penalty": ["l2", None]}
+    search = GridSearchCV(SGDClassifier(random_state=0), grid, cv=3).fit(X, y)
+    display = LossComparisonDisplay.from_cv_results(
+        search.cv_results_, param="param_penalty", baseline="None", test_fraction=1 / 3
+    )
+    assert display.names == ["l2"]
+    mean = search.cv_results_["mean_test_score"]
+    assert display.difference[0] == pytest.approx(mean[0] - mean[1])
+
+
+def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
+    X, y = digits[0][:200], digits[1][:200]
+    # alpha=0 fails with this schedule.
+    grid = {"loss": ["hinge", "log_loss"], "alpha": [0.0, 1e-3]}
+    clf = SGDClassifier(learning_rate="optimal", random_state=0)
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
+        results = GridSearchCV(clf, grid, cv=3).fit(X, y).cv_results_
+    display = LossComparisonDisplay.from_cv_results(results, baseline="hinge", test_fraction=1 / 3)
+    assert np.isfinite(display.half_width).all()
+    failed = {key: np.asarray(value)[:2] for key, value in results.items()}
+    failed["param_loss"] = ["hinge", "log_loss"]
+    with pytest.raises(ValueError, match=r"scores\['hinge'\] must be finite; got nan in run 0"):
+        LossComparisonDisplay.from_cv_results(failed, baseline="hinge", test_fraction=1 / 3)
+
+
+def test_unknown_columns_of_cv_results_are_refused(search):
+    results = search[0].cv_results_
+    with pytest.raises(ValueError, match=r"param must be one of \['param_sgdc.*got 'param_loss'"):
+        LossComparisonDisplay.from_cv_results(results, test_fraction=0.25)
+    message = r"metric must be one of \['accuracy', 'roc_auc'\]; got 'score'"
+    with pytest.raises(ValueError, match=message):
+        LossComparisonDisplay.from_cv_results(
+            results, param="param_sgdclassifier__loss", test_fraction=0.25
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"baseline": "hinge"}, ValueError, "hold baseline='hinge' and another loss; got"),
+        ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and another loss; got"),
+        ({"test_fraction": 1}, ValueError, "test_fraction == 1, must be < 1"),
+        ({"test_fraction": "0.2"}, TypeError, "test_fraction must be an instance of"),
+        ({"confidence": 0}, ValueError, "confidence == 0, must be > 0"),
+        ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
+        ({"focal": [1, 2, 3]}, ValueError, "as many for each loss, in pairs; got.*'focal': 3"),
+        ({"focal": [1.0]}, ValueError, r"scores\['focal'\] .* two runs; got .* \(1,\)"),
+        ({"focal": [[1.0, 2.0]]}, ValueError, r"scores\['focal'\] .* shape \(1, 2\)"),
+        ({"focal": ["a", "b"]}, ValueError, r"scores\['focal'\] must be the numbers"),
+        ({"focal": [0.5, np.nan]}, ValueError, r"scores\['focal'\] .* got nan in run 1"),
+        ({"focal": [-np.inf, 0]}, ValueError, r"scores\['focal'\] .* got -inf in run 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(change, error, message):
+    scores = {"cross_entropy": [0.5, 0.6], "focal": [0.4, 0.7]}
+    change = dict(change)
+    if "focal" in change:
+        scores["focal"] = change.pop("focal")
+    with pytest.raises(error, match=message):
+        LossComparisonDisplay.from_scores(**{"scores": scores, "test_fraction": 0.2, **change})
+
+
+def test_inputs_stay_as_they_are(scores):
+    before = {loss: each.copy() for loss, each in scores.items()}
+    LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
+    assert list(scores) == list(before)
+    for loss, each in scores.items():
+        np.testing.assert_array_equal(each, before[loss])
+
+
+def test_matplotlib_is_imported_only_when_something_is_drawn():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from sktopk.metrics._plot._loss_comparison import LossComparisonDisplay
+display = LossComparisonDisplay(["a"], [0.5], [0.7])
+try:
+    display.plot()
+except ImportError as error:
+    message = 'LossComparisonDisplay.plot needs matplotlib: pip install "sktopk[plot]"'
+    assert str(error) == message
+else:
+    raise SystemExit("drew without matplotlib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,195 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
+from sktopk.metrics._plot._threshold_trace import ThresholdTraceDisplay
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    matplotlib.use("Agg")
+    yield
+    matplotlib.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(320, weights=[0.9], flip_y=0.05, random_state=0)
+
+
+def fit(data, cls=DeepTopPushClassifier, **params):
+    defaults = {"batch_size": 32, "max_epochs": 3, "record_true_threshold": True}
+    return cls(random_state=0, **defaults | params).fit(*data)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return fit(data)
+
+
+@pytest.fixture
+def recorded():
+    """An object that is no estimator, of three epochs with 2, 3 and 1 steps."""
+    history = [
+        {"threshold": np.array([1.0, 2.0]), "true_threshold": np.array([2.0, 3.0])},
+        {"threshold": np.array([3.0, 4.0, 5.0])},
+        {"threshold": np.array([6.0]), "true_threshold": np.array([7.0])},
+    ]
+    return SimpleNamespace(history_=history)
+
+
+def names_in_legend(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "step", "threshold", "true"),
+    [
+        (1, [1, 2], [1, 2], [2, 3]),
+        (2, [3, 4, 5], [3, 4, 5], None),
+        (3, [6], [6], [7]),
+        ((1, 1), [1, 2], [1, 2], [2, 3]),
+        ((2, 3), [3, 4, 5, 6], [3, 4, 5, 6], [np.nan, np.nan, np.nan, 7]),
+        ([np.int64(1), 2], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5], [2, 3] + 3 * [np.nan]),
+        (None, range(1, 7), range(1, 7), [2, 3, np.nan, np.nan, np.nan, 7]),
+    ],
+)
+def test_steps_of_the_epochs_asked_for(recorded, epoch, step, threshold, true):
+    display = ThresholdTraceDisplay.from_estimator(recorded, epoch=epoch)
+    np.testing.assert_array_equal(display.step, step)
+    np.testing.assert_array_equal(display.threshold, threshold)
+    if true is None:
+        assert display.true_threshold is None
+        assert display.true_line_ is None
+    else:
+        np.testing.assert_array_equal(display.true_threshold, true)
+
+
+def test_every_step_of_a_fit_is_drawn(fitted):
+    display = ThresholdTraceDisplay.from_estimator(fitted)
+    assert len(display.step) == sum(row["train_batch_count"] for row in fitted.history_)
+    assert display.name == "DeepTopPushClassifier"
+    second = ThresholdTraceDisplay.from_estimator(fitted, epoch=2)
+    np.testing.assert_array_equal(second.threshold, fitted.history_[1]["threshold"])
+    np.testing.assert_array_equal(second.true_threshold, fitted.history_[1]["true_threshold"])
+
+
+def test_an_estimate_from_few_rows_is_below_the_largest_of_all(data):
+    gap = {}
+    for buffer_size in (0, 1):
+        display = ThresholdTraceDisplay.from_estimator(fit(data, buffer_size=buffer_size))
+        difference = np.subtract(display.true_threshold, display.threshold)
+        assert difference.min() > -1e-5
+        gap[buffer_size] = difference.mean()
+    # What the paper's figure shows.
+    assert gap[1] < gap[0]
+
+
+def test_the_estimate_is_true_when_the_batch_has_all_rows(data):
+    display = ThresholdTraceDisplay.from_estimator(fit(data, batch_size=320))
+    np.testing.assert_allclose(display.threshold, display.true_threshold, rtol=1e-6)
+
+
+def test_any_estimator_that_records_thresholds_will_do(data):
+    clf = fit(data, PrecisionAtRecallClassifier, record_true_threshold=False)
+    display = ThresholdTraceDisplay.from_estimator(clf, epoch=(1, 2), name="mine", linewidth=3)
+    assert display.true_line_ is None
+    assert display.line_.get_linewidth() == 3
+    assert names_in_legend(display) == ["mine"]
+
+
+def test_draws_what_it_holds():
+    display = ThresholdTraceDisplay([4, 5], [0.5, 0.7], true_threshold=[0.6, 0.8], name="mine")
+    assert display.plot() is display
+    np.testing.assert_array_equal(display.line_.get_xydata(), [[4, 0.5], [5, 0.7]])
+    np.testing.assert_array_equal(display.true_line_.get_xydata(), [[4, 0.6], [5, 0.8]])
+    assert display.true_line_.get_color() == display.line_.get_color()
+    assert display.true_line_.get_linestyle() != display.line_.get_linestyle()
+    assert display.figure_ is display.ax_.figure
+    assert display.ax_.get_xlabel() == "Training step"
+    assert display.ax_.get_ylabel() == "Threshold"
+    assert names_in_legend(display) == ["mine", "mine, true"]
+    ticks = display.ax_.get_xticks()
+    np.testing.assert_array_equal(ticks, ticks.round())
+
+
+def test_a_classifier_and_its_ablation_on_one_axes_differ_in_colour_and_marker(fitted, data):
+    first = ThresholdTraceDisplay.from_estimator(fitted, epoch=2, name="DeepTopPush")
+    ablation = fit(data, buffer_size=0)
+    second = ThresholdTraceDisplay.from_estimator(
+        ablation, epoch=2, name="buffer_size=0", ax=first.ax_
+    )
+    assert second.ax_ is first.ax_
+    assert first.line_.get_color() != second.line_.get_color()
+    assert first.line_.get_marker() != second.line_.get_marker()
+    names = ["DeepTopPush", "DeepTopPush, true", "buffer_size=0", "buffer_size=0, true"]
+    assert names_in_legend(second) == names
+
+
+def test_names_are_optional():
+    display = ThresholdTraceDisplay([1, 2], [0.5, 0.7], true_threshold=[0.6, 0.8]).plot()
+    assert display.ax_.get_legend() is None
+    assert display.plot(name="named").line_.get_label() == "named"
+    assert display.name is None
+
+
+@pytest.mark.parametrize("epoch", [0, 4, -1, (2, 1), (2, 4), (0, 2)])
+def test_epochs_that_are_not_there_are_refused(recorded, epoch):
+    with pytest.raises(ValueError, match=r"epoch must be .* got "):
+        ThresholdTraceDisplay.from_estimator(recorded, epoch=epoch)
+
+
+@pytest.mark.parametrize("epoch", [1.0, True, "2", (1, 2, 3), (1, 2.5), ()])
+def test_epochs_that_are_no_integers_are_refused(recorded, epoch):
+    with pytest.raises(TypeError, match=r"epoch must be .* got "):
+        ThresholdTraceDisplay.from_estimator(recorded, epoch=epoch)
+
+
+def test_epochs_out_of_range_are_told_the_range(fitted):
+    with pytest.raises(ValueError, match=r"number of epochs trained \(3\).* got 7"):
+        ThresholdTraceDisplay.from_estimator(fitted, epoch=7)
+
+
+def test_estimators_without_thresholds_are_refused(data, fitted):
+    X, y = data
+    missing = [
+        (LogisticRegression().fit(X, y), "LogisticRegression, which has no history_"),
+        (TopKClassifier(k=1, max_epochs=1).fit(X, y), "TopKClassifier, which has no 'threshold'"),
+        (make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y), "Pipeline, which"),
+        (SimpleNamespace(), "SimpleNamespace, which has no history_"),
+    ]
+    for estimator, message in missing:
+        with pytest.raises(TypeError, match=rf"as DeepTopPushClassifier does .* got {message}"):
+            ThresholdTraceDisplay.from_estimator(estimator)
+
+
+def test_unfitted_estimators_are_refused():
+    with pytest.raises(NotFittedError):
+        ThresholdTraceDisplay.from_estimator(DeepTopPushClassifier())
+
+
+def test_matplotlib_is_imported_only_when_something_is_drawn():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from sktopk.metrics._plot._threshold_trace import ThresholdTraceDisplay
+display = ThresholdTraceDisplay([1, 2], [0.5, 0.7])
+try:
+    display.plot()
+except ImportError as error:
+    assert 'ThresholdTraceDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
+else:
+    raise SystemExit("drew without matplotlib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
