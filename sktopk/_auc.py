@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ._base import NetClassifier
+from ._binary import BinaryNetClassifier
 from ._data import check_classes, encode
 from ._fitting import make_batches
 from ._nondecomposable import ProgramClassifier, cuts
@@ -203,9 +204,13 @@ class AUCClassifier(ProgramClassifier):
         """
         return super().predict_top(X, n)
 
-    def _settle(self, X, y, weight, validation=None):
+    def _check_validation(self, X_val, y_val, classes):
+        above = BinaryNetClassifier if len(classes) > 2 else ProgramClassifier
+        return super(above, self)._check_validation(X_val, y_val, classes)
+
+    def _settle(self, X, y, weight, validation=None, final=True):
         if self._is_binary():
-            super()._settle(X, y, weight, validation)
+            super()._settle(X, y, weight, validation, final)
 
     def _score_threshold(self, scores, positive, weight):
         score, found, looked_at = cuts(scores, positive, weight)

@@ -19,7 +19,14 @@ from ._data import (
     held_out,
     take,
 )
-from ._fitting import build_net, make_batches, make_callbacks, probe, warn_unsettled
+from ._fitting import (
+    build_net,
+    make_batches,
+    make_callbacks,
+    plain_row,
+    probe,
+    warn_unsettled,
+)
 from ._net import DivergedError
 from ._net_state import load_net_state, net_state
 from ._params import ROUTED
@@ -43,16 +50,6 @@ CHANGEABLE = {
     "verbose",
     "random_state",
 }
-
-
-def plain_row(row):
-    """A row of skorch's history without its batches, but for what each step recorded."""
-    steps = {k: v for k, v in row["batches"][0].items() if isinstance(v, np.ndarray)}
-    return steps | {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in row.items()
-        if name != "batches"
-    }
 
 
 class NetClassifier(ClassifierMixin, BaseEstimator):
@@ -116,7 +113,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         validation, origin = None, "X_val"
         everything = X, y, weight
         if X_val is not None or y_val is not None:
-            validation = self._check_validation(X_val, y_val)
+            validation = self._check_validation(X_val, y_val, classes)
         elif self.early_stopping or self.calibration is not None:
             mask = held_out(y, self.validation_fraction, random, self._stratify)
             validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
@@ -130,10 +127,10 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             self.class_count_ = count
         given = validation if X_val is not None else None
 
-        def settle():
-            self._settle(*everything, validation=given)
+        def settle(final=False):
+            self._settle(*everything, validation=given, final=final)
 
-        self._train(X, target, weight, self.max_epochs, settle, validation, origin)
+        self._train(X, target, weight, self.max_epochs, new, settle, validation, origin)
         warn_unsettled(self, validation is not None and self.early_stopping)
         if self.calibration is not None:
             self._calibrate(*validation)
@@ -189,7 +186,11 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         else:
             self._go_on()
             self.class_count_ = self.class_count_ + count
-        self._train(X, target, weight, 1, lambda: self._settle(X, y, weight), partial=True)
+
+        def settle(final=False):
+            self._settle(X, y, weight, final=final)
+
+        self._train(X, target, weight, 1, new, settle, partial=True)
         return self
 
     def decision_function(self, X):
@@ -277,7 +278,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         mask = all_rows(weight > 0)
         return take(X, mask), take(y, mask), take(weight, mask)
 
-    def _check_validation(self, X_val, y_val):
+    def _check_validation(self, X_val, y_val, classes):
         if X_val is None or y_val is None:
             missing = "X_val" if X_val is None else "y_val"
             raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
@@ -312,6 +313,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     def _go_on(self):
         """Prepare the net for more training with the parameters that may change between."""
+        vars(self).pop("calibration_", None)
         then = self.net_.params_of_net
         for name, value in self.get_params(deep=False).items():
             if name in CHANGEABLE or value is then[name] or value == then[name]:
@@ -330,7 +332,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             then.update({name: getattr(self, name) for name in changed})
 
     def _train(
-        self, X, target, weight, epochs, settle, validation=None, origin=None, partial=False
+        self, X, target, weight, epochs, new, settle, validation=None, origin=None, partial=False
     ):
         net = self.net_
         try:
@@ -343,26 +345,29 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             callbacks = make_callbacks(self, validation, origin, epochs, settle)
             callbacks |= self._make_callbacks(X, target, weight)
             net.train(batches, epochs, callbacks, **data)
-            if partial:
-                batches.carry()
+            batches.carry()
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
-            if not (isinstance(error, DivergedError | KeyboardInterrupt) and net.history_):
+            interrupted = isinstance(error, DivergedError | KeyboardInterrupt)
+            if not net.history_ or (new and not interrupted):
                 self._forget()
             raise
         finally:
             if hasattr(self, "net_"):
                 self.history_ = [plain_row(row) for row in net.history_.to_list()]
                 self.n_iter_ = len(self.history_)
-                settle()
+                settle(final=True)
 
     def _make_batches(self, X, target, weight, partial):
         return make_batches(self, X, target, weight)
 
+    def _validation_scorer(self, y_val):
+        return self._default_scorer()
+
     def _make_callbacks(self, X, target, weight):
         return {}
 
-    def _settle(self, X, y, weight, validation=None):
+    def _settle(self, X, y, weight, validation=None, final=True):
         """Derive from the trained network what predictions need besides it."""
 
     def _check_classes(self, y, name="y"):

@@ -1,10 +1,12 @@
 """What the classifiers of two classes share: one score a row, and a threshold on it."""
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
 from scipy.sparse import issparse, vstack
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,6 +17,7 @@ from ._data import check_classes, encode
 from ._distributed import all_objects, share_totals
 from ._fitting import batch_size
 from ._params import check_number, check_training_params
+from ._training_parameters import TRAINING_PARAMETERS
 from .metrics import make_top_scorer
 from .metrics._checks import check_option
 from .samplers import StratifiedBatchSampler
@@ -29,87 +32,6 @@ def has_proba(estimator):
             "not probabilities. Set calibration='temperature' or 'sigmoid' and fit"
         )
     return True
-
-
-TRAINING_PARAMETERS = """\
-    min_positives : int, default=5
-        Least number of positives in a minibatch, see
-        :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
-    module : callable, default=None
-        An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module`` with
-        n_outputs = 1, for images ``(n_channels, n_outputs)``. None is
-        :class:`sktopk.modules.MLP`.
-    hidden_layer_sizes : tuple of int, default=(100,)
-        Hidden layers of the default network; ``()`` is a linear model.
-    normalize : bool, default=False
-        Whether the default network ends in a :class:`sktopk.modules.NormalizedLinear`.
-    score_scale : float or "auto", default="auto"
-        Factor on the network's output; "auto" is 1.
-    optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
-        Further arguments through `net_params`, such as ``optimizer__betas``.
-    learning_rate : float, default=1e-3
-        Step size.
-    weight_decay : float, default=1e-4
-        Of the optimizer.
-    batch_size : int or "auto", default="auto"
-        "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold.
-    max_epochs : int, default=100
-        Passes over the data; over the negatives, if positives are too rare for every batch.
-    early_stopping : bool, default=False
-        Whether to hold out `validation_fraction` of the rows given to `fit`, score them after
-        each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
-        the best weights.
-    scoring : str, callable or None, default=None
-        Score of the validation rows; None is the metric of `score`.
-    validation_fraction : float, default=0.1
-        Share of rows held out for `early_stopping` and `calibration`.
-    n_iter_no_change : int, default=10
-        Patience in epochs.
-    tol : float, default=1e-4
-        Gain of the validation score that counts.
-    calibration : {"temperature", "sigmoid"} or None, default=None
-        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
-        probabilities after training; only then is there a `predict_proba`.
-    callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs; copied. They see labels 0 and 1.
-    net_params : dict, default=None
-        Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
-        ``callbacks__name__x``, of its parts. Such keys can be set and searched directly.
-    device : str or torch.device, default="auto"
-        "auto" is the first GPU that torch sees, else the CPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Float type of data and network; "auto" keeps that of X.
-    precision : "bfloat16" or None, default=None
-        Autocast of the forward pass; losses are computed in float32.
-    compile : bool, default=False
-        Whether to compile the network with torch.compile.
-    warm_start : bool, default=False
-        Whether `fit` goes on from the last fit, for `max_epochs` more epochs.
-    verbose : int, default=0
-        1 shows a progress bar, 2 a line per epoch.
-    random_state : int, RandomState or None, default=None
-        Seed of initialisation, batches and splits. Torch's own generators stay as they are.
-
-    Attributes
-    ----------
-    threshold_ : float
-        What `decision_function` subtracts from the scores; `predict` is the sign of the rest.
-    classes_ : ndarray of shape (2,)
-        Sorted labels; the second is the positive one.
-    class_count_ : ndarray of shape (2,)
-        Sum of the sample weights of each class in training, float64.
-    n_features_in_ : int
-        Columns of X (channels of images).
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names, if X was a frame with string names.
-    n_iter_ : int
-        Epochs trained, over all warm starts and partial fits.
-    history_ : list of dict
-        A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
-        dur (seconds), what callbacks recorded@@HISTORY@@.
-    net_ : skorch net
-        Its ``module_`` is the torch network.
-"""
 
 
 # The fields make an __init__ with explicit parameters that stores them and nothing else,
@@ -248,6 +170,7 @@ class BinaryNetClassifier(NetClassifier):
         proba : ndarray of shape (n_samples, 2)
             Rows sum to 1; columns in the order of `classes_`.
         """
+        check_is_fitted(self)
         return calibrated_proba(*self.calibration_, _columns(self.decision_function(X)))
 
     def __sklearn_tags__(self):
@@ -309,9 +232,17 @@ class BinaryNetClassifier(NetClassifier):
             hard.forget()
         if hard is not None:
             hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
-        share_totals(net.criterion_, self.class_count_, 1 if sampler is None else len(sampler))
+        share_totals(
+            net.criterion_,
+            1 if sampler is None else len(sampler),
+            self.class_count_,
+            np.bincount(target, weight[:n_rows], minlength=2),
+            np.bincount(target, minlength=2),
+            partial,
+        )
         device = torch.device(net.device)
-        weight = None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype)
+        weighted = any(all_objects(bool(np.any(weight != 1))))
+        weight = torch.from_numpy(weight).to(device, net.dtype) if weighted else None
         return MiniBatches(
             Rows(X, device, net.dtype, resident=True),
             torch.from_numpy(positive).to(device),
@@ -325,6 +256,7 @@ class BinaryNetClassifier(NetClassifier):
         carried, hard.carried = hard.carried, None
         hard.batch = None
         if carried is None:
+            hard.index = hard.index[:0]
             return X, positive, weight
         rows = carried["rows"].numpy()
         hard.index = torch.arange(len(positive), len(positive) + len(rows))
@@ -333,20 +265,47 @@ class BinaryNetClassifier(NetClassifier):
         positive = np.concatenate([positive, carried["target"].numpy()])
         return X, positive, np.concatenate([weight, carried["weight"].numpy()])
 
-    def _settle(self, X, y, weight, validation=None):
+    def _check_validation(self, X_val, y_val, classes):
+        X_val, y_val, weight = super()._check_validation(X_val, y_val, classes)
+        if not np.array_equal(np.unique(y_val), classes):
+            raise ValueError(
+                f"y_val must have rows of both classes, {classes.tolist()}, and no others; "
+                f"got {np.unique(y_val).tolist()}"
+            )
+        return X_val, y_val, weight
+
+    def _settle(self, X, y, weight, validation=None, final=True):
         scores, positive = self._scores(self._checked_rows(X)), encode(self.classes_, y) == 1
         parts = zip(*all_objects((scores, positive, weight)), strict=True)
         scores, positive, weight = (np.concatenate(part) for part in parts)
-        t = self._score_threshold(
-            torch.from_numpy(scores).double(),
-            torch.from_numpy(positive),
-            torch.from_numpy(weight),
-        ).item()
+        with warnings.catch_warnings():
+            if not final:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            t = self._score_threshold(
+                torch.from_numpy(scores).double(),
+                torch.from_numpy(positive),
+                torch.from_numpy(weight),
+            ).item()
         if np.isfinite(t):
             self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
+        if final:
+            self._warn_of_one_class()
+
+    def _warn_of_one_class(self):
+        criterion = self.net_.criterion_
+        n_without = int(getattr(criterion, "n_without_class", 0))
+        if n_without:
+            warnings.warn(
+                f"{n_without} of {int(criterion.n_batches)} batches had rows of one class only, "
+                "whose loss is zero: raise batch_size or min_positives",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+            criterion.n_without_class.zero_()
+            criterion.n_batches.zero_()
 
     def _midway(self, scores, t):
         """The number between the score t and the next lower one, so that rows at t are flagged."""

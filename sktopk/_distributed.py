@@ -1,5 +1,6 @@
 """Batches that several processes share: one loss over the scores of all of them."""
 
+import numpy as np
 import torch
 from torch import distributed
 
@@ -57,15 +58,35 @@ def all_rows(rows, sizes):
     return _AllRows.apply(rows, sizes)
 
 
-def share_totals(criterion, class_total, n_batches):
-    """Tell a criterion what the classes weigh over all processes."""
+def share_totals(criterion, n_batches, class_total, weight, n_rows, partial):
+    """Tell a criterion what it has to know of the rows of all processes.
+
+    Parameters
+    ----------
+    criterion : nn.Module
+    n_batches : int
+        Of an epoch, which must be that of the others.
+    class_total : ndarray of shape (2,)
+        What the classes weigh in training.
+    weight, n_rows : ndarray of shape (2,)
+        What they weigh, and how many rows they have, in the batches that follow.
+    partial : bool
+        Whether these batches come on top of others.
+    """
     lengths = all_objects(n_batches)
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; "
             f"got {lengths}: give each as many rows of each class"
         )
-    if hasattr(criterion, "class_total"):
-        total = torch.from_numpy(sum(all_objects(class_total)))
-        # In float64, whatever the float type of the network.
-        criterion.class_total = total.to(criterion.class_total.device)
+    if not hasattr(criterion, "class_total"):
+        return
+    class_total, weight, n_rows = (
+        torch.from_numpy(np.asarray(sum(all_objects(each)), dtype=np.float64))
+        for each in (class_total, weight, n_rows)
+    )
+    # In float64, whatever the float type of the network.
+    device = criterion.class_total.device
+    criterion.class_total = class_total.to(device)
+    criterion.mean_weight = (weight / n_rows.clamp(min=1)).clamp(min=1e-300).to(device)
+    criterion.n_rows = (criterion.n_rows if partial else 0) + int(n_rows.sum())

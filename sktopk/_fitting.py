@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import torch
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 
@@ -14,6 +15,8 @@ from ._batches import MiniBatches, Rows, ShuffledBatches
 from ._data import class_weights
 from ._net import Net, ProgressBar, Validation
 from ._params import check_device, check_optimizer
+from .metrics._scorer import TopKScorer
+from .metrics._top_scorer import TopScorer
 from .modules import MLP, ScaledScores
 
 
@@ -111,8 +114,9 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
         X_val, y_val, weight = validation
         what = f"Training, valid_score on {len(y_val)} {origin}"
         if hasattr(estimator, "feature_names_in_"):
-            X_val = pd.DataFrame(X_val, columns=estimator.feature_names_in_)
-        scorer = estimator._default_scorer()
+            make = pd.DataFrame.sparse.from_spmatrix if issparse(X_val) else pd.DataFrame
+            X_val = make(X_val, columns=estimator.feature_names_in_)
+        scorer = estimator._validation_scorer(y_val)
         if estimator.scoring is not None:
             scorer = check_scoring(estimator, scoring=estimator.scoring)
         params = {}
@@ -121,8 +125,9 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
         patience = estimator.n_iter_no_change if estimator.early_stopping else None
 
         def score():
-            # Which may want labels, not only scores.
-            if estimator.scoring is not None or estimator._scores_labels:
+            # Rankings need no threshold.
+            ranks = isinstance(scorer, TopKScorer | TopScorer)
+            if not ranks and (estimator.scoring is not None or estimator._scores_labels):
                 settle()
             return scorer(estimator, X_val, y_val, **params)
 
@@ -153,3 +158,13 @@ def warn_unsettled(estimator, early_stopping):
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+def plain_row(row):
+    """A row of skorch's history without its batches, but for what each step recorded."""
+    steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
+    return steps | {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in row.items()
+        if name != "batches"
+    }

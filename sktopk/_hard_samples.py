@@ -23,6 +23,8 @@ class HardSamples:
         """Remember nothing, not even of the batch at hand."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
+        # How many rows there were to choose from.
+        self.n_seen = 0
         # Whether a batch may have a row twice; in doubt it is looked for.
         self.fresh_repeats = True
 
@@ -38,6 +40,7 @@ class HardSamples:
     def join(self, index):
         """Row numbers of a batch followed by the remembered ones."""
         self.n_fresh = len(index)
+        self.n_seen += self.n_fresh
         self.batch = torch.cat([index, self.index])
         return self.batch
 
@@ -66,8 +69,9 @@ class HardSamples:
 
     def get_state(self):
         """The row numbers and copies of rows, however many, as plain values."""
-        return {"index": self.index, "carried": self.carried}
+        return {"index": self.index, "carried": self.carried, "n_seen": self.n_seen}
 
     def set_state(self, state):
         """Put back what `get_state` returned."""
         self.index, self.carried = state["index"].cpu(), state["carried"]
+        self.n_seen = state["n_seen"]

@@ -14,6 +14,7 @@ from skorch.dataset import Dataset
 from tqdm.auto import tqdm
 
 from ._batches import Rows
+from ._distributed import all_objects
 from ._net_state import copied_weights, noise_generator
 
 _RNG_LOCK = threading.RLock()
@@ -155,7 +156,7 @@ class Net(NeuralNetClassifier):
                     self._end_epoch(own, data)
                     if self.stop_training:
                         break
-            except (DivergedError, KeyboardInterrupt) as error:
+            except BaseException as error:
                 self._put_back(last_good, error)
                 raise
             finally:
@@ -186,7 +187,7 @@ class Net(NeuralNetClassifier):
         if isinstance(error, DivergedError):
             # Its moments are no longer finite.
             self.initialize_optimizer()
-        else:
+        elif isinstance(error, KeyboardInterrupt):
             warnings.warn(
                 f"Training interrupted after epoch {len(self.history_)}: its weights are kept "
                 "(the best so far with early_stopping=True)",
@@ -238,7 +239,7 @@ class Net(NeuralNetClassifier):
         self.history.record(f"{prefix}_batch_count", len(sizes))
         for name, values in trace.items():
             if values:
-                self.history.record_batch(name, torch.cat(values).double().cpu().numpy())
+                self.history.record_batch(name, torch.cat(values).double().tolist())
 
     def step(self, batch):
         """One step of the optimizer; returns the loss, detached, and the scores."""
@@ -370,7 +371,9 @@ class Validation(Callback):
         self.best_loss_ = np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        score = self.score()
+        scores = all_objects(self.score())
+        # Processes that train together decide together.
+        score = scores[0] if len(scores) == 1 else float(np.mean(scores))
         if not isinstance(score, Real) or not np.isfinite(score):
             raise ValueError(f"scoring must return a finite number; got {score!r}")
         net.history.record("valid_score", float(score))

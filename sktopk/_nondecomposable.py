@@ -50,20 +50,6 @@ class ProgramClassifier(BinaryNetClassifier, ProgramParameters):
     def _criterion(self):
         return ProgramCriterion(self._loss())
 
-    def _settle(self, X, y, weight, validation=None):
-        super()._settle(X, y, weight, validation)
-        criterion = self.net_.criterion_
-        n_without, n_batches = int(criterion.n_without_class), int(criterion.n_batches)
-        if n_without:
-            warnings.warn(
-                f"{n_without} of {n_batches} batches had rows of one class only, whose loss is "
-                "zero: raise batch_size or min_positives",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-            criterion.n_without_class.zero_()
-            criterion.n_batches.zero_()
-
 
 def cuts(scores, positive, weight):
     """The distinct scores from the largest down, and the weights at or above each of them."""

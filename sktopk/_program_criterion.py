@@ -19,6 +19,8 @@ class ProgramCriterion(nn.Module):
     ----------
     class_total : Tensor of shape (2,)
         What the negatives and the positives weigh in training.
+    mean_weight : Tensor of shape (2,)
+        Mean weight of their rows.
     n_batches, n_without_class : Tensor of shape ()
         How many batches there were, and how many of them had rows of one class only.
     """
@@ -27,6 +29,8 @@ class ProgramCriterion(nn.Module):
         super().__init__()
         self.loss = loss
         self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
+        self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
+        self.n_rows = 0
         self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
         self.register_buffer("n_without_class", torch.zeros((), dtype=torch.long))
 
@@ -50,8 +54,10 @@ class ProgramCriterion(nn.Module):
     def _proportional(self, scores, positive, weight):
         """Weights under which the classes weigh what they weigh in training."""
         own = torch.ones_like(scores) if weight is None else weight
-        seen_positive = torch.where(positive, own, 0.0).sum()
-        seen = torch.stack([own.sum() - seen_positive, seen_positive])
+        n_positives = positive.sum()
+        seen = torch.stack([len(positive) - n_positives, n_positives]) * self.mean_weight
+        # A batch of light rows weighs little: what counts is the mean weight in training.
+        seen = seen.to(scores.dtype)
         factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
         # The unit is of no importance; that of the batch keeps numbers near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))

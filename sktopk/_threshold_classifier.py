@@ -1,8 +1,10 @@
 """What the accuracy-at-the-top classifiers share: a threshold, errors, a surrogate."""
 
+import dataclasses
 import warnings
 from dataclasses import KW_ONLY, dataclass
 
+import numpy as np
 import torch
 
 from ._binary import BinaryNetClassifier
@@ -11,6 +13,8 @@ from ._net import TrueThreshold
 from ._params import check_flag, check_number
 from ._top_criterion import TopCriterion
 from .losses._surrogates import SURROGATES
+from .losses._thresholds import in_group
+from .metrics import make_top_scorer
 from .metrics._checks import check_option
 
 TOP_PARAMETERS = """\
@@ -69,8 +73,32 @@ class ThresholdClassifier(BinaryNetClassifier, ThresholdParameters):
     def _criterion(self):
         return TopCriterion(self._threshold(), self.errors, self.surrogate, self.buffer_size)
 
+    def _share(self, positive, weight):
+        """What part of the group of the threshold, as it is in training, these rows are."""
+        group = in_group(positive, self._threshold().of)
+        total = self.class_count_
+        total = {"all": total.sum(), "negatives": total[0], "positives": total[1]}
+        return float(weight[group].sum()) / total[self._threshold().of]
+
+    def _scaled(self, k, positive, weight):
+        """The rank k of the training set among fewer rows."""
+        return max(1, round(k * min(1.0, self._share(positive, weight))))
+
     def _score_threshold(self, scores, positive, weight):
-        return self._threshold()(scores, positive, weight)
+        threshold = self._threshold()
+        if getattr(threshold, "k", None) is not None:
+            # A piece of a stream has a part of the ranks.
+            k = self._scaled(threshold.k, positive, weight)
+            threshold = dataclasses.replace(threshold, k=k)
+        return threshold(scores, positive, weight)
+
+    def _validation_scorer(self, y_val):
+        name, params = self._scorer()
+        if hasattr(self, "k_"):
+            positive = torch.from_numpy(np.asarray(y_val == self.classes_[1]))
+            weight = torch.ones(len(positive))
+            params = {"k": self._scaled(self.k_, positive, weight)}
+        return make_top_scorer(name, **params)
 
     def _make_callbacks(self, X, target, weight):
         if not self.record_true_threshold:

@@ -362,16 +362,10 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
         if self.method == "program" and self.record_true_threshold:
             raise ValueError("record_true_threshold=True needs method='threshold'")
 
-    def _check_validation(self, X_val, y_val):
-        X_val, y_val, weight = super()._check_validation(X_val, y_val)
-        if len(np.unique(y_val)) < 2:
-            raise ValueError("y_val must have both classes, to set the threshold; got one")
-        return X_val, y_val, weight
-
-    def _settle(self, X, y, weight, validation=None):
+    def _settle(self, X, y, weight, validation=None, final=True):
         if validation is not None:
             X, y, weight = validation
-        super()._settle(X, y, weight)
+        super()._settle(X, y, weight, final=final)
 
     def _threshold(self):
         return KthLargest("positives", tau=self.recall)

@@ -38,6 +38,10 @@ class TopCriterion(nn.Module):
     ----------
     class_total : Tensor of shape (2,)
         What the negatives and the positives weigh in training.
+    mean_weight : Tensor of shape (2,)
+        Mean weight of their rows.
+    n_rows : int
+        Rows in training, of which the hard ones are known once all were seen.
     trace : dict of list
         The threshold of each batch.
     """
@@ -47,6 +51,8 @@ class TopCriterion(nn.Module):
         self.threshold, self.errors, self.surrogate = threshold, errors, surrogate
         self.hard = HardSamples(buffer_size)
         self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
+        self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
+        self.n_rows = 0
         self.trace = {"threshold": []}
 
     def get_extra_state(self):
@@ -62,7 +68,8 @@ class TopCriterion(nn.Module):
         scores, positive = check_binary(scores.flatten(), target)
         alone = HardSamples(0)
         t, position, _ = self._threshold(scores.detach(), positive, sample_weight, alone)
-        return self._errors(scores, positive, sample_weight, t, position)
+        counted = positive if self.errors == "false_negatives" else ~positive
+        return self._errors(scores, counted, sample_weight, t, position)
 
     def batch_loss(self, scores, target, weight):
         """Return the loss of a batch, and remember its hard rows for the next one."""
@@ -77,17 +84,21 @@ class TopCriterion(nn.Module):
 
     def _loss(self, scores, positive, weight, t, position, n_fresh):
         self.trace["threshold"].append(t)
-        return self._errors(scores, positive, weight, t, position, n_fresh)
-
-    def _errors(self, scores, positive, weight, t, position, n_fresh=None):
         counted = positive if self.errors == "false_negatives" else ~positive
-        if n_fresh is not None and n_fresh < len(scores) and self.threshold.of == "all":
+        if n_fresh < len(scores) and self.threshold.of == "all":
             # In the other cases hard rows are of the class that is not counted.
             counted = counted.clone()
             counted[n_fresh:] = False
-        return ErrorsAtScore.apply(
-            scores, t, position, counted, weight, self.errors, self.surrogate
-        )
+        loss = self._errors(scores, counted, weight, t, position)
+        if weight is None:
+            return loss
+        # A batch of light rows weighs little.
+        mean_weight = (weight * counted).sum() / counted.sum().clamp(min=1)
+        return loss * mean_weight / self.mean_weight[int(self.errors == "false_negatives")]
+
+    def _errors(self, scores, counted, weight, t, position):
+        arguments = (t, position, counted, weight, self.errors, self.surrogate)
+        return ErrorsAtScore.apply(scores, *arguments)
 
     def _threshold(self, scores, positive, weight, hard):
         """The threshold, the position of its row and those of the rows to remember."""
@@ -109,10 +120,15 @@ class TopCriterion(nn.Module):
         if largest:
             return key[:1], order[:1], kept
         own = members.double() if weight is None else members * weight.double()
-        counted = self._counted(own[order], positive[order], size)
+        # Of the hard rows of all rows, those of the rows seen so far are known.
+        seen = min(1.0, hard.n_seen / self.n_rows) if size and self.n_rows else 1.0
+        counted = self._counted(own[order], positive[order], size, self.class_total * seen)
         reached = counted.cumsum(0)
         total = reached[-1:]
-        rank = torch.minimum(self.threshold.rank(total), total) * NEARLY
+        rank = self.threshold.rank(total)
+        if self.threshold.tau is None:
+            rank = rank * seen
+        rank = torch.minimum(rank, total) * NEARLY
         if smallest:
             # Of the rows with at most n - j below them the last.
             place = (reached - counted <= total - rank).sum(0, keepdim=True) - 1
@@ -122,7 +138,7 @@ class TopCriterion(nn.Module):
         t = key.gather(0, place).where(total > 0, -torch.inf)
         return t, order.gather(0, place), kept
 
-    def _counted(self, own, positive, n_hard):
+    def _counted(self, own, positive, n_hard, total):
         """What rows count for, hard ones first: as themselves, or for others of their class."""
         hard, others = own[:n_hard], own[n_hard:]
         if self.threshold.of == "all":
@@ -130,10 +146,9 @@ class TopCriterion(nn.Module):
             known = torch.stack([hard.sum() - known, known])
             seen = (others * positive[n_hard:]).sum()
             seen = torch.stack([others.sum() - seen, seen])
-            total = self.class_total
         else:
             known, seen = hard.sum(), others.sum()
-            total = self.class_total[int(self.threshold.of == "positives")]
+            total = total[int(self.threshold.of == "positives")]
         factor = (total - known).clamp(min=0) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
         if factor.ndim:
             factor = torch.where(positive[n_hard:], factor[1], factor[0])
@@ -154,6 +169,7 @@ class TopCriterion(nn.Module):
         number = all_rows(index.to(scores.device), lengths).cpu() * len(lengths) + owner
         whole = HardSamples(self.hard.size)
         whole.batch = None if self.hard.batch is None else number[order]
+        whole.n_seen = self.hard.n_seen * len(lengths)
         device_order = order.to(scores.device)
         scores = all_rows(scores, lengths)[device_order]
         positive = all_rows(positive.to(scores.dtype), lengths)[device_order] == 1

@@ -340,5 +340,5 @@ def test_the_rank_out_of_range_is_refused(classifier, rare):
 
 def test_validation_rows_of_one_class_cannot_set_a_recall(rare):
     X, y, X_val, _ = rare
-    with pytest.raises(ValueError, match="y_val must have both classes"):
+    with pytest.raises(ValueError, match="y_val must have rows of both classes"):
         quick(PrecisionAtRecallClassifier()).fit(X, y, X_val=X_val, y_val=np.zeros(600))

@@ -248,6 +248,7 @@ def test_loss_of_a_whole_batch_equals_the_function(threshold, errors):
     criterion = TopCriterion(threshold, errors, "quadratic", 3)
     total = [weight[~target].sum(), weight[target].sum()]
     criterion.class_total.copy_(torch.tensor(total))
+    criterion.mean_weight = torch.stack([weight[~target].mean(), weight[target].mean()])
     parameters = {"threshold": threshold, "errors": errors, "sample_weight": weight}
     expected = accuracy_at_top_loss(scores, target, **parameters)
     assert criterion.batch_loss(scores[:, None], target, weight).item() == pytest.approx(
@@ -257,3 +258,73 @@ def test_loss_of_a_whole_batch_equals_the_function(threshold, errors):
         expected.item(), rel=1e-12
     )
     assert math.isfinite(criterion.trace["threshold"][0].item())
+
+
+# After another fit, and after failures.
+
+
+def test_a_stream_may_follow_a_fit_on_other_rows(rare):
+    X, y = rare
+    params = {"batch_size": 32, "max_epochs": 2, "random_state": 0, "buffer_size": 3}
+    clf = DeepTopPushClassifier(**params).fit(X, y)
+    copy = pickle.loads(pickle.dumps(clf))
+    for each in (clf, copy):
+        each.partial_fit(X[:100], y[:100])
+    np.testing.assert_array_equal(clf.decision_function(X), copy.decision_function(X))
+    # The hard rows of the fit are still there.
+    assert clf.history_[-1]["threshold"][0] > np.partition(clf.decision_function(X[:100]), -5)[-5]
+
+
+@pytest.mark.parametrize("classifier", [DeepTopPushClassifier(), PatMatClassifier(tau=0.1)])
+def test_weights_count_across_minibatches(classifier, rare):
+    X, y = rare
+    weight = np.where(y == 1, np.geomspace(1e-3, 1e3, len(y)), 1.0)
+    params = {"batch_size": 32, "min_positives": 1, "max_epochs": 3, "random_state": 0}
+    weighted = classifier.set_params(**params).fit(X, y, sample_weight=weight)
+    weighted = weighted.decision_function(X) + weighted.threshold_
+    plain = classifier.fit(X, y)
+    assert np.abs(weighted - plain.decision_function(X) - plain.threshold_).max() > 1e-2
+
+
+def test_a_failure_leaves_an_earlier_fit_usable(rare):
+    X, y = rare
+    params = {"batch_size": 32, "max_epochs": 2, "random_state": 0, "warm_start": True}
+    clf = DeepTopPushClassifier(**params).fit(X, y)
+    before = clf.decision_function(X)
+    with pytest.raises(ValueError, match="typo"):
+        clf.set_params(scoring="typo").fit(X, y, X_val=X, y_val=y)
+    np.testing.assert_array_equal(clf.decision_function(X), before)
+
+
+@pytest.mark.parametrize("buffer_size", [0, 200])
+def test_the_first_epoch_has_no_threshold_far_below_the_true_one(buffer_size):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((8000, 3)), np.arange(8000) % 20 == 0
+    clf = PatMatClassifier(tau=0.01, buffer_size=buffer_size)
+    clf.set_params(**STILL | {"batch_size": 128, "record_true_threshold": False}, max_epochs=1)
+    scores = clf.fit(X, y).decision_function(X) + clf.threshold_
+    above = [(scores >= t - 1e-6).mean() for t in clf.history_[0]["threshold"]]
+    assert np.mean(above) < 0.04
+
+
+def test_a_piece_has_its_part_of_the_rank(rare):
+    X, y = rare
+    clf = RecallAtKClassifier(k=100, batch_size=64, random_state=0)
+    for start in range(0, 2000, 200):
+        clf.partial_fit(X[start : start + 200], y[start : start + 200], classes=[0, 1])
+    assert 50 < clf.predict(X).sum() < 200
+
+
+def test_validation_rows_have_their_part_of_the_rank(rare):
+    X, y = rare
+    clf = RecallAtKClassifier(k=200, early_stopping=True, max_epochs=3, random_state=0)
+    with pytest.warns(UserWarning, match="raise max_epochs"):
+        clf.fit(X, y)
+    assert all(row["valid_score"] < 1 for row in clf.history_)
+
+
+def test_validation_labels_are_checked_before_training(rare):
+    X, y = rare
+    for wrong in (np.zeros(2000, dtype=int), 2 * y, np.arange(2000) % 3):
+        with pytest.raises(ValueError, match=r"y_val must have rows of both classes, \[0, 1\]"):
+            DeepTopPushClassifier().fit(X, y, X_val=X, y_val=wrong)

@@ -319,7 +319,7 @@ def test_divergence_is_an_error_that_keeps_the_last_good_weights(blobs):
     X, y = blobs
     clf = quick(module=Exploding)
     with pytest.raises(
-        ValueError, match=r"the loss became nan in batch 5 of epoch 3\. Lower learning"
+        ValueError, match=r"the loss became nan in batch 5 of epoch 3\. Try to lower learning"
     ):
         clf.fit(X, y)
     good = quick(module=nn.Linear, max_epochs=2).fit(X, y)

@@ -78,7 +78,7 @@ class LossComparisonDisplay:
 
     Examples
     --------
-    >>> from sktopk.metrics._plot._loss_comparison import LossComparisonDisplay
+    >>> from sktopk.metrics import LossComparisonDisplay
     >>> scores = {
     ...     "cross_entropy": [0.80, 0.82, 0.79, 0.81, 0.80],
     ...     "smooth_topk": [0.85, 0.86, 0.85, 0.86, 0.84],

@@ -222,7 +222,7 @@ class ShotAccuracyDisplay:
         label = self.name if name is None else name
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
         bounds = f"> {self.many:g}", f"{self.few:g} to {self.many:g}", f"< {self.few:g}"
-        names = [f"{group} ({bound})" for group, bound in zip(_GROUPS, bounds, strict=True)]
+        names = [f"{group}\n({bound})" for group, bound in zip(_GROUPS, bounds, strict=True)]
         ax.set_xticks(range(len(names)), names)
         ax.set(
             xlabel="Classes, by their training rows",

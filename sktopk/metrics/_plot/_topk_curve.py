@@ -285,7 +285,7 @@ class TopKCurveDisplay:
         # Only whole numbers of labels can be shown.
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (labels shown per row)", ylabel="Top-k accuracy", ylim=(0, 1.02))
-        draw_legend(ax, "lower right")
+        draw_legend(ax, "best")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
