@@ -19,14 +19,7 @@ from ._data import (
     held_out,
     take,
 )
-from ._fitting import (
-    build_net,
-    make_batches,
-    make_callbacks,
-    plain_row,
-    probe,
-    warn_unsettled,
-)
+from ._fitting import build_net, make_batches, make_callbacks, plain_row, probe, warn_unsettled
 from ._net import DivergedError
 from ._net_state import load_net_state, net_state
 from ._params import ROUTED

@@ -201,7 +201,7 @@ class LossComparisonDisplay:
         Parameters
         ----------
         cv_results : dict
-            The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or another search.
+            The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         test_fraction : float
             Share of the rows in each test fold, as in `from_scores`.
         param : str, default="param_loss"

@@ -30,7 +30,7 @@ def draw_reference(ax, x, y, label):
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
-        if line.get_label() == label and known.shape == points.shape and np.array_equal(known, points):
+        if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
     style = {"linestyle": _REFERENCE_STYLES[label], "zorder": 1.9}
     # All that the cycle sets, or the next curve would skip a colour.
