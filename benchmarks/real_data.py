@@ -1,9 +1,10 @@
 """Real tables for the benchmarks: digits ships with scikit-learn, the others lie in SKTOPK_SHARED.
 
 SKTOPK_SHARED names a folder with ``data/pmlb/letter.tsv.gz``, ``data/pmlb/coil2000.tsv.gz``,
-``data/trec/train_5500.label``, ``data/leaves100/data_Sha_64.txt``,
-``data/clinc150/data_imbalanced.json``, ``data/merck_cyp3a4/merck_cyp.npz`` and
-``data/adbench/5_campaign.npz``; its default is ``../shared`` beside the project.
+``data/pmlb/spambase.tsv.gz``, ``data/trec/train_5500.label``, ``data/leaves100/data_Sha_64.txt``,
+``data/clinc150/data_imbalanced.json``, ``data/merck_cyp3a4/merck_cyp.npz``,
+``data/adbench/5_campaign.npz`` and ``data/adbench/24_mnist.npz``; its default is
+``../shared`` beside the project.
 """
 
 import json
@@ -78,3 +79,15 @@ def coil2000():
     """9 822 customers of an insurance, 85 features, 6 % of whom insure a caravan."""
     table = pd.read_csv(DATA / "pmlb" / "coil2000.tsv.gz", sep="\t")
     return table.drop(columns="target").to_numpy(dtype=np.float64), table["target"].to_numpy()
+
+
+def spambase():
+    """4 601 letters, 57 shares of words and signs, 39 % of the letters unsolicited."""
+    table = pd.read_csv(DATA / "pmlb" / "spambase.tsv.gz", sep="\t")
+    return table.drop(columns="target").to_numpy(dtype=np.float64), table["target"].to_numpy()
+
+
+def rare_mnist():
+    """7 603 images of two digits, 100 of the pixels, 9.2 % of them the rare digit."""
+    with np.load(DATA / "adbench" / "24_mnist.npz") as arrays:
+        return arrays["X"], arrays["y"]

@@ -137,7 +137,8 @@ def main():
         "random_state": 0,
     }
     report("table 37 241 x 100", (100,), 37_241, table, list(CLASSIFIERS), args.repeats)
-    images = {"max_epochs": 1, "module": PaperNetwork, "random_state": 0}
+    # A classifier keeps the parameters of its last data unless they are set again.
+    images = {"max_epochs": 1, "module": PaperNetwork, "net_params": None, "random_state": 0}
     names = ["DeepTopPush", "DeepTopPush, buffer_size=0", "PatMat", "PrecisionAtRecall"]
     shape = (1, 28, 28)
     report(f"images {args.n_images}", shape, args.n_images, images, names, args.image_repeats)
