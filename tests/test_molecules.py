@@ -26,8 +26,9 @@ def example():
 
 
 @pytest.fixture(scope="module")
-def molecules(example, shared):
-    folder = Path(os.environ.get("SKTOPK_DATA", shared / "data"))
+def molecules(example, request):
+    folder = os.environ.get("SKTOPK_DATA") or request.getfixturevalue("shared") / "data"
+    folder = Path(folder)
     if not (folder / "merck_cyp3a4" / "merck_cyp.npz").is_file():
         pytest.skip(f"needs merck_cyp3a4/merck_cyp.npz of SKTOPK_DATA, looked for in {folder}")
     with pytest.MonkeyPatch.context() as patch:

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk.metrics._plot._loss_comparison import LossComparisonDisplay
+from sktopk.metrics import LossComparisonDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -265,7 +265,7 @@ def test_matplotlib_is_imported_only_when_something_is_drawn():
     code = """
 import sys
 sys.modules["matplotlib"] = None
-from sktopk.metrics._plot._loss_comparison import LossComparisonDisplay
+from sktopk.metrics import LossComparisonDisplay
 display = LossComparisonDisplay(["a"], [0.5], [0.7])
 try:
     display.plot()

@@ -169,7 +169,7 @@ def test_bars_are_the_shot_accuracy(digits):
     )
     assert display.accuracy == list(expected.values())
     assert [bar.get_height() for bar in display.bars_] == display.accuracy
-    names = ["many (> 100)", "medium (10 to 100)", "few (< 10)"]
+    names = ["many\n(> 100)", "medium\n(10 to 100)", "few\n(< 10)"]
     assert texts(display.ax_.get_xticklabels()) == names
     assert display.ax_.get_ylabel().startswith("Top-2 accuracy")
     assert display.name == "GaussianNB"

@@ -1,0 +1,128 @@
+"""Probabilities: our own where asked for, scikit-learn's calibration on what has none."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_blobs, make_classification
+from sklearn.frozen import FrozenEstimator
+
+import sktopk
+from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+
+CLASSES = [
+    getattr(sktopk, name)
+    for name in sktopk.__all__
+    if "calibration" in inspect.signature(getattr(sktopk, name)).parameters
+]
+TRAINING = {"hidden_layer_sizes": (), "max_epochs": 15, "learning_rate": 1e-2, "random_state": 0}
+# What the small training and the rare positives of the tests may say.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The training loss still fell", "ignore:precision=.* is reached by no threshold"
+)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, y = make_classification(
+        1200, weights=[0.8], n_clusters_per_class=1, flip_y=0.02, random_state=0
+    )
+    return X, np.where(y == 1, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def several():
+    X, y = make_blobs(1200, centers=4, n_features=3, cluster_std=4.0, random_state=0)
+    return X, np.array(list("abcd"))[y]
+
+
+def make(kind, **params):
+    """Return an estimator without probabilities that trains fast, and may have `params`."""
+    loss = {"loss": "noised_topk", "k": 1} if kind is TopKClassifier else {}
+    return kind(**TRAINING, **loss, **params)
+
+
+def brier(y, proba):
+    """Return the mean squared distance of the probabilities from the labels."""
+    return np.mean((proba - (y[:, None] == np.unique(y))) ** 2)
+
+
+PEERS = [
+    (TopKClassifier, "binary"),
+    (TopKClassifier, "several"),
+    (DeepTopPushClassifier, "binary"),
+    (AUCClassifier, "binary"),
+    (AUCClassifier, "several"),
+]
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize(("kind", "data"), PEERS, ids=[f"{k.__name__}-{d}" for k, d in PEERS])
+def test_scikit_learn_calibrates_a_frozen_classifier(kind, data, method, request):
+    X, y = request.getfixturevalue(data)
+    clf = make(kind).fit(X[:400], y[:400])
+    assert not hasattr(clf, "predict_proba")
+    scores = clf.decision_function(X)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(clf), method=method)
+    calibrated.fit(X[400:800], y[400:800])
+
+    proba = calibrated.predict_proba(X[800:])
+    assert proba.shape == (400, len(np.unique(y)))
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(clf.decision_function(X), scores)  # still as it was trained
+    # They know more than the shares of the classes, and each column means its class.
+    labels, count = np.unique(y[800:], return_counts=True)
+    shares = count / count.sum()
+    assert brier(y[800:], proba) < 0.9 * brier(y[800:], shares)
+    np.testing.assert_allclose(proba.mean(axis=0), shares, atol=0.06)
+    np.testing.assert_array_equal(calibrated.classes_, labels)
+
+
+@pytest.mark.parametrize("kind", [DeepTopPushClassifier, AUCClassifier, TopKClassifier])
+def test_our_probabilities_are_as_good_as_those_of_scikit_learn(kind, binary):
+    X, y = binary
+    ours = make(kind, calibration="sigmoid").fit(
+        X[:400], y[:400], X_val=X[400:800], y_val=y[400:800]
+    )
+    bare = make(kind).fit(X[:400], y[:400])
+    peer = CalibratedClassifierCV(FrozenEstimator(bare), method="sigmoid")
+    peer.fit(X[400:800], y[400:800])
+    own, theirs = (brier(y[800:], each.predict_proba(X[800:])) for each in (ours, peer))
+    assert own == pytest.approx(theirs, abs=0.01)
+
+
+@pytest.mark.parametrize("calibration", [None, "temperature", "sigmoid"])
+@pytest.mark.parametrize("kind", CLASSES)
+def test_probabilities_are_there_only_with_calibration(kind, calibration, binary):
+    X, y = binary
+    clf = make(kind, calibration=calibration)
+    assert hasattr(clf, "predict_proba") == (calibration is not None)
+    clf.set_params(max_epochs=2).fit(X[:300], y[:300])
+    assert hasattr(clf, "predict_proba") == (calibration is not None)
+    if calibration is None:
+        with pytest.raises(AttributeError, match="predict_proba"):
+            clf.predict_proba(X)
+        return
+    proba = clf.predict_proba(X[300:400])
+    assert proba.shape == (100, 2)
+    assert proba.dtype == clf.decision_function(X[:1]).dtype
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+    # Asking for none after the training takes back nothing, until the next one.
+    clf.set_params(calibration=None)
+    assert hasattr(clf, "predict_proba")
+    assert not hasattr(clf.fit(X[:300], y[:300]), "predict_proba")
+
+
+def test_every_trained_estimator_is_asked():
+    wrappers = {"BudgetClassifier", "SetClassifier"}
+    classes = {name for name in sktopk.__all__ if inspect.isclass(getattr(sktopk, name))}
+    assert {kind.__name__ for kind in CLASSES} == classes - wrappers
+
+
+def test_a_loss_of_probabilities_needs_no_calibration(several):
+    X, y = several
+    clf = TopKClassifier("cross_entropy", k=2, **TRAINING)
+    assert hasattr(clf, "predict_proba")
+    proba = clf.fit(X[:400], y[:400]).predict_proba(X[400:])
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
