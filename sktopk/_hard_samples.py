@@ -1,5 +1,8 @@
 """Rows that later batches are judged against, by row number."""
 
+import math
+
+import numpy as np
 import torch
 
 
@@ -46,25 +49,28 @@ class HardSamples:
 
     def keep(self, positions):
         """Remember the rows at these positions of the joined batch."""
-        self.index = self.batch.index_select(0, positions.to(self.batch.device))
+        if isinstance(positions, torch.Tensor):
+            positions = positions.cpu().numpy()
+        self.index = torch.from_numpy(self.batch.numpy()[positions])
 
     def members(self, positions, scores):
         """The positions of finite score: a group may have fewer rows than are remembered."""
         if len(self.index) < self.size:
-            positions = positions[scores.isfinite()]
+            positions = positions[abs(scores) < math.inf]
         return positions
 
     def repeated(self):
-        """Mask of the positions of the joined batch whose row stands at an earlier one."""
-        fresh, joined = self.batch[: self.n_fresh], self.batch[self.n_fresh :]
-        if self.fresh_repeats:
-            order = self.batch.argsort(stable=True)
-            ordered = self.batch[order]
-            mask = torch.zeros(len(order), dtype=torch.bool)
-            mask[order[1:]] = ordered[1:] == ordered[:-1]
-            return mask
-        mask = torch.zeros(len(self.batch), dtype=torch.bool)
-        mask[self.n_fresh :] = (joined.unsqueeze(1) == fresh).any(dim=1)
+        """Mask of the positions of the joined batch whose row stands at an earlier one, or None."""
+        batch = self.batch.numpy()
+        if not self.fresh_repeats:
+            twice = batch[self.n_fresh :, np.newaxis] == batch[: self.n_fresh]
+            if not twice.any():
+                return None
+            return np.append(np.zeros(self.n_fresh, dtype=bool), twice.any(axis=1))
+        order = batch.argsort(kind="stable")
+        ordered = batch[order]
+        mask = np.zeros(len(batch), dtype=bool)
+        mask[order[1:]] = ordered[1:] == ordered[:-1]
         return mask
 
     def get_state(self):

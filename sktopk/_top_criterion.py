@@ -1,13 +1,18 @@
 """Accuracy at the top on minibatches: the threshold of all rows, estimated from a few."""
 
+import numpy as np
 import torch
 from torch import nn
 
 from ._distributed import all_objects, all_rows, world_size
+from ._errors_at_score import arrays, errors_at_score
 from ._hard_samples import HardSamples
-from .losses._checks import check_binary
-from .losses._errors_at_score import ErrorsAtScore
-from .losses._thresholds import NEARLY, Largest, in_group
+from .losses._thresholds import NEARLY, Largest
+
+
+def as_arrays(xp, tensor):
+    """A tensor as what `xp` computes with."""
+    return tensor.numpy() if xp is np else tensor
 
 
 class TopCriterion(nn.Module):
@@ -43,7 +48,7 @@ class TopCriterion(nn.Module):
     n_rows : int
         Rows in training, of which the hard ones are known once all were seen.
     trace : dict of list
-        The threshold of each batch.
+        The threshold of each batch, an array or a tensor of shape (1,).
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
@@ -65,103 +70,127 @@ class TopCriterion(nn.Module):
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are a sample of no batch, such as validation rows."""
-        scores, positive = check_binary(scores.flatten(), target)
-        alone = HardSamples(0)
-        t, position, _ = self._threshold(scores.detach(), positive, sample_weight, alone)
-        counted = positive if self.errors == "false_negatives" else ~positive
-        return self._errors(scores, counted, sample_weight, t, position)
+        values = arrays(scores, target, sample_weight)
+        t, position, _ = self._threshold(*values, HardSamples(0))
+        return torch.as_tensor(self._errors(*values, t, position)[0])
 
-    def batch_loss(self, scores, target, weight):
-        """Return the loss of a batch, and remember its hard rows for the next one."""
-        scores, positive = check_binary(scores.flatten(), target)
+    def loss_and_gradient(self, scores, target, weight):
+        """Return the loss of a batch and its gradient; remember its hard rows for the next one.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (n_samples,) or (n_samples, 1)
+        target : Tensor of shape (n_samples,)
+        weight : Tensor of shape (n_samples,) or None
+
+        Returns
+        -------
+        loss, gradient : Tensor of shape () and Tensor of the shape and dtype of `scores`
+        """
         n_fresh = self.hard.n_fresh if self.hard.batch is not None else len(scores)
         if world_size() > 1:
-            return self._shared_loss(scores, positive, weight, n_fresh)
-        t, position, kept = self._threshold(scores.detach(), positive, weight, self.hard)
-        if kept is not None:
-            self.hard.keep(kept)
-        return self._loss(scores, positive, weight, t, position, n_fresh)
+            loss, gradient = self._shared(scores.detach().flatten(), target, weight, n_fresh)
+        else:
+            values = arrays(scores, target, weight)
+            t, position, kept = self._threshold(*values, self.hard)
+            if kept is not None:
+                self.hard.keep(kept)
+            self.trace["threshold"].append(t)
+            loss, gradient = self._errors(*values, t, position, n_fresh)
+        gradient = torch.as_tensor(gradient).view_as(scores)
+        if gradient.dtype != scores.dtype:
+            gradient = gradient.to(scores.dtype)
+        return torch.as_tensor(loss), gradient
 
-    def _loss(self, scores, positive, weight, t, position, n_fresh):
-        self.trace["threshold"].append(t)
-        counted = positive if self.errors == "false_negatives" else ~positive
-        if n_fresh < len(scores) and self.threshold.of == "all":
-            # In the other cases hard rows are of the class that is not counted.
-            counted = counted.clone()
+    def _errors(self, xp, scores, positive, weight, t, position, n_fresh=None):
+        """Value and gradient of the errors among the first `n_fresh` rows."""
+        above = self.errors == "false_positives"
+        counted = positive ^ above
+        if n_fresh is not None:
             counted[n_fresh:] = False
-        loss = self._errors(scores, counted, weight, t, position)
         if weight is None:
-            return loss
-        # A batch of light rows weighs little.
-        mean_weight = (weight * counted).sum() / counted.sum().clamp(min=1)
-        return loss * mean_weight / self.mean_weight[int(self.errors == "false_negatives")]
-
-    def _errors(self, scores, counted, weight, t, position):
-        arguments = (t, position, counted, weight, self.errors, self.surrogate)
-        return ErrorsAtScore.apply(scores, *arguments)
-
-    def _threshold(self, scores, positive, weight, hard):
-        """The threshold, the position of its row and those of the rows to remember."""
-        largest = isinstance(self.threshold, Largest)
-        size = hard.size if hard.batch is not None else 0
-        if largest and size <= 1:
-            t, position = self.threshold.locate(scores, positive)
-            return t, position, hard.members(position, t) if size else None
-        # The hard rows come first: the largest scores, or the smallest of the positives.
-        smallest = self.threshold.of == "positives"
-        members = in_group(positive, self.threshold.of)
-        if size:
-            members = members & ~hard.repeated().to(scores.device)
-        nothing = torch.inf if smallest else -torch.inf
-        key, order = scores.masked_fill(~members, nothing).sort(
-            descending=not smallest, stable=True
+            total = counted.sum()
+        elif n_fresh is None:
+            total = (weight * counted).sum()
+        else:
+            # A batch of light rows weighs little.
+            total = counted.sum() * as_arrays(xp, self.mean_weight)[int(not above)]
+        return errors_at_score(
+            xp, scores, counted, weight, total, t, position, above, self.surrogate
         )
-        kept = hard.members(order[:size], key[:size]) if size else None
+
+    def _threshold(self, xp, scores, positive, weight, hard):
+        """The threshold, the position of its row and those of the rows to remember."""
+        largest, of = isinstance(self.threshold, Largest), self.threshold.of
+        size = hard.size if hard.batch is not None else 0
+        smallest = of == "positives"
+        # By rising key: the scores of the group from its largest on, or from its smallest.
+        key = scores if smallest else -scores
+        members = None if of == "all" else positive if smallest else ~positive
+        # A remembered row that was drawn again is one row; the largest score may stand twice.
+        repeated = hard.repeated() if size > (1 if largest else 0) else None
+        if repeated is not None:
+            once = ~xp.asarray(repeated, device=scores.device)
+            members = once if members is None else members & once
+        if members is not None:
+            key = xp.where(members, key, xp.inf)
+        if largest and size <= 1:
+            position = key.argmin(0, keepdims=True)
+            t = -key[position]
+            return t, position, hard.members(position, t) if size else None
+        order = key.argsort(stable=True)
+        # The hard rows come first: the largest scores, or the smallest of the positives.
+        kept = hard.members(order[:size], key[order[:size]]) if size else None
         if largest:
-            return key[:1], order[:1], kept
-        own = members.double() if weight is None else members * weight.double()
+            return -key[order[:1]], order[:1], kept
+        own = weight
+        if members is not None:
+            own = members if weight is None else members * weight
+        own = xp.ones_like(positive) if own is None else own[order]
         # Of the hard rows of all rows, those of the rows seen so far are known.
         seen = min(1.0, hard.n_seen / self.n_rows) if size and self.n_rows else 1.0
-        counted = self._counted(own[order], positive[order], size, self.class_total * seen)
-        reached = counted.cumsum(0)
+        reached = self._reached(xp, own, positive[order], size, seen)
         total = reached[-1:]
         rank = self.threshold.rank(total)
         if self.threshold.tau is None:
             rank = rank * seen
-        rank = torch.minimum(rank, total) * NEARLY
-        if smallest:
-            # Of the rows with at most n - j below them the last.
-            place = (reached - counted <= total - rank).sum(0, keepdim=True) - 1
-        else:
-            place = (reached < rank).sum(0, keepdim=True)
-        place = place.clamp(min=0)
-        t = key.gather(0, place).where(total > 0, -torch.inf)
-        return t, order.gather(0, place), kept
+        rank = xp.minimum(rank, total) * NEARLY
+        # The first row that reaches the rank; of the positives, the last with at most n - j below.
+        place = (total - rank, "right") if smallest else (rank, "left")
+        place = xp.searchsorted(reached, place[0], side=place[1])
+        position = order[place * (place < len(order))]
+        t = key[position]
+        return t if smallest else -t, position, kept
 
-    def _counted(self, own, positive, n_hard, total):
-        """What rows count for, hard ones first: as themselves, or for others of their class."""
-        hard, others = own[:n_hard], own[n_hard:]
-        if self.threshold.of == "all":
-            known = (hard * positive[:n_hard]).sum()
-            known = torch.stack([hard.sum() - known, known])
-            seen = (others * positive[n_hard:]).sum()
-            seen = torch.stack([others.sum() - seen, seen])
-        else:
-            known, seen = hard.sum(), others.sum()
-            total = total[int(self.threshold.of == "positives")]
-        factor = (total - known).clamp(min=0) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
-        if factor.ndim:
-            factor = torch.where(positive[n_hard:], factor[1], factor[0])
-        return torch.cat([hard, others * factor])
+    def _reached(self, xp, own, positive, n_hard, share):
+        """What the ordered rows up to each of them count for, hard ones first.
 
-    def _shared_loss(self, scores, positive, weight, n_fresh):
+        Hard rows count as themselves, and the others for all rows of their class, which weighs
+        `share` of what it does in training.
+        """
+        class_total = as_arrays(xp, self.class_total)
+        n_hard = min(n_hard, len(own))
+        of, reached = self.threshold.of, 0.0
+        for label, name in enumerate(("negatives", "positives")):
+            if of not in ("all", name):
+                continue
+            weight = own if of == name else own * (positive ^ (not label))
+            weight = weight.cumsum(0, dtype=xp.float64)
+            known = weight[n_hard - 1] if n_hard else 0.0
+            missing, seen = share * class_total[label] - known, weight[-1] - known
+            factor = (missing + abs(missing)) / (2 * (seen + (seen == 0)))
+            weight[n_hard:] = known + (weight[n_hard:] - known) * factor
+            reached = reached + weight
+        return reached
+
+    def _shared(self, scores, target, weight, n_fresh):
         """The loss over the batches of all processes; each keeps its own hard rows."""
         index = self.hard.batch
         if index is None:
             index = torch.arange(len(scores))
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
-        start = sum(lengths[:rank])
+        mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         fresh = torch.cat([torch.arange(length) < n for n, length in sizes])
         # Fresh rows before remembered ones, as in a batch of one process.
         order = (~fresh).to(torch.int8).argsort(stable=True)
@@ -171,12 +200,18 @@ class TopCriterion(nn.Module):
         whole.batch = None if self.hard.batch is None else number[order]
         whole.n_seen = self.hard.n_seen * len(lengths)
         device_order = order.to(scores.device)
-        scores = all_rows(scores, lengths)[device_order]
-        positive = all_rows(positive.to(scores.dtype), lengths)[device_order] == 1
+        target = all_rows(target.to(scores.dtype), lengths)[device_order]
         if weight is not None:
             weight = all_rows(weight, lengths)[device_order]
-        t, position, kept = self._threshold(scores.detach(), positive, weight, whole)
+        values = arrays(all_rows(scores, lengths)[device_order], target, weight)
+        t, position, kept = self._threshold(*values, whole)
         if kept is not None:
-            mine = order[kept.cpu()] - start
-            self.hard.keep(mine[(mine >= 0) & (mine < lengths[rank])])
-        return self._loss(scores, positive, weight, t, position, int(fresh.sum()))
+            kept = order[torch.as_tensor(kept, device="cpu")]
+            kept = kept[(kept >= mine.start) & (kept < mine.stop)]
+            self.hard.keep(kept - mine.start)
+        self.trace["threshold"].append(t)
+        loss, gradient = self._errors(*values, t, position, int(fresh.sum()))
+        gathered = scores.new_empty(len(order))
+        gathered[device_order] = torch.as_tensor(gradient)
+        # Gradients are averaged over the processes afterwards, as in `all_rows`.
+        return loss, len(lengths) * gathered[mine]

@@ -70,10 +70,12 @@ def loop(name, wrap, rank, world):
     for batch in order.repeat(2).split(24):
         index = criterion.hard.join(batch[len(batch) * rank // world :][: len(batch) // world])
         optimizer.zero_grad()
-        criterion.batch_loss(module(X[index]), positive[index], None).backward()
+        scores = module(X[index])
+        _, gradient = criterion.loss_and_gradient(scores, positive[index], None)
+        scores.backward(gradient)
         optimizer.step()
     weights = [p.detach().clone() for p in module.parameters()]
-    return [*weights, torch.cat(criterion.trace["threshold"])]
+    return [*weights, torch.as_tensor(np.concatenate(criterion.trace["threshold"]))]
 
 
 def work(rank, folder):

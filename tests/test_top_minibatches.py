@@ -129,7 +129,7 @@ def test_hard_rows_are_the_highest_of_the_group_so_far():
     seen = []
     for batch in ([0, 1, 3], [4, 2, 7], [5, 6, 3], [0, 6, 7]):
         index = criterion.hard.join(torch.tensor(batch))
-        criterion.batch_loss(scores[index], positive[index], None)
+        criterion.loss_and_gradient(scores[index], positive[index], None)
         seen.append(remembered(criterion.hard))
     assert seen[1:] == [[0, 2, 4], [0, 2, 6], [0, 2, 6]]
 
@@ -140,21 +140,20 @@ def test_a_row_drawn_again_is_not_remembered_twice():
     criterion.class_total.copy_(torch.tensor([3.0, 1.0]))
     for _ in range(3):
         index = criterion.hard.join(torch.tensor([0, 0, 0, 1, 2, 3]))
-        criterion.batch_loss(scores[index], index == 0, None)
+        criterion.loss_and_gradient(scores[index], index == 0, None)
     assert remembered(criterion.hard) == [0, 1, 2]
     assert criterion.trace["threshold"][-1].item() == 3.0
 
 
 def test_gradient_reaches_the_remembered_row_but_it_is_no_error_of_the_batch():
     criterion = TopCriterion(Largest("negatives"), "false_negatives", "hinge", 1)
-    scores = torch.tensor([1.0, 0.5, 3.0, 0.2], requires_grad=True)
+    scores = torch.tensor([1.0, 0.5, 3.0, 0.2])
     positive = torch.tensor([True, False, False, True])
     criterion.hard.index = torch.tensor([2])
     index = criterion.hard.join(torch.tensor([0, 1, 3]))
-    loss = criterion.batch_loss(scores[index], positive[index], None)
-    (gradient,) = torch.autograd.grad(loss, scores)
+    loss, gradient = criterion.loss_and_gradient(scores[index], positive[index], None)
     assert loss.item() == pytest.approx(((1 + 3 - 1) + (1 + 3 - 0.2)) / 2)
-    torch.testing.assert_close(gradient, torch.tensor([-0.5, 0.0, 1.0, -0.5]))
+    torch.testing.assert_close(gradient, torch.tensor([-0.5, 0.0, -0.5, 1.0]))
     assert remembered(criterion.hard) == [2]
 
 
@@ -165,7 +164,7 @@ def test_a_remembered_positive_counts_for_the_threshold_alone():
     criterion.hard.index = torch.tensor([0])
     index = criterion.hard.join(torch.tensor([1, 2]))
     positive = torch.tensor([True, True, False])
-    loss = criterion.batch_loss(scores[index], positive[index], None)
+    loss, _ = criterion.loss_and_gradient(scores[index], positive[index], None)
     assert loss.item() == 1 + 9 - 1
 
 
@@ -242,7 +241,7 @@ def test_loss_of_a_whole_batch_equals_the_function(threshold, errors):
     from sktopk.losses import accuracy_at_top_loss
 
     generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(40, dtype=torch.float64, generator=generator)
+    scores = torch.randn(40, dtype=torch.float64, generator=generator).requires_grad_()
     target = torch.arange(40) % 4 == 0
     weight = torch.rand(40, dtype=torch.float64, generator=generator) + 0.5
     criterion = TopCriterion(threshold, errors, "quadratic", 3)
@@ -251,9 +250,10 @@ def test_loss_of_a_whole_batch_equals_the_function(threshold, errors):
     criterion.mean_weight = torch.stack([weight[~target].mean(), weight[target].mean()])
     parameters = {"threshold": threshold, "errors": errors, "sample_weight": weight}
     expected = accuracy_at_top_loss(scores, target, **parameters)
-    assert criterion.batch_loss(scores[:, None], target, weight).item() == pytest.approx(
-        expected.item(), rel=1e-12
-    )
+    loss, gradient = criterion.loss_and_gradient(scores[:, None].detach(), target, weight)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    (expected_gradient,) = torch.autograd.grad(expected, scores)
+    torch.testing.assert_close(gradient, expected_gradient[:, None])
     assert criterion(scores[:, None], target, weight).item() == pytest.approx(
         expected.item(), rel=1e-12
     )
@@ -328,3 +328,42 @@ def test_validation_labels_are_checked_before_training(rare):
     for wrong in (np.zeros(2000, dtype=int), 2 * y, np.arange(2000) % 3):
         with pytest.raises(ValueError, match=r"y_val must have rows of both classes, \[0, 1\]"):
             DeepTopPushClassifier().fit(X, y, X_val=X, y_val=wrong)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("buffer_size", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("threshold", "errors"),
+    [
+        (Largest("negatives"), "false_negatives"),
+        (KthLargest("negatives", k=3), "false_negatives"),
+        (KthLargest("all", tau=0.1), "false_negatives"),
+        (KthLargest("positives", tau=0.8), "false_positives"),
+    ],
+)
+def test_tensors_of_a_gpu_give_what_arrays_give(
+    threshold, errors, buffer_size, weighted, monkeypatch
+):
+    # The same steps through torch, which a GPU takes and a CPU can take.
+    def tensors(scores, target, weight):
+        return torch, scores.detach().flatten(), target, weight
+
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(90, 1, generator=generator)
+    positive = torch.arange(90) % 5 == 0
+    weight = torch.rand(90, generator=generator) + 0.5 if weighted else None
+    results = []
+    for library in (None, tensors):
+        if library is not None:
+            monkeypatch.setattr("sktopk._top_criterion.arrays", library)
+        criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
+        criterion.class_total.copy_(torch.tensor([72.0, 18.0]))
+        criterion.n_rows = 90
+        result = []
+        for batch in (range(0, 30), range(30, 60), range(50, 90), range(0, 90, 5)):
+            index = criterion.hard.join(torch.tensor(list(batch)))
+            own = None if weight is None else weight[index]
+            result.extend(criterion.loss_and_gradient(scores[index], positive[index], own))
+            result.append(torch.tensor(remembered(criterion.hard)))
+        results.append([*result, *map(torch.as_tensor, criterion.trace["threshold"])])
+    torch.testing.assert_close(results[1], results[0])

@@ -83,8 +83,8 @@ class _Ranked:
     def rank(self, total):
         """The weight j that stands above the threshold and at it."""
         if self.tau is None:
-            return torch.full_like(total, float(self.k))
-        return (total * (self.tau * NEARLY)).ceil().clamp(min=1)
+            return 0 * total + self.k
+        return -(-total * (self.tau * NEARLY) // 1)
 
     def order(self, scores, positive, weight):
         """Row numbers by falling score, the weight up to each of them, and j."""
