@@ -1,12 +1,13 @@
-"""What every estimator shares: the fit, the scores, the parameters of the net, copies."""
+"""What every estimator shares: the fit and the scores."""
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ._batches import Rows
+from ._checkpoint import Checkpoint, CheckpointError, describe_call
 from ._data import (
     all_rows,
     check_classes,
@@ -19,33 +20,23 @@ from ._data import (
     held_out,
     take,
 )
-from ._fitting import build_net, make_batches, make_callbacks, plain_row, probe, warn_unsettled
+from ._fitting import (
+    build_net,
+    columns,
+    columns_kept,
+    make_batches,
+    make_callbacks,
+    plain_row,
+    probe,
+    take_changes,
+    trainable,
+    warn_unsettled,
+)
 from ._net import DivergedError
-from ._net_state import load_net_state, net_state
-from ._params import ROUTED
-
-# What a net that goes on training may find changed; all else was built into it.
-CHANGEABLE = {
-    "learning_rate",
-    "weight_decay",
-    "batch_size",
-    "max_epochs",
-    "early_stopping",
-    "scoring",
-    "validation_fraction",
-    "n_iter_no_change",
-    "tol",
-    "class_weight",
-    "min_positives",
-    "record_true_threshold",
-    "calibration",
-    "warm_start",
-    "verbose",
-    "random_state",
-}
+from ._net_estimator import NetEstimator
 
 
-class NetClassifier(ClassifierMixin, BaseEstimator):
+class NetClassifier(ClassifierMixin, NetEstimator):
     """A classifier that trains a network; subclasses say with which loss.
 
     A subclass stores the training parameters and defines ``_check_params()``,
@@ -85,48 +76,78 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         ValueError, TypeError
             If a parameter or the data are not allowed, before any training; ValueError if
             the loss becomes NaN or infinite, with the weights of the last good epoch kept.
+            ValueError if the file `checkpoint` is damaged or belongs to another call.
+        OSError
+            If `checkpoint` cannot be read or written, before training where that shows, with
+            the weights of the last (or, with early stopping, best) epoch kept where it does not.
         KeyboardInterrupt
             At Ctrl-C, with the weights of the last (or, with early stopping, best) epoch kept
             and a warning that says so.
+
+        Notes
+        -----
+        With `checkpoint`, the progress is written before the first epoch and after every
+        `checkpoint_every` of them, each time whole or not at all. The same call of fit finds the
+        file and goes on from it: network, optimizer, callbacks (learning-rate schedules), random
+        generators (also those of ``random_state=None``), hard rows, early stopping and history
+        are as they were, so that it ends with the weights of a fit that was never interrupted,
+        bit for bit on the same machine with as many threads.
+
+        The same call has the same parameters (but for `checkpoint`, `checkpoint_every` and
+        `verbose`; functions and classes go by name), the same versions of sktopk, torch, skorch,
+        scikit-learn and NumPy, the same y and weights, and X and X_val of the same shape, dtype
+        and SHA-256 (of evenly spaced rows, 64 MiB of them, if they are larger). With
+        ``warm_start=True`` it starts from the same fit. Anything else is refused, not restarted.
+
+        The file stands for a fit that is not over. It is removed when fit returns, so that the
+        same call then trains anew, as it does without `checkpoint`: save the estimator itself to
+        keep it. It is also removed if training diverges, and stays after Ctrl-C and other errors.
         """
         self._check_params()
         new = not (self.warm_start and hasattr(self, "net_"))
-        # Labels before X, whose columns are noted even on an estimator that was fitted before.
-        y = check_labels(y)
-        if len(y):
-            self._check_classes(y)
-        X, y, weight = self._check_data(X, y, sample_weight, reset=new)
-        classes = self._check_classes(y)
-        if not new and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
-            )
-        random = check_random_state(self.random_state)
-        seed = random.randint(np.iinfo(np.int32).max)
-        validation, origin = None, "X_val"
-        everything = X, y, weight
-        if X_val is not None or y_val is not None:
-            validation = self._check_validation(X_val, y_val, classes)
-        elif self.early_stopping or self.calibration is not None:
-            mask = held_out(y, self.validation_fraction, random, self._stratify)
-            validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
-            X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
+        with columns_kept(self):
+            # Labels before X, whose columns are noted even on an estimator that was fitted before.
+            y = check_labels(y)
+            if len(y):
+                self._check_classes(y)
+            X, y, weight = self._check_data(X, y, sample_weight, reset=new)
+            classes = self._check_classes(y)
+            if not new and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
+                )
+            validation, origin, checkpoint = None, "X_val", None
+            everything = X, y, weight
+            if X_val is not None or y_val is not None:
+                validation = self._check_validation(X_val, y_val, classes)
+            random = check_random_state(self.random_state)
+            if self.checkpoint is not None:
+                after = None if new else self.net_
+                call = describe_call(self, after, *everything, validation)
+                checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
+                random = checkpoint.random(self.random_state)
+            seed = random.randint(np.iinfo(np.int32).max)
+            if validation is None and (self.early_stopping or self.calibration is not None):
+                mask = held_out(y, self.validation_fraction, random, self._stratify)
+                validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
+                X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
         target = encode(classes, y)
         count = class_count(target, weight, len(classes))
         if new:
             self._start(X, classes, count, seed)
         else:
-            self._go_on()
-            self.class_count_ = count
+            self._go_on(count)
         given = validation if X_val is not None else None
 
         def settle(final=False):
             self._settle(*everything, validation=given, final=final)
 
-        self._train(X, target, weight, self.max_epochs, new, settle, validation, origin)
+        self._train(X, target, weight, self.max_epochs, new, settle, validation, origin, checkpoint)
         warn_unsettled(self, validation is not None and self.early_stopping)
         if self.calibration is not None:
             self._calibrate(*validation)
+        if checkpoint is not None:
+            checkpoint.remove()
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -155,6 +176,11 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"{name}={value!r} needs all data at once, which partial_fit does not have"
                 )
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} is for fit: set checkpoint=None and save the "
+                "estimator between calls of partial_fit, each of which trains for one epoch"
+            )
         new = not hasattr(self, "net_")
         y = check_labels(y)
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
@@ -177,8 +203,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
             seed = random.randint(np.iinfo(np.int32).max)
             self._start(X, known, count, seed, partial=True)
         else:
-            self._go_on()
-            self.class_count_ = self.class_count_ + count
+            self._go_on(self.class_count_ + count, partial=True)
 
         def settle(final=False):
             self._settle(X, y, weight, final=final)
@@ -219,50 +244,10 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
         index = self._map_rows(X, (), np.intp, lambda scores: scores.argmax(1))
         return self.classes_[index]
 
-    def get_params(self, deep=True):
-        """Return the parameters, with the routed keys of `net_params` among the deep ones."""
-        params = super().get_params(deep)
-        if deep and isinstance(self.net_params, dict):
-            routed = {k: v for k, v in self.net_params.items() if k.startswith(ROUTED)}
-            params.update(routed)
-        return params
-
-    def set_params(self, **params):
-        """Set parameters; ``module__``, ``optimizer__``, ``callbacks__`` go to `net_params`."""
-        routed = {k: params.pop(k) for k in list(params) if k.startswith(ROUTED)}
-        if routed:
-            params["net_params"] = {**(params.get("net_params", self.net_params) or {}), **routed}
-        return super().set_params(**params)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "net_")
-
-    def __getstate__(self):
-        # A skorch net carries a pickle inside its pickle: keep arrays and plain values, and
-        # the parameters it was built from, which set_params may have changed since.
-        state = dict(super().__getstate__())
-        if "net_" in state:
-            net = state.pop("net_")
-            state["net_"], state["_params_of_net"] = net_state(net), net.params_of_net
-        return state
-
-    def __setstate__(self, state):
-        state = dict(state)
-        net, params = state.pop("net_", None), state.pop("_params_of_net", None)
-        super().__setstate__(state)
-        if net is None:
-            return
-        fitted = type(self)(**params)
-        vars(fitted).update({k: v for k, v in vars(self).items() if k.endswith("_")})
-        # A model from a machine with a GPU still loads where there is none.
-        device = None if torch.cuda.is_available() else torch.device("cpu")
-        self.net_ = build_net(fitted, net["dtype"], seed=0, device=device)
-        load_net_state(self.net_, net)
 
     def _check_data(self, X, y, sample_weight, *, reset):
         X = check_rows(self, X, reset=reset)
@@ -290,46 +275,41 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
 
     def _start(self, X, classes, count, seed, partial=False):
         """Put a new net in the place of whatever was fitted before."""
-        columns = ("n_features_in_", "feature_names_in_", "input_shape_")
-        columns = {name: value for name, value in vars(self).items() if name in columns}
+        known = columns(self)
         self._forget()
-        vars(self).update(columns)
+        vars(self).update(known)
         self.classes_, self.class_count_ = classes, count
         try:
             self._begin(partial)
-            net = build_net(self, X.dtype.name, seed)
+            with trainable():
+                net = build_net(self, X.dtype.name, seed)
             probe(net, X)
         except BaseException:
             self._forget()
             raise
         self.net_ = net
 
-    def _go_on(self):
-        """Prepare the net for more training with the parameters that may change between."""
+    def _go_on(self, count, partial=False):
+        """Prepare the net for more training with what may change between."""
+        take_changes(self)
         vars(self).pop("calibration_", None)
-        then = self.net_.params_of_net
-        for name, value in self.get_params(deep=False).items():
-            if name in CHANGEABLE or value is then[name] or value == then[name]:
-                continue
-            raise ValueError(
-                f"a net that was started with {name}={then[name]!r} cannot go on with "
-                f"{name}={value!r}: set warm_start=False and fit anew"
-            )
-        names = {"learning_rate": "lr", "weight_decay": "optimizer__weight_decay"}
-        changed = [name for name in names if getattr(self, name) != then[name]]
-        if changed:
-            rates = {names[name]: getattr(self, name) for name in changed}
-            self.net_.set_params(**rates)
-            # set_params reaches the optimizer there is; this, one made anew.
-            vars(self.net_).update(rates)
-            then.update({name: getattr(self, name) for name in changed})
+        self.class_count_ = count
 
     def _train(
-        self, X, target, weight, epochs, new, settle, validation=None, origin=None, partial=False
+        self,
+        X,
+        target,
+        weight,
+        epochs,
+        new,
+        settle,
+        validation=None,
+        origin=None,
+        checkpoint=None,
+        partial=False,
     ):
         net = self.net_
         try:
-            batches = self._make_batches(X, target, weight, partial)
             data = {"X": X, "y": target}
             if validation is not None:
                 X_val, y_val, _ = validation
@@ -337,11 +317,16 @@ class NetClassifier(ClassifierMixin, BaseEstimator):
                 data |= {"X_val": X_val, "y_val": encode(self.classes_, y_val)}
             callbacks = make_callbacks(self, validation, origin, epochs, settle)
             callbacks |= self._make_callbacks(X, target, weight)
-            net.train(batches, epochs, callbacks, **data)
-            batches.carry()
+            with trainable():
+                batches = self._make_batches(X, target, weight, partial)
+                net.train(batches, epochs, callbacks, checkpoint, **data)
+                batches.carry()
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
-            interrupted = isinstance(error, DivergedError | KeyboardInterrupt)
+            interrupted = isinstance(error, DivergedError | KeyboardInterrupt | CheckpointError)
+            if checkpoint is not None and isinstance(error, DivergedError):
+                # It would diverge again.
+                checkpoint.remove()
             if not net.history_ or (new and not interrupted):
                 self._forget()
             raise

@@ -69,6 +69,28 @@ class Rows:
         return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
 
 
+class RowsAndMore:
+    """Rows followed by a few others, none of them copied before they are asked for.
+
+    Parameters
+    ----------
+    rows : Rows
+    more : Tensor of shape (n_more, ...)
+        Their row numbers go on from those of `rows`.
+    """
+
+    def __init__(self, rows, more):
+        self.rows, self.more = rows, more.to(rows.device, rows.dtype)
+
+    def __getitem__(self, index):
+        beyond = index >= len(self.rows)
+        if not beyond.any():
+            return self.rows[index]
+        found = torch.cat([self.rows[index[~beyond]], self.more[index[beyond] - len(self.rows)]])
+        # From the order in which they were found to the one asked for.
+        return found[beyond.to(torch.int8).argsort(stable=True).argsort()]
+
+
 class ShuffledBatches:
     """Row numbers of shuffled minibatches.
 
@@ -100,7 +122,7 @@ class MiniBatches:
 
     Parameters
     ----------
-    rows : Rows
+    rows : Rows or RowsAndMore
     target : Tensor of shape (n_samples,)
     weight : Tensor of shape (n_samples,) or None
         None stands for equal weights.

@@ -5,19 +5,18 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import issparse, vstack
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import NetClassifier
-from ._batches import MiniBatches, Rows, ShuffledBatches
+from ._batches import MiniBatches, Rows, RowsAndMore, ShuffledBatches
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
 from ._data import check_classes, encode
 from ._distributed import all_objects, share_totals
 from ._fitting import batch_size
 from ._params import check_number, check_training_params
-from ._training_parameters import TRAINING_PARAMETERS
+from ._training_parameters import K_ATTRIBUTE, TRAINING_PARAMETERS
 from .metrics import make_top_scorer
 from .metrics._checks import check_option
 from .samplers import StratifiedBatchSampler
@@ -72,6 +71,8 @@ class BinaryNetClassifier(NetClassifier):
     dtype: str = "auto"
     precision: str | None = None
     compile: bool = False
+    checkpoint: object = None
+    checkpoint_every: int = 1
     warm_start: bool = False
     verbose: int = 0
     random_state: object = None
@@ -80,6 +81,7 @@ class BinaryNetClassifier(NetClassifier):
         super().__init_subclass__(**kwargs)
         if cls.__doc__:
             text = TRAINING_PARAMETERS.replace("@@HISTORY@@", cls._history)
+            text = text.replace("@@K@@", K_ATTRIBUTE if "k" in vars(cls) else "")
             cls.__doc__ = cls.__doc__.replace("    <training parameters>\n", text)
 
     def decision_function(self, X):
@@ -155,7 +157,9 @@ class BinaryNetClassifier(NetClassifier):
         score : float
             The larger, the better; NaN, with a warning, where y lacks the class it needs.
         """
-        return self._default_scorer()(self, X, y, sample_weight=sample_weight)
+        check_is_fitted(self)
+        fitted = self._as_fitted(self.net_.params_of_net)
+        return fitted._default_scorer()(fitted, X, y, sample_weight=sample_weight)
 
     @available_if(has_proba)
     def predict_proba(self, X):
@@ -190,6 +194,14 @@ class BinaryNetClassifier(NetClassifier):
 
     def _begin(self, partial):
         """Note nothing of the parameters."""
+
+    def _go_on(self, count, partial=False):
+        super()._go_on(count, partial)
+        # A rank is clipped to the rows there are now.
+        self._begin(partial)
+        criterion = self.net_.criterion_
+        if hasattr(criterion, "threshold"):
+            criterion.threshold = self._threshold()
 
     def _check_classes(self, y, name="y"):
         classes = check_classes(y, name)
@@ -226,8 +238,9 @@ class BinaryNetClassifier(NetClassifier):
             sampler = ShuffledBatches(n_rows, size, net.generator)
         elif partial and hard is not None:
             sampler = [torch.arange(n_rows)]
+        rows = Rows(X, torch.device(net.device), net.dtype, resident=True)
         if hard is not None and partial:
-            X, positive, weight = self._with_carried(hard, X, positive, weight)
+            rows, positive, weight = self._with_carried(hard, rows, positive, weight)
         elif hard is not None:
             hard.forget()
         if hard is not None:
@@ -244,26 +257,24 @@ class BinaryNetClassifier(NetClassifier):
         weighted = any(all_objects(bool(np.any(weight != 1))))
         weight = torch.from_numpy(weight).to(device, net.dtype) if weighted else None
         return MiniBatches(
-            Rows(X, device, net.dtype, resident=True),
+            rows,
             torch.from_numpy(positive).to(device),
             weight,
             sampler,
             hard if sampler is not None and hard is not None and hard.size else None,
         )
 
-    def _with_carried(self, hard, X, positive, weight):
+    def _with_carried(self, hard, rows, positive, weight):
         """The data followed by the rows that earlier pieces left behind."""
         carried, hard.carried = hard.carried, None
         hard.batch = None
         if carried is None:
             hard.index = hard.index[:0]
-            return X, positive, weight
-        rows = carried["rows"].numpy()
-        hard.index = torch.arange(len(positive), len(positive) + len(rows))
-        stack = (lambda parts: vstack(parts, "csr")) if issparse(X) else np.concatenate
-        X = stack([X, type(X)(rows) if issparse(X) else rows.astype(X.dtype)])
+            return rows, positive, weight
+        hard.index = torch.arange(len(positive), len(positive) + len(carried["rows"]))
         positive = np.concatenate([positive, carried["target"].numpy()])
-        return X, positive, np.concatenate([weight, carried["weight"].numpy()])
+        weight = np.concatenate([weight, carried["weight"].numpy()])
+        return RowsAndMore(rows, carried["rows"]), positive, weight
 
     def _check_validation(self, X_val, y_val, classes):
         X_val, y_val, weight = super()._check_validation(X_val, y_val, classes)
@@ -278,21 +289,33 @@ class BinaryNetClassifier(NetClassifier):
         scores, positive = self._scores(self._checked_rows(X)), encode(self.classes_, y) == 1
         parts = zip(*all_objects((scores, positive, weight)), strict=True)
         scores, positive, weight = (np.concatenate(part) for part in parts)
-        with warnings.catch_warnings():
-            if not final:
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            t = self._score_threshold(
-                torch.from_numpy(scores).double(),
-                torch.from_numpy(positive),
-                torch.from_numpy(weight),
-            ).item()
+        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
+        t = self._score_threshold(*tensors).item()
         if np.isfinite(t):
             self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
         if final:
+            self._warn_of_threshold(*tensors)
+            self._warn_of_equal_scores(scores)
             self._warn_of_one_class()
+
+    def _warn_of_threshold(self, scores, positive, weight):
+        """Say what the final threshold lacks; nothing in most cases."""
+
+    def _warn_of_equal_scores(self, scores):
+        # The unit of the losses is the distance that scores should keep.
+        spread, unit = float(scores.std()), getattr(self, "margin", 1.0)
+        if len(scores) > 1 and spread < 0.01 * unit:
+            warnings.warn(
+                "The network gives every row nearly the same score (their standard deviation is "
+                f"{spread:.2g}, where the loss asks for distances of {unit:g}): it has not "
+                "learned to rank. Raise learning_rate, max_epochs or batch_size, let more rows "
+                "stay on top (a larger k or tau), or check that X tells the classes apart",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
     def _warn_of_one_class(self):
         criterion = self.net_.criterion_
@@ -302,7 +325,7 @@ class BinaryNetClassifier(NetClassifier):
                 f"{n_without} of {int(criterion.n_batches)} batches had rows of one class only, "
                 "whose loss is zero: raise batch_size or min_positives",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
             criterion.n_without_class.zero_()
             criterion.n_batches.zero_()

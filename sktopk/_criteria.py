@@ -65,11 +65,17 @@ CRITERIA = {
 }
 
 
+def loss_in_use(estimator):
+    """The loss of a TopKClassifier: its parameter, or what loss="auto" has become in `fit`."""
+    return getattr(estimator, "loss_", estimator.loss)
+
+
 def auto_scale(estimator):
     """What score_scale="auto" stands for in a TopKClassifier that knows its `k_`."""
-    if not isinstance(estimator.loss, str):
+    loss = loss_in_use(estimator)
+    if not isinstance(loss, str):
         return 1.0
-    criterion = CRITERIA[estimator.loss]
+    criterion = CRITERIA[loss]
     if estimator.normalize and "scale" in criterion.params:
         return 1.0
     return criterion.score_scale(estimator.k_, estimator.tau)
@@ -77,9 +83,10 @@ def auto_scale(estimator):
 
 def make_criterion(estimator):
     """The loss module of a TopKClassifier that knows its `k_` and class counts."""
-    if not isinstance(estimator.loss, str):
-        return CustomLoss(copy.deepcopy(estimator.loss))
-    criterion = CRITERIA[estimator.loss]
+    loss = loss_in_use(estimator)
+    if not isinstance(loss, str):
+        return CustomLoss(copy.deepcopy(loss))
+    criterion = CRITERIA[loss]
     values = {name: getattr(estimator, name, None) for name in criterion.params}
     if "class_counts" in values:
         values["class_counts"] = loss_counts(estimator)
@@ -102,7 +109,7 @@ def loss_counts(estimator):
 
 def refresh_counts(estimator):
     """Tell the loss of a fitted estimator the class counts as they are now."""
-    if isinstance(estimator.loss, str):
+    if isinstance(loss_in_use(estimator), str):
         for name, buffer in estimator.net_.criterion_.named_buffers():
             if name.endswith("class_counts"):
                 buffer.copy_(loss_counts(estimator))
@@ -110,17 +117,29 @@ def refresh_counts(estimator):
 
 def has_proba(estimator):
     """Return True if `predict_proba` means something, else raise with the way out."""
+    loss = loss_in_use(estimator)
     if hasattr(estimator, "net_"):
         available = hasattr(estimator, "calibration_") or estimator._models_proba_
     else:
-        criterion = CRITERIA.get(estimator.loss) if isinstance(estimator.loss, str) else None
+        # Which loss "auto" becomes is not known yet.
+        criterion = CRITERIA.get(loss) if isinstance(loss, str) else None
         available = estimator.calibration is not None or (criterion and criterion.models_proba)
     if not available:
         proper = [name for name, each in CRITERIA.items() if each.models_proba]
         raise AttributeError(
-            f"predict_proba is not available for loss={estimator.loss!r} without calibration: its "
+            f"predict_proba is not available for loss={loss!r} without calibration: its "
             "scores are not probabilities. Set calibration='temperature' or 'sigmoid', or loss to "
             f"one of {', '.join(map(repr, proper))}, and fit"
+        )
+    return True
+
+
+def has_partial_fit(estimator):
+    """Return True unless the loss is to be chosen, which takes all rows."""
+    if isinstance(estimator.loss, str) and estimator.loss == "auto":
+        raise AttributeError(
+            "partial_fit is not available for loss='auto', which needs all data at once: set loss "
+            "to one by name"
         )
     return True
 

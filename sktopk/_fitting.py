@@ -3,6 +3,7 @@
 import copy
 import inspect
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,62 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 
 from ._batches import MiniBatches, Rows, ShuffledBatches
+from ._callbacks import ProgressBar, Validation
 from ._data import class_weights
-from ._net import Net, ProgressBar, Validation
+from ._net import Net
 from ._params import check_device, check_optimizer
 from .metrics._scorer import TopKScorer
 from .metrics._top_scorer import TopScorer
 from .modules import MLP, ScaledScores
+
+# What a net that goes on training may find changed; all else was built into it.
+CHANGEABLE = {
+    "learning_rate",
+    "weight_decay",
+    "batch_size",
+    "max_epochs",
+    "early_stopping",
+    "scoring",
+    "validation_fraction",
+    "n_iter_no_change",
+    "tol",
+    "class_weight",
+    "min_positives",
+    "record_true_threshold",
+    "calibration",
+    "checkpoint",
+    "checkpoint_every",
+    "warm_start",
+    "verbose",
+    "random_state",
+}
+
+COLUMNS = ("n_features_in_", "feature_names_in_", "input_shape_")
+
+
+@contextmanager
+def columns_kept(estimator):
+    """Take back what a refused table has changed of the columns that predictions expect."""
+    before = columns(estimator)
+    try:
+        yield
+    except BaseException:
+        for name in columns(estimator):
+            delattr(estimator, name)
+        vars(estimator).update(before)
+        raise
+
+
+def columns(estimator):
+    """What an estimator knows of the columns of X, by attribute."""
+    return {name: value for name, value in vars(estimator).items() if name in COLUMNS}
+
+
+@contextmanager
+def trainable():
+    """Build and train nets as ever, also inside a caller's no_grad or inference_mode."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 def build_net(estimator, dtype, seed, device=None):
@@ -63,6 +114,36 @@ def build_net(estimator, dtype, seed, device=None):
     )
     net.params_of_net = estimator.get_params(deep=False)
     return net
+
+
+def take_changes(estimator):
+    """Give the net of a fitted estimator the parameters that may change before more training."""
+    net, then = estimator.net_, estimator.net_.params_of_net
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in CHANGEABLE and not _same(value, then[name]):
+            raise ValueError(
+                f"a net that was started with {name}={then[name]!r} cannot go on with "
+                f"{name}={value!r}: set warm_start=False and fit anew"
+            )
+    names = {"learning_rate": "lr", "weight_decay": "optimizer__weight_decay"}
+    changed = [name for name in names if getattr(estimator, name) != then[name]]
+    if changed:
+        rates = {names[name]: getattr(estimator, name) for name in changed}
+        net.set_params(**rates)
+        # set_params reaches the optimizer there is; this, one made anew.
+        vars(net).update(rates)
+        then.update({name: getattr(estimator, name) for name in changed})
+
+
+def _same(a, b):
+    """Whether two values of a parameter, which may hold arrays, are equal."""
+    if isinstance(a, np.ndarray | torch.Tensor) or isinstance(b, np.ndarray | torch.Tensor):
+        return np.array_equal(a, b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or bool(a == b)
 
 
 def probe(net, X):
@@ -116,8 +197,9 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
         if hasattr(estimator, "feature_names_in_"):
             make = pd.DataFrame.sparse.from_spmatrix if issparse(X_val) else pd.DataFrame
             X_val = make(X_val, columns=estimator.feature_names_in_)
-        scorer = estimator._validation_scorer(y_val)
-        if estimator.scoring is not None:
+        if estimator.scoring is None:
+            scorer = estimator._validation_scorer(y_val)
+        else:
             scorer = check_scoring(estimator, scoring=estimator.scoring)
         params = {}
         if not np.all(weight == 1) and "sample_weight" in inspect.signature(scorer).parameters:

@@ -1,53 +1,23 @@
 """The training engine: everything that knows skorch."""
 
 import inspect
-import threading
 import warnings
-from contextlib import contextmanager, nullcontext
-from numbers import Real
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
-from tqdm.auto import tqdm
 
 from ._batches import Rows
-from ._distributed import all_objects
 from ._net_state import copied_weights, noise_generator
-
-_RNG_LOCK = threading.RLock()
-
-
-@contextmanager
-def isolated_rng(device, seed=None, state=None):
-    """Run a block with torch's generators at `seed` or `state`, and leave them as they were.
-
-    The generators belong to the process, so that fits in threads take turns.
-    """
-    on_gpu = device.type == "cuda"
-    with _RNG_LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
-            if on_gpu:
-                torch.cuda.manual_seed(seed)
-        if state is not None:
-            torch.set_rng_state(state[0])
-            if on_gpu and len(state) > 1:
-                torch.cuda.set_rng_state(state[1], device)
-        yield
-
-
-def rng_state(device):
-    """State of torch's generators that a module on `device` draws from."""
-    gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
-    return [torch.get_rng_state(), *gpu]
+from ._randomness import isolated_rng, note_threads, rng_state
 
 
 def is_of_the_batch(criterion):
     """Tell a loss of the batch as a whole from a mean of losses of the rows."""
-    return hasattr(criterion, "batch_loss")
+    return hasattr(criterion, "batch_loss") or hasattr(criterion, "loss_and_gradient")
 
 
 class DivergedError(ValueError):
@@ -127,14 +97,17 @@ class Net(NeuralNetClassifier):
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
-    def train(self, batches, epochs, callbacks, *, X, y, X_val=None, y_val=None):
+    def train(self, batches, epochs, callbacks, checkpoint=None, *, X, y, X_val=None, y_val=None):
         """Train for `epochs` more epochs on `batches`; the data are for the callbacks.
+
+        A `checkpoint` keeps the progress, and that of an earlier run counts.
 
         `callbacks` (a dict by name) join the net's own for this training only. It ends early
         when `stop_training` is set or a user's callback raises KeyboardInterrupt, as skorch's
         early stopping does. If training diverges or Ctrl-C interrupts it, the weights of the
         last epoch in which all was finite are put back before the exception goes on.
         """
+        note_threads()
         own = self.callbacks_
         # Before the net's own: a user's callback may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
@@ -149,11 +122,15 @@ class Net(NeuralNetClassifier):
         with randomness:
             self.notify("on_train_begin", X=X, y=y)
             try:
-                for _ in range(epochs):
+                done = 0 if checkpoint is None else checkpoint.begin(self)
+                last_good = copied_weights(self.module_) if done else last_good
+                for epoch in range(done, 0 if self.stop_training else epochs):
                     self.notify("on_epoch_begin", **data)
                     self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, data)
+                    if checkpoint is not None:
+                        checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:
                         break
             except BaseException as error:
@@ -221,6 +198,8 @@ class Net(NeuralNetClassifier):
         losses, sizes, trace = [], [], getattr(self.criterion_, "trace", {})
         for values in trace.values():
             values.clear()
+        # Before the first step: schedules that step with the batches record their rate in it.
+        self.history.new_batch()
         for batch in iterator:
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
@@ -233,32 +212,26 @@ class Net(NeuralNetClassifier):
                 )
         self._check_finite(losses := torch.stack(losses).double().cpu())
         mean = losses @ torch.tensor(sizes, dtype=losses.dtype) / sum(sizes)
-        self.history.new_batch()
         self.history.record_batch(f"{prefix}_loss", mean.item())
         self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
         self.history.record(f"{prefix}_batch_count", len(sizes))
         for name, values in trace.items():
             if values:
-                self.history.record_batch(name, torch.cat(values).double().tolist())
+                values = torch.cat([torch.as_tensor(value) for value in values])
+                self.history.record_batch(name, values.double().tolist())
 
     def step(self, batch):
         """One step of the optimizer; returns the loss, detached, and the scores."""
         rows, (target, weight) = batch
         listeners = self._listeners("on_grad_computed")
-        result = []
+        result, lengths = [], {}
+        trace = getattr(self.criterion_, "trace", {})
 
         def closure():
             self.optimizer_.zero_grad()
             with self.autocast():
                 scores = self.module_(rows)
-            if is_of_the_batch(self.criterion_):
-                loss = self.criterion_.batch_loss(scores, target, weight)
-            else:
-                loss = self.criterion_(scores, target, weight)
-                if weight is not None:
-                    # Weights have mean 1 over all batches: a batch of light rows weighs little.
-                    loss = loss * weight.mean()
-            loss.backward()
+            loss = self._backward(scores, target, weight)
             for callback in listeners:
                 callback.on_grad_computed(
                     self,
@@ -269,10 +242,30 @@ class Net(NeuralNetClassifier):
             # An optimizer that evaluates several times reports its first value.
             if not result:
                 result.extend((loss.detach(), scores))
+                lengths.update({name: len(values) for name, values in trace.items()})
             return loss
 
         self.optimizer_.step(closure)
+        for name, length in lengths.items():
+            del trace[name][length:]
         return result
+
+    def _backward(self, scores, target, weight):
+        """Send the gradient of the loss into the network; returns the loss."""
+        criterion = self.criterion_
+        if hasattr(criterion, "loss_and_gradient"):
+            loss, gradient = criterion.loss_and_gradient(scores, target, weight)
+            scores.backward(gradient)
+            return loss
+        if is_of_the_batch(criterion):
+            loss = criterion.batch_loss(scores, target, weight)
+        else:
+            loss = criterion(scores, target, weight)
+            if weight is not None:
+                # Weights have mean 1 over all batches: a batch of light rows weighs little.
+                loss = loss * weight.mean()
+        loss.backward()
+        return loss
 
     def autocast(self):
         """Context of the forward pass: automatic mixed precision, or nothing."""
@@ -283,6 +276,7 @@ class Net(NeuralNetClassifier):
 
     def score_rows(self, rows):
         """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type."""
+        note_threads()
         self.module_.eval()
         for chunk in rows.chunks(self.n_outputs):
             with torch.inference_mode(), self.autocast():
@@ -308,91 +302,3 @@ class Net(NeuralNetClassifier):
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
         )
-
-
-class ProgressBar(Callback):
-    """One bar over the epochs of a fit, with the last loss and validation score."""
-
-    def __init__(self, epochs, what):
-        self.epochs, self.what = epochs, what
-
-    def on_train_begin(self, net, X=None, y=None, **kwargs):
-        self.bar_ = tqdm(total=self.epochs, desc=self.what, unit="epoch")
-
-    def on_epoch_end(self, net, **kwargs):
-        shown = {
-            "train_loss": net.history[-1, "batches", -1, "train_loss"],
-            "valid_score": net.history[-1].get("valid_score"),
-        }
-        self.bar_.set_postfix({k: f"{v:.4g}" for k, v in shown.items() if v is not None})
-        self.bar_.update()
-
-    def on_train_end(self, net, X=None, y=None, **kwargs):
-        self.bar_.close()
-        del self.bar_
-
-
-class TrueThreshold(Callback):
-    """Record the threshold over all training rows before each step, beside its estimate.
-
-    Parameters
-    ----------
-    threshold : callable
-        Returns it, a float.
-    """
-
-    def __init__(self, threshold):
-        self.threshold = threshold
-
-    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
-        trace = net.criterion_.trace.setdefault("true_threshold", [])
-        trace.append(torch.tensor([self.threshold()]))
-        net.module_.train()
-
-
-class Validation(Callback):
-    """Score held-out rows after each epoch; keep the best weights, stop when they get old.
-
-    Parameters
-    ----------
-    score : callable
-        Returns a float, the larger the better.
-    patience : int or None
-        Epochs without an improvement of more than `tol` after which to stop and put the best
-        weights back; None only records.
-    tol : float
-    """
-
-    def __init__(self, score, patience, tol):
-        self.score, self.patience, self.tol = score, patience, tol
-
-    def on_train_begin(self, net, X=None, y=None, **kwargs):
-        self.best_, self.age_, self.weights_ = -np.inf, 0, None
-        self.best_loss_ = np.inf
-
-    def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        scores = all_objects(self.score())
-        # Processes that train together decide together.
-        score = scores[0] if len(scores) == 1 else float(np.mean(scores))
-        if not isinstance(score, Real) or not np.isfinite(score):
-            raise ValueError(f"scoring must return a finite number; got {score!r}")
-        net.history.record("valid_score", float(score))
-        # What skorch's callbacks look for.
-        loss = net.mean_loss(dataset_valid.X, dataset_valid.y)
-        net.history.record("valid_loss", loss)
-        net.history.record("valid_loss_best", loss < self.best_loss_)
-        self.best_loss_ = min(loss, self.best_loss_)
-        if self.patience is None:
-            return
-        if score > self.best_:
-            # Any gain is kept, but only one above tol buys more time.
-            if score > self.best_ + self.tol:
-                self.age_ = -1
-            self.best_ = score
-            self.weights_ = copied_weights(net.module_)
-        self.age_ += 1
-        net.stop_training = self.age_ >= self.patience
-
-    def on_train_end(self, net, X=None, y=None, **kwargs):
-        if self.weights_ is not None:
-            net.module_.load_state_dict(self.weights_)

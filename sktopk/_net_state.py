@@ -27,13 +27,16 @@ def load_net_state(net, state):
     """Put what `net_state` returned into an initialised net of the same shape."""
     device = torch.device(net.device)
     net.module_.load_state_dict(to_tensors(state["weights"], device))
-    net.optimizer_.load_state_dict(to_tensors(state["optimizer"], device))
+    # Torch knows which of the optimizer's numbers belong on the device.
+    net.optimizer_.load_state_dict(to_tensors(state["optimizer"], torch.device("cpu")))
     net.generator.set_state(to_tensors(state["generator"], torch.device("cpu")))
     net.rng_state = to_tensors(state["rng_state"], torch.device("cpu"))
     net.criterion_.load_state_dict(to_tensors(state["criterion"], device))
-    if noise := noise_generator(net):
+    noise = noise_generator(net)
+    # That of a GPU has another kind of state: there and back it starts from its seed again.
+    if noise and len(state["noise"]) == len(noise.get_state()):
         noise.set_state(to_tensors(state["noise"], torch.device("cpu")))
-    net.history_.extend(state["history"])
+    net.history_[:] = state["history"]
 
 
 def noise_generator(net):

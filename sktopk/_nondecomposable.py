@@ -211,14 +211,19 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
         reached = found >= self.precision * looked_at * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]
+        precision = found / looked_at
+        return score[(precision == precision.max()).nonzero()[-1, 0]]
+
+    def _warn_of_threshold(self, scores, positive, weight):
+        _, found, looked_at = cuts(scores, positive, weight)
         best = (found / looked_at).max()
-        warnings.warn(
-            f"precision={self.precision:g} is reached by no threshold on the training rows: "
-            f"threshold_ is that of the highest, {best:.3g}",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-        return score[(found / looked_at == best).nonzero()[-1, 0]]
+        if best < self.precision * (1 - 1e-12):
+            warnings.warn(
+                f"precision={self.precision:g} is reached by no threshold on the training rows: "
+                f"threshold_ is that of the highest, {best:.3g}",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
 
 # Its `precision` is the other one.

@@ -1,5 +1,6 @@
 """Checks of estimator parameters: each error names the parameter, what is allowed, what came."""
 
+import os
 from numbers import Integral, Real
 
 import numpy as np
@@ -82,6 +83,7 @@ def check_training_params(estimator):
     check_option(p.dtype, "dtype", DTYPES)
     if not hasattr(p, "autocast"):  # where `precision` is another one
         check_option(p.precision, "precision", PRECISIONS)
+    check_checkpoint(p)
     check_device(p.device)
     check_optimizer(p.optimizer)
     check_module(p)
@@ -96,6 +98,24 @@ def check_training_params(estimator):
                 "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
                 f"got {each!r}"
             )
+
+
+def check_checkpoint(estimator):
+    """Check that `checkpoint` names a file in a folder that exists."""
+    path = estimator.checkpoint
+    check_number(estimator.checkpoint_every, "checkpoint_every", 1, integer=True)
+    if path is None:
+        return
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"checkpoint must be the path of a file or None; got {path!r}")
+    if os.path.isdir(path) or not os.path.basename(path):
+        raise IsADirectoryError(f"checkpoint must be the path of a file; {path!r} is a folder")
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(
+            f"checkpoint={path!r} must lie in a folder that exists; there is no {folder!r}: "
+            "make it or pass another path"
+        )
 
 
 def check_device(device):

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ._binary import BinaryNetClassifier
+from ._callbacks import TrueThreshold
 from ._distributed import all_objects
-from ._net import TrueThreshold
 from ._params import check_flag, check_number
 from ._top_criterion import TopCriterion
 from .losses._surrogates import SURROGATES

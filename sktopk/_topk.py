@@ -2,25 +2,28 @@
 
 import warnings
 
-import numpy as np
 import torch
-from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
+from ._auto_loss import choose_loss
 from ._base import NetClassifier
-from ._batches import Rows
-from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
-from ._criteria import CRITERIA, auto_scale, has_proba, make_criterion, refresh_counts
-from ._data import encode, take
+from ._calibration import CALIBRATIONS
+from ._criteria import (
+    CRITERIA,
+    auto_scale,
+    has_partial_fit,
+    loss_in_use,
+    make_criterion,
+    refresh_counts,
+)
 from ._params import check_number, check_training_params
-from .losses import topk_inclusion_proba
-from .losses._checks import check_k
+from ._topk_predictions import TopKPredictions
 from .losses._mixtures import check_k_distribution
 from .metrics import make_topk_scorer
 from .metrics._checks import check_option
 
 
-class TopKClassifier(NetClassifier):
+class TopKClassifier(TopKPredictions, NetClassifier):
     r"""Classifier of which one looks at the k best labels of each row.
 
     .. math::
@@ -40,7 +43,9 @@ class TopKClassifier(NetClassifier):
         "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk",
         "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted": functions of
-        :mod:`sktopk.losses`; or a module called as ``loss(scores, target)``.
+        :mod:`sktopk.losses`; or a module called as ``loss(scores, target)``. "auto" compares
+        "smooth_topk", "topk_hinge_convex" and "noised_topk" with "cross_entropy" on held-out
+        rows, see the notes.
     k : int or dict, default=5
         The k of the loss and of `predict_topk`. Clipped to n_classes - 1 with a warning; the
         k in use is `k_`. A dict such as ``{1: 0.5, 5: 0.5}`` trains for several at once, with
@@ -115,6 +120,12 @@ class TopKClassifier(NetClassifier):
         Autocast of the forward pass; losses are computed in float32.
     compile : bool, default=False
         Whether to compile network and loss with torch.compile.
+    checkpoint : str, os.PathLike or None, default=None
+        File in which `fit` keeps its progress: after a crash the same call goes on from there
+        and ends with the same weights, bit for bit (see the notes of `fit`). Each fit needs a
+        path of its own, which the clones of a search do not have.
+    checkpoint_every : int, default=1
+        Epochs from one writing of that file to the next.
     warm_start : bool, default=False
         Whether `fit` goes on from the last fit, for `max_epochs` more epochs. Parameters that
         shaped the network or its loss must then be as they were.
@@ -131,6 +142,16 @@ class TopKClassifier(NetClassifier):
         Sum of the sample weights of each class in training, float64.
     k_ : int
         The k in use.
+    loss_ : str
+        With ``loss="auto"``: the loss that was chosen.
+    comparison_ : dict
+        With ``loss="auto"``: what it rests on. `scores`, lists by loss with a number per fold
+        or block; `difference` of their mean from that of cross-entropy and its
+        `standard_error`, floats by loss; `test_fraction`, as
+        :class:`sktopk.metrics.LossComparisonDisplay` takes it with the scores; `reason`, the
+        choice in words.
+    calibration_ : tuple (str, ndarray, ndarray)
+        With `calibration`: its name, and slopes and intercepts of the scores.
     n_features_in_ : int
         Columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -146,7 +167,20 @@ class TopKClassifier(NetClassifier):
     See Also
     --------
     sktopk.losses.smooth_topk_loss : The default loss on torch tensors.
+    sktopk.model_selection.compare_losses : A comparison of any losses, with a test.
     sktopk.metrics.make_topk_scorer : What to pass as `scoring` to a search.
+
+    Notes
+    -----
+    ``loss="auto"`` trains each of its four losses on the same five folds with the parameters
+    given, so that it takes about 17 fits, and fits the chosen one to all rows. The score is
+    `scoring`, by default the top-k accuracy at `k_`. A top-k loss is chosen if its mean is
+    above that of cross-entropy by more than one standard error of the difference, corrected
+    for shared training rows as in :class:`sktopk.metrics.LossComparisonDisplay`; of several
+    the best. With (X_val, y_val) those rows take the place of the folds, in five blocks, and
+    it takes five fits. Cross-entropy is used without a comparison where `k_` is 1, and where
+    fewer than 100 distinct rows are there to score. Fits run one after another unless
+    ``joblib.parallel_config(n_jobs=...)`` says otherwise. With `warm_start`, the loss stays.
 
     References
     ----------
@@ -201,6 +235,8 @@ class TopKClassifier(NetClassifier):
         dtype="auto",
         precision=None,
         compile=False,
+        checkpoint=None,
+        checkpoint_every=1,
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -236,115 +272,33 @@ class TopKClassifier(NetClassifier):
         self.dtype = dtype
         self.precision = precision
         self.compile = compile
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
 
-    def predict_topk(self, X, k=None):
-        """Return the k labels of highest score of each row.
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+        if self.loss == "auto" and not (self.warm_start and hasattr(self, "net_")):
+            self._check_params()
+            self._choice = choose_loss(self, X, y, sample_weight, X_val, y_val)
+        try:
+            return super().fit(X, y, sample_weight, X_val=X_val, y_val=y_val)
+        finally:
+            vars(self).pop("_choice", None)
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        k : int, default=None
-            Number of labels, 1 <= k < n_classes; None is `k_`.
+    fit.__doc__ = NetClassifier.fit.__doc__
 
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Best first, in the dtype of the y of `fit`; tied labels in no particular order.
+    @available_if(has_partial_fit)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        return super().partial_fit(X, y, classes, sample_weight)
 
-        Raises
-        ------
-        TypeError, ValueError
-            If k is not an integer or out of range.
-        """
-        rows = self._rows(X)
-        k = self._check_predict_k(k)
-        index = self._map_rows(rows, (k,), np.int32, lambda scores: scores.topk(k).indices)
-        return self.classes_[index]
-
-    def predict_topk_proba(self, X, k=None, *, transform=None):
-        """Return the probability of each class to belong to the top k.
-
-        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are s / (k_ tau) for the
-        smooth loss, whose model they are, and s for any other.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features), or a list
-            A list of such tables holds several views of the same rows, such as crops of
-            images; the probabilities are averaged over them.
-        k : int, default=None
-            Number of classes drawn, 1 <= k < n_classes; None is `k_`. It sets the size of the
-            sets only, not the exponents.
-        transform : list of callables, default=None
-            Each makes one view of X.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to k; columns in the order of `classes_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If k is not an integer or out of range; if views differ in their number of rows.
-        """
-        if transform is not None:
-            if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
-                raise TypeError(f"transform must be a list of callables; got {transform!r}")
-            X = [view(X) for view in transform]
-        is_list = isinstance(X, list | tuple) and all(len(getattr(x, "shape", ())) > 1 for x in X)
-        views = [self._rows(view) for view in (X if is_list else [X])]
-        sizes = [len(rows) for rows in views]
-        if len(set(sizes)) != 1:
-            raise ValueError(f"X must be one table or views of the same rows; got {sizes} rows")
-        k = self._check_predict_k(k)
-        unit, shape = self._exponent_unit_, (len(self.classes_),)
-        each = [
-            self._map_rows(rows, shape, None, lambda s: topk_inclusion_proba(s / unit, k=k))
-            for rows in views
-        ]
-        return sum(each) / len(each)
-
-    @available_if(has_proba)
-    def predict_proba(self, X):
-        """Return the probability of each class.
-
-        Available if the loss models probabilities ("cross_entropy") or with `calibration`.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of `classes_`.
-        """
-        scores = self._scores(X)
-        if not hasattr(self, "calibration_"):
-            return softmax(scores, axis=1)
-        return calibrated_proba(*self.calibration_, scores)
-
-    def _calibrate(self, X, y, weight):
-        target = encode(self.classes_, y)
-        known = target >= 0
-        if not known.any():
-            raise ValueError("y_val has no label of the training data to calibrate with")
-        rows = Rows(take(X, known), torch.device(self.net_.device), self.net_.dtype)
-        method, scores = self.calibration, self._scores(rows)
-        slopes = fit_calibration(method, scores, target[known], weight[known])
-        self.calibration_ = (method, *slopes)
-
-    def _check_predict_k(self, k):
-        return self.k_ if k is None else check_k(k, len(self.classes_))
+    partial_fit.__doc__ = NetClassifier.partial_fit.__doc__
 
     def _check_params(self):
         check_training_params(self)
         if isinstance(self.loss, str):
-            check_option(self.loss, "loss", tuple(CRITERIA))
+            check_option(self.loss, "loss", (*CRITERIA, "auto"))
         elif not isinstance(self.loss, torch.nn.Module):
             raise TypeError(
                 f"loss must be one of {', '.join(map(repr, CRITERIA))} or an nn.Module called as "
@@ -377,9 +331,12 @@ class TopKClassifier(NetClassifier):
                 f"k_={self.k_} is used",
                 stacklevel=4,
             )
+        if self.loss == "auto":
+            self.loss_, self.comparison_ = self._choice
+        loss = loss_in_use(self)
         # What scores mean is what they were trained for, whatever is set later.
-        self._exponent_unit_ = self.k_ * self.tau if self.loss == "smooth_topk" else 1.0
-        self._models_proba_ = isinstance(self.loss, str) and CRITERIA[self.loss].models_proba
+        self._exponent_unit_ = self.k_ * self.tau if loss == "smooth_topk" else 1.0
+        self._models_proba_ = isinstance(loss, str) and CRITERIA[loss].models_proba
 
     def _score_scale(self):
         return auto_scale(self) if self.score_scale == "auto" else self.score_scale

@@ -53,6 +53,12 @@ TRAINING_PARAMETERS = """\
         Autocast of the forward pass; losses are computed in float32.
     compile : bool, default=False
         Whether to compile the network with torch.compile.
+    checkpoint : str, os.PathLike or None, default=None
+        File in which `fit` keeps its progress: after a crash the same call goes on from there
+        and ends with the same weights, bit for bit (see the notes of `fit`). Each fit needs a
+        path of its own, which the clones of a search do not have.
+    checkpoint_every : int, default=1
+        Epochs from one writing of that file to the next.
     warm_start : bool, default=False
         Whether `fit` goes on from the last fit, for `max_epochs` more epochs.
     verbose : int, default=0
@@ -65,6 +71,8 @@ TRAINING_PARAMETERS = """\
     threshold_ : float
         What `decision_function` subtracts from the scores; `predict` is the sign of the rest.
         After `partial_fit` it is estimated from the last piece.
+@@K@@    calibration_ : tuple (str, ndarray, ndarray)
+        With `calibration`: its name, and slopes and intercepts of the scores.
     classes_ : ndarray of shape (2,)
         Sorted labels; the second is the positive one.
     class_count_ : ndarray of shape (2,)
@@ -80,4 +88,10 @@ TRAINING_PARAMETERS = """\
         dur (seconds), what callbacks recorded@@HISTORY@@.
     net_ : skorch net
         Its ``module_`` is the torch network.
+"""
+
+# Of the estimators that have a k.
+K_ATTRIBUTE = """\
+    k_ : int
+        The k in use.
 """

@@ -36,6 +36,7 @@ ESTIMATORS = [
     DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw"),
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
+    TopKClassifier("auto", learning_rate=0.01, max_epochs=20),
     TopKClassifier(k=1, tau=0.5, score_scale=5.0, optimizer="adamw", normalize=True),
 ]
 

@@ -1,0 +1,118 @@
+"""What a fitted TopKClassifier answers beside labels: subsets and probabilities."""
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from sklearn.utils.metaestimators import available_if
+
+from ._batches import Rows
+from ._calibration import calibrated_proba, fit_calibration
+from ._criteria import has_proba
+from ._data import encode, take
+from .losses import topk_inclusion_proba
+from .losses._checks import check_k
+
+
+class TopKPredictions:
+    """Predictions of one score per class: the k best labels, and probabilities."""
+
+    def predict_topk(self, X, k=None):
+        """Return the k labels of highest score of each row.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        k : int, default=None
+            Number of labels, 1 <= k < n_classes; None is `k_`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Best first, in the dtype of the y of `fit`; tied labels in no particular order.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range.
+        """
+        rows = self._rows(X)
+        k = self._check_predict_k(k)
+        index = self._map_rows(rows, (k,), np.int32, lambda scores: scores.topk(k).indices)
+        return self.classes_[index]
+
+    def predict_topk_proba(self, X, k=None, *, transform=None):
+        """Return the probability of each class to belong to the top k.
+
+        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are s / (k_ tau) for the
+        smooth loss, whose model they are, and s for any other.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features), or a list
+            A list of such tables holds several views of the same rows, such as crops of
+            images; the probabilities are averaged over them.
+        k : int, default=None
+            Number of classes drawn, 1 <= k < n_classes; None is `k_`. It sets the size of the
+            sets only, not the exponents.
+        transform : list of callables, default=None
+            Each makes one view of X.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to k; columns in the order of `classes_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range; if views differ in their number of rows.
+        """
+        if transform is not None:
+            if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
+                raise TypeError(f"transform must be a list of callables; got {transform!r}")
+            X = [view(X) for view in transform]
+        is_list = isinstance(X, list | tuple) and all(len(getattr(x, "shape", ())) > 1 for x in X)
+        views = [self._rows(view) for view in (X if is_list else [X])]
+        sizes = [len(rows) for rows in views]
+        if len(set(sizes)) != 1:
+            raise ValueError(f"X must be one table or views of the same rows; got {sizes} rows")
+        k = self._check_predict_k(k)
+        unit, shape = self._exponent_unit_, (len(self.classes_),)
+        each = [
+            self._map_rows(rows, shape, None, lambda s: topk_inclusion_proba(s / unit, k=k))
+            for rows in views
+        ]
+        return sum(each) / len(each)
+
+    @available_if(has_proba)
+    def predict_proba(self, X):
+        """Return the probability of each class.
+
+        Available if the loss models probabilities ("cross_entropy") or with `calibration`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        scores = self._scores(X)
+        if not hasattr(self, "calibration_"):
+            return softmax(scores, axis=1)
+        return calibrated_proba(*self.calibration_, scores)
+
+    def _calibrate(self, X, y, weight):
+        target = encode(self.classes_, y)
+        known = target >= 0
+        if not known.any():
+            raise ValueError("y_val has no label of the training data to calibrate with")
+        rows = Rows(take(X, known), torch.device(self.net_.device), self.net_.dtype)
+        method, scores = self.calibration, self._scores(rows)
+        slopes = fit_calibration(method, scores, target[known], weight[known])
+        self.calibration_ = (method, *slopes)
+
+    def _check_predict_k(self, k):
+        return self.k_ if k is None else check_k(k, len(self.classes_))

@@ -1,0 +1,127 @@
+"""Small fits that crash when they are told to, and what they learned to the last bit."""
+
+import multiprocessing
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from skorch.callbacks import Callback
+from torch import nn
+
+from sktopk import TopKClassifier
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((300, 6))
+Y = (X[:, :3] + rng.standard_normal((300, 3))).argmax(axis=1)
+POSITIVE = (X[:, 0] + rng.standard_normal(300) > 1.2).astype(int)
+
+
+class WithDropout(nn.Sequential):
+    def __init__(self, n_features, n_outputs):
+        layers = nn.Linear(n_features, 9), nn.BatchNorm1d(9), nn.Dropout(0.5)
+        super().__init__(*layers, nn.Linear(9, n_outputs))
+
+
+class Crash(Callback):
+    """Raises in the batch after so many epochs, and counts those that were begun."""
+
+    after, error, n_epochs = None, RuntimeError, 0
+
+    def on_epoch_begin(self, net, **kwargs):
+        Crash.n_epochs += 1
+
+    def on_batch_begin(self, net, **kwargs):
+        if len(net.history) - 1 == Crash.after:
+            raise Crash.error("crash")
+
+
+@contextmanager
+def crashing(after, error=RuntimeError):
+    """Raise after so many epochs, in fits of this block."""
+    Crash.after, Crash.error = after, error
+    try:
+        with pytest.raises(error, match="crash"):
+            yield
+    finally:
+        Crash.after = None
+
+
+def quick(classifier=TopKClassifier, **params):
+    params = {"hidden_layer_sizes": (5,), "batch_size": 32, "max_epochs": 6, **params}
+    if classifier is TopKClassifier:
+        params.setdefault("k", 2)
+    params["callbacks"] = [("crash", Crash()), *params.get("callbacks", [])]
+    return classifier(**{"random_state": 0, **params})
+
+
+def target(clf):
+    return Y if isinstance(clf, TopKClassifier) else POSITIVE
+
+
+def fitted_state(clf):
+    """All that was learned, without how long it took."""
+    state = clf.__getstate__()
+    history = [{k: v for k, v in row.items() if k != "dur"} for row in state["history_"]]
+    names = ("weights", "optimizer", "generator", "rng_state", "criterion", "noise")
+    learned = {name: state["net_"][name] for name in names}
+    rest = {k: v for k, v in state.items() if k.endswith("_") and k not in ("net_", "history_")}
+    return [learned, history, rest]
+
+
+def check_same(a, b):
+    """Types, shapes and every bit."""
+    assert type(a) is type(b)
+    if isinstance(a, dict):
+        assert list(a) == list(b)
+        a, b = list(a.values()), list(b.values())
+    if isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for each in zip(a, b, strict=True):
+            check_same(*each)
+    elif isinstance(a, torch.Tensor):
+        check_same([a.device, a.dtype, a.float().numpy()], [b.device, b.dtype, b.float().numpy()])
+    elif isinstance(a, np.ndarray):
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    else:
+        assert a == b or a != a
+
+
+def crash_and_resume(make, after, **data):
+    """Fit, crash after some epochs, call fit again; return it and the epochs begun by each."""
+    Crash.n_epochs = 0
+    with crashing(after):
+        make().fit(**data)
+    first, clf = Crash.n_epochs, make()
+    return clf, first, counted(clf.fit, **data)
+
+
+def counted(fit, *args, **kwargs):
+    """How many epochs a fit begins."""
+    Crash.n_epochs = 0
+    fit(*args, **kwargs)
+    return Crash.n_epochs
+
+
+def in_process(function, *args, kill_after=None):
+    """What a process sent last, and how it ended; perhaps kill it some seconds after it began."""
+    context = multiprocessing.get_context("forkserver")
+    # torch._dynamo is what the first optimizer of a process imports.
+    context.set_forkserver_preload(["pytest", "tests.test_checkpoint", "torch._dynamo"])
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=function, args=(*args[:2], theirs, *args[2:]))
+    process.start()
+    theirs.close()
+    said = None
+    try:
+        said = ours.recv()
+        if kill_after is not None:
+            time.sleep(kill_after)
+            process.kill()
+        said = ours.recv()
+    except EOFError:
+        pass
+    process.join()
+    ours.close()
+    return said, process.exitcode

@@ -1,0 +1,255 @@
+"""TopKClassifier(loss="auto"): a fair comparison inside fit, in doubt for cross-entropy."""
+
+import json
+import pickle
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from sktopk import TopKClassifier
+from sktopk._auto_loss import BASELINE, CHALLENGERS, N_FOLDS, _verdict, deal
+from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+
+pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
+QUICK = {"hidden_layer_sizes": (), "max_epochs": 3, "learning_rate": 0.05, "random_state": 0}
+
+
+@pytest.fixture
+def circle(rng):
+    """Four classes around each of four places on a circle, but for one place of each."""
+    y = rng.integers(4, size=400)
+    place = (y + rng.integers(1, 4, size=400)) % 4
+    angle = place * np.pi / 2 + 0.2 * rng.normal(size=400)
+    return np.column_stack([np.cos(angle), np.sin(angle)]), y
+
+
+def auto(**params):
+    return TopKClassifier("auto", **{"k": 2, **QUICK, **params})
+
+
+@pytest.mark.parametrize("test_fraction", [0.0, 0.2])
+def test_one_standard_error_in_favour_of_cross_entropy(test_fraction, rng):
+    base = 0.5 + 0.1 * rng.random(5)
+    noise = rng.normal(size=5)
+    noise -= noise.mean()
+    variance = sum(noise**2) / 4
+    error = sqrt((1 / 5 + test_fraction / (1 - test_fraction)) * variance)
+
+    def choose(**gains):
+        scores = {name: base + gain * error + noise for name, gain in gains.items()}
+        return _verdict({BASELINE: base} | scores, test_fraction)
+
+    assert choose(a=0.99)[0] == BASELINE
+    assert choose(a=1.01)[0] == "a"
+    assert choose(a=1.01, b=1.5)[0] == "b"
+    assert choose(a=-3.0)[0] == BASELINE
+    _, found = choose(a=1.5, b=0.3)
+    assert found["difference"]["a"] == pytest.approx(1.5 * error)
+    assert found["standard_error"]["b"] == pytest.approx(error)
+    assert choose(a=np.inf)[0] == BASELINE  # no number: training that diverged
+
+
+def test_parts_depend_on_content_only(rng):
+    X = rng.normal(size=(150, 3)).astype(np.float32)
+    X[rng.random(X.shape) < 0.3] = 0.0
+    y = np.repeat([0, 1, 2], [100, 49, 1])
+    part, n = deal(X, y, 5, seed=0)
+    # Some rows are all zeros, in both classes.
+    assert n == sum(len(np.unique(X[y == c], axis=0)) for c in range(2)) < 149
+    assert part[-1] == -1
+    for c in range(2):
+        first = np.unique(X[y == c], axis=0, return_index=True)[1]
+        sizes = np.bincount(part[y == c][first], minlength=5)
+        assert sizes.max() - sizes.min() <= 1
+    order = rng.permutation(150)
+    np.testing.assert_array_equal(deal(X[order], y[order], 5, seed=0)[0], part[order])
+    times = rng.integers(1, 4, size=150)
+    again, n_again = deal(X.repeat(times, axis=0), y.repeat(times), 5, seed=0)
+    np.testing.assert_array_equal(again, part.repeat(times))
+    assert n_again == n
+    np.testing.assert_array_equal(deal(csr_array(X.astype(np.float64)), y, 5, seed=0)[0], part)
+    assert (deal(X, y, 5, seed=1)[0] != part).any()
+    assert deal(X[:1], y[:1], 5, seed=0)[1] == 0
+
+
+def test_scores_are_those_of_plain_folds_and_the_winner_is_refitted(blobs):
+    X, y = blobs
+    clf = auto(random_state=3).fit(X, y)
+    seed = np.random.RandomState(3).randint(np.iinfo(np.int32).max)
+    part, _ = deal(X, y, N_FOLDS, seed)
+    assert list(clf.comparison_["scores"]) == [BASELINE, *CHALLENGERS]
+    for loss in (BASELINE, "noised_topk"):
+        for fold in range(N_FOLDS):
+            model = auto(random_state=seed).set_params(loss=loss)
+            model.fit(X[part != fold], y[part != fold])
+            scores = model.decision_function(X[part == fold])
+            expected = topk_accuracy_score(y[part == fold], scores, k=2)
+            assert clf.comparison_["scores"][loss][fold] == pytest.approx(expected)
+    plain = auto(random_state=3).set_params(loss=clf.loss_).fit(X, y)
+    np.testing.assert_array_equal(plain.decision_function(X), clf.decision_function(X))
+    np.testing.assert_array_equal(plain.predict_topk_proba(X), clf.predict_topk_proba(X))
+    with parallel_config("threading", n_jobs=2):
+        side_by_side = auto(random_state=3).fit(X, y)
+    assert side_by_side.comparison_ == clf.comparison_
+
+
+def test_a_top_k_loss_is_chosen_where_it_wins_and_what_follows_from_it(circle):
+    X, y = circle
+    clf = auto(max_epochs=25)
+    assert not hasattr(clf, "predict_proba")
+    clf.fit(X, y)
+    assert clf.loss_ in CHALLENGERS
+    base = auto(max_epochs=25).set_params(loss=BASELINE).fit(X, y)
+    assert clf.score(X, y) != base.score(X, y) or clf.loss_ != BASELINE
+    assert clf.comparison_["difference"][clf.loss_] > clf.comparison_["standard_error"][clf.loss_]
+    assert clf.comparison_["reason"].startswith(f"{clf.loss_} is better than cross_entropy")
+    with pytest.raises(AttributeError) as refusal:
+        clf.predict_proba(X)
+    assert f"not available for loss={clf.loss_!r}" in str(refusal.value.__cause__)
+    copy = pickle.loads(pickle.dumps(clf))
+    assert copy.loss_ == clf.loss_
+    assert json.loads(json.dumps(copy.comparison_)) == clf.comparison_
+    np.testing.assert_array_equal(copy.decision_function(X), clf.decision_function(X))
+    # A later fit forgets it, and a warm start does not choose again.
+    weights = clf.set_params(warm_start=True, max_epochs=2).net_
+    comparison = clf.comparison_
+    clf.fit(X, y)
+    assert clf.net_ is weights
+    assert clf.comparison_ is comparison
+    assert clf.n_iter_ == 27
+    clf.set_params(warm_start=False, loss="focal").fit(X, y)
+    assert not hasattr(clf, "loss_")
+    assert not hasattr(clf, "comparison_")
+
+
+def test_easy_data_keep_cross_entropy_and_its_probabilities(rng):
+    y = np.arange(120) % 3
+    X = np.eye(3)[y] * 20 + rng.normal(size=(120, 3))
+    clf = auto(max_epochs=40).fit(X, y)
+    assert clf.loss_ == BASELINE
+    assert clf.comparison_["reason"].startswith("no loss is better")
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "one class is a single row"])
+def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(kind, circle, rng):
+    X, y = (each[:160] for each in circle)
+    if kind.startswith("one"):
+        y = np.where(np.arange(160) == 7, 9, y)
+    weight = rng.integers(0, 4, size=160)
+    weight[7] = 2
+    container = csr_array if kind == "sparse" else np.asarray
+    full = {"batch_size": 1000, "max_epochs": 10}
+    a = auto(**full).fit(container(X), y, weight)
+    order = rng.permutation(int(weight.sum()))
+    b = auto(**full).fit(container(X.repeat(weight, axis=0)[order]), y.repeat(weight)[order])
+    assert a.loss_ == b.loss_
+    assert a.comparison_["scores"]
+    for loss, scores in a.comparison_["scores"].items():
+        if loss != "noised_topk":  # whose draws belong to rows
+            np.testing.assert_allclose(scores, b.comparison_["scores"][loss], err_msg=loss)
+    if a.loss_ != "noised_topk":
+        np.testing.assert_allclose(
+            a.decision_function(container(X)), b.decision_function(container(X)), rtol=1e-6
+        )
+
+
+def test_nothing_to_compare(blobs):
+    X, y = blobs
+    two = auto(k=1).fit(X, y)
+    few = auto().fit(X[:99], y[:99])
+    many_times = auto().fit(np.tile(X[:50], (4, 1)), np.tile(y[:50], 4))
+    for clf, why in ((two, "k_=1"), (few, "99 distinct rows"), (many_times, "50 distinct rows")):
+        assert clf.loss_ == BASELINE
+        assert why in clf.comparison_["reason"]
+        assert clf.comparison_["scores"] == {}
+    with pytest.warns(UserWarning, match="k=2 must be smaller"):
+        assert auto().fit(X[y < 2], y[y < 2]).loss_ == BASELINE
+
+
+def test_given_validation_rows_decide(circle, monkeypatch):
+    X, y = circle
+    fits = []
+    fit = TopKClassifier.fit
+    monkeypatch.setattr(
+        TopKClassifier, "fit", lambda self, X, *a, **p: fits.append(len(X)) or fit(self, X, *a, **p)
+    )
+    clf = auto().fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
+    assert fits == [200] * 5  # the call itself and four losses
+    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
+    part, _ = deal(X[200:], y[200:], N_FOLDS, seed)
+    for loss, scores in clf.comparison_["scores"].items():
+        model = auto(random_state=seed).set_params(loss=loss).fit(X[:200], y[:200])
+        shown = model.decision_function(X[200:])
+        expected = [
+            topk_accuracy_score(y[200:][part == b], shown[part == b], k=2) for b in range(5)
+        ]
+        np.testing.assert_allclose(scores, expected)
+    assert clf.comparison_["test_fraction"] == 0
+    few = auto().fit(X[:200], y[:200], X_val=X[300:350], y_val=y[300:350])
+    assert "50 distinct rows" in few.comparison_["reason"]
+
+
+def test_scoring_sees_names_and_weights(blobs):
+    X, y = blobs
+    weight = np.where(np.arange(240) % 2, 1.0, 3.0)
+    seen = []
+
+    def scoring(estimator, X, y, sample_weight=None):
+        seen.append((list(getattr(X, "columns", [])), sample_weight))
+        return make_topk_scorer(2)(estimator, X, y, sample_weight=sample_weight)
+
+    auto(scoring=scoring).fit(pd.DataFrame(X, columns=list("abcd")), y, weight)
+    assert len(seen) == 20
+    assert all(names == list("abcd") for names, _ in seen)
+    assert {value for _, each in seen for value in each} == {1.0, 3.0}
+
+
+def test_what_cannot_be_is_said(blobs):
+    X, y = blobs
+    clf = auto()
+    assert not hasattr(clf, "partial_fit")
+    with pytest.raises(AttributeError) as refusal:
+        clf.partial_fit(X, y)
+    assert "not available for loss='auto', which needs all data" in str(refusal.value.__cause__)
+    with pytest.raises(ValueError, match=r"cannot compare 'smooth_topk': .*predict_proba"):
+        auto(scoring="neg_log_loss").fit(X, y)
+    with pytest.raises(ValueError, match="got NaN for 'cross_entropy'"):
+        auto(scoring=lambda estimator, X, y: float("nan")).fit(X, y)
+    with pytest.raises(ValueError, match=r"loss must be one of.*'auto'; got 'Auto'"):
+        TopKClassifier("Auto").fit(X, y)
+    # What fails leaves a fitted estimator as it was.
+    fitted = auto().fit(X, y)
+    scores = fitted.decision_function(X)
+    with pytest.raises(ValueError, match="got NaN"):
+        fitted.set_params(scoring=lambda estimator, X, y: float("nan")).fit(X[:, :2], y)
+    np.testing.assert_array_equal(fitted.decision_function(X), scores)
+    assert clone(fitted).loss == "auto"
+
+
+def test_the_checkpoint_is_that_of_the_last_fit(blobs, tmp_path):
+    X, y = blobs
+    path = tmp_path / "fit.ckpt"
+    seen = []
+
+    def scoring(estimator, X, y):
+        seen.append(path.exists())
+        return make_topk_scorer(2)(estimator, X, y)
+
+    kept = auto(checkpoint=path, scoring=scoring).fit(X, y)
+    assert seen == [False] * 20
+    plain = auto().fit(X, y)
+    np.testing.assert_array_equal(kept.decision_function(X), plain.decision_function(X))
+
+
+def test_calibration_gives_every_choice_probabilities(circle):
+    X, y = circle
+    clf = auto(calibration="temperature")
+    assert hasattr(clf, "predict_proba")
+    clf.fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
