@@ -111,6 +111,61 @@ class LossComparisonDisplay:
         self.name = name
 
     @classmethod
+    def compute(
+        cls,
+        scores,
+        *,
+        test_fraction,
+        baseline="cross_entropy",
+        metric="score",
+        confidence=0.95,
+        name=None,
+    ):
+        """Return the display of given scores without drawing it, as `from_scores` takes them.
+
+        Parameters
+        ----------
+        scores, test_fraction, baseline, metric, confidence, name
+            As in `from_scores`.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+            With the arrays `names`, `difference` and `half_width`; needs no matplotlib.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `from_scores`.
+        """
+        check_scalar(
+            test_fraction, "test_fraction", Real, min_val=0, max_val=1, include_boundaries="left"
+        )
+        check_scalar(
+            confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither"
+        )
+        if baseline not in scores or len(scores) < 2:
+            raise ValueError(
+                f"scores must hold baseline={baseline!r} and another loss; got {list(scores)}"
+            )
+        scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
+        lengths = {loss: len(each) for loss, each in scores.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"scores must be as many for each loss, in pairs; got {lengths}")
+        names = [loss for loss in scores if loss != baseline]
+        runs = np.array([scores[loss] - scores[baseline] for loss in names])
+        error = corrected_standard_error(runs, test_fraction)
+        return cls(
+            names,
+            runs.mean(axis=1),
+            stdtrit(runs.shape[1] - 1, (1 + confidence) / 2) * error,
+            baseline=baseline,
+            metric=metric,
+            confidence=confidence,
+            name=name,
+        )
+
+    @classmethod
     def from_scores(
         cls,
         scores,
@@ -159,28 +214,9 @@ class LossComparisonDisplay:
             If one of them is out of its range, if `baseline` is not among the losses or
             alone, or if the scores are not finite numbers, as many for each loss.
         """
-        check_scalar(
-            test_fraction, "test_fraction", Real, min_val=0, max_val=1, include_boundaries="left"
-        )
-        check_scalar(
-            confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither"
-        )
-        if baseline not in scores or len(scores) < 2:
-            raise ValueError(
-                f"scores must hold baseline={baseline!r} and another loss; got {list(scores)}"
-            )
-        scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
-        lengths = {loss: len(each) for loss, each in scores.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"scores must be as many for each loss, in pairs; got {lengths}")
-        names = [loss for loss in scores if loss != baseline]
-        runs = np.array([scores[loss] - scores[baseline] for loss in names])
-        n_runs = runs.shape[1]
-        variance = (1 / n_runs + test_fraction / (1 - test_fraction)) * runs.var(axis=1, ddof=1)
-        display = cls(
-            names,
-            runs.mean(axis=1),
-            stdtrit(n_runs - 1, (1 + confidence) / 2) * np.sqrt(variance),
+        display = cls.compute(
+            scores,
+            test_fraction=test_fraction,
             baseline=baseline,
             metric=metric,
             confidence=confidence,
@@ -301,15 +337,45 @@ class LossComparisonDisplay:
 
     def _verdicts(self):
         """Return a line of text for each loss."""
-        widest = max(self.half_width)
-        # Two digits of the widest interval say all; three of nothing.
-        digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
-        pairs = zip(self.difference, self.half_width, strict=True)
         return [
-            f"{difference:+.{digits}f} ± {half_width:.{digits}f}"
-            + (f": {self.baseline} is as good" if abs(difference) <= half_width else "")
-            for difference, half_width in pairs
+            interval + (f": {self.baseline} is as good" if abs(difference) <= half_width else "")
+            for interval, difference, half_width in zip(
+                intervals_in_words(self.difference, self.half_width),
+                self.difference,
+                self.half_width,
+                strict=True,
+            )
         ]
+
+
+def corrected_standard_error(runs, test_fraction):
+    """Standard error of the mean difference of runs that share training rows.
+
+    Parameters
+    ----------
+    runs : ndarray of shape (..., n_runs)
+        Differences, n_runs >= 2.
+    test_fraction : float
+        Share of the rows that each run tests on, in [0, 1).
+
+    Returns
+    -------
+    error : ndarray of shape (...)
+        The square root in the interval of :class:`LossComparisonDisplay`.
+    """
+    correction = test_fraction / (1 - test_fraction)
+    return np.sqrt((1 / runs.shape[-1] + correction) * runs.var(axis=-1, ddof=1))
+
+
+def intervals_in_words(difference, half_width):
+    """Return "+0.048 ± 0.016" for each interval, all with the same number of digits."""
+    widest = max(half_width)
+    # Two digits of the widest interval say all; three of nothing.
+    digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
+    return [
+        f"{each:+.{digits}f} ± {half:.{digits}f}"
+        for each, half in zip(difference, half_width, strict=True)
+    ]
 
 
 def _checked_runs(loss, scores):

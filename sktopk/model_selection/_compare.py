@@ -1,0 +1,244 @@
+"""compare_losses: is a top-k loss worth it here?"""
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
+from sklearn.utils import indexable
+from sklearn.utils.parallel import Parallel, delayed
+from tqdm.auto import tqdm
+
+from sktopk._any_classifier import take_rows
+from sktopk._criteria import CRITERIA
+from sktopk._data import check_classes, check_labels, check_weight
+from sktopk._params import check_flag, check_number
+from sktopk.metrics import make_topk_scorer
+from sktopk.metrics._checks import check_option
+
+from ._baselines import make_baselines
+from ._cache import RunCache, digest
+from ._grids import candidates_of
+from ._parts import check_at_least, classifier_prefix, own_params, with_params
+from ._result import LossComparison
+from ._runs import Data, Run, do_run
+from ._splits import make_splits
+
+
+def compare_losses(
+    estimator,
+    losses,
+    X,
+    y,
+    *,
+    scoring=None,
+    cv=5,
+    n_seeds=1,
+    grid="default",
+    n_jobs=None,
+    cache=None,
+    sample_weight=None,
+    groups=None,
+    confidence=0.95,
+    progress=True,
+    random_state=0,
+):
+    r"""Train losses on the same splits with equal budgets, and say which are worth it.
+
+    Each loss meets the same folds with the same seeds. On the training rows of a fold, a
+    quarter held out (by class, or by group) chooses among as many settings for one loss as for
+    another; the chosen setting is fitted to all training rows and scored on the test rows,
+    which nothing was chosen on. The differences from cross-entropy get the intervals and
+    p-values of the corrected resampled t-test, see :class:`LossComparison`. Values of the
+    losses themselves are not comparable: scores are.
+
+    Always in it, whatever `losses` says:
+
+    - "cross_entropy", the baseline of the differences;
+    - "logit_adjusted", cross-entropy with the class frequencies left to the loss
+      (:func:`sktopk.losses.logit_adjusted_loss`), for scores that weigh classes equally;
+    - "weighted_cross_entropy", with balanced class weights; for two classes the threshold of
+      `predict` and `decision_function` is also tuned for `scoring`, on held-out training rows;
+    - "hist_gradient_boosting", scikit-learn's, in the place of the network, for dense tables of
+      numbers and at most 30 classes. Where it is left out the result says why.
+
+    Parameters
+    ----------
+    estimator : TopKClassifier or pipeline
+        Everything but the loss: the network, its epochs, the steps before it. Anything whose
+        parameters hold exactly one TopKClassifier. Each `random_state` in it is set by
+        `random_state`.
+    losses : list of str or (str, estimator) pairs, or dict of str to estimator
+        Names of losses of TopKClassifier, "auto" among them, and named classifiers of any
+        kind, such as those of the top of a ranking or a TopKClassifier with another network.
+    X : {array, sparse matrix, frame, list} of shape (n_samples, ...)
+        What `estimator` takes.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    scoring : str or callable, default=None
+        The larger the better. None is :func:`sktopk.metrics.make_topk_scorer` at the k of
+        `estimator`, at most n_classes - 1.
+    cv : int, splitter or iterable of (train, test), default=5
+        An integer is that number of stratified folds (with `groups`, of whole groups), shuffled
+        anew for each seed. So is a splitter whose own `random_state` is None.
+    n_seeds : int, default=1
+        How often all folds are repeated with other seeds.
+    grid : "default", None or dict, default="default"
+        Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
+        1, 3, 10, or, where a loss has a parameter of its own, times 1 and 3 with two values of
+        that (tau and tau / 10; sigma and 5 sigma; gamma and gamma / 2). A named classifier
+        without a learning rate is fitted as it is. None chooses nothing. A dict maps losses to
+        dicts of lists of values or to lists of dicts, with the names that ``set_params``
+        takes; losses it does not name have the default. All lists must be of equal length.
+    n_jobs : int, default=None
+        Runs at a time, as in joblib; None is 1 unless ``joblib.parallel_config`` says more.
+    cache : str or Path, default=None
+        Folder for the score of each fit, a JSON file named by a fingerprint of all that it
+        depends on: estimator, loss, data, rows, seed, scoring, versions. What is found there
+        is not done again, so that a comparison goes on where it was killed, and one with more
+        losses or seeds only does what is new. None keeps nothing.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Passed to the fits, and to `scoring` if it takes weights.
+    groups : array-like of shape (n_samples,), default=None
+        Passed to `cv`; rows held out to choose settings are whole groups, too.
+    confidence : float, default=0.95
+        Level of the intervals, in (0, 1).
+    progress : bool, default=True
+        Whether to show a progress bar over the runs.
+    random_state : int, RandomState or None, default=0
+        Where the seeds come from. A number by default, so that a rerun finds its cache.
+
+    Returns
+    -------
+    comparison : LossComparison
+        With `frame`, `summary()`, `verdict`, `plot()` and `to_latex()`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not allowed, before any training; ValueError if settings are not as
+        many for each loss.
+    RuntimeError
+        If a run fails, with the name of its loss, fold and seed. Training that diverges with
+        one of several settings is no failure; `frame` counts it.
+
+    Warns
+    -----
+    ConvergenceWarning, UserWarning
+        Once for all runs: how many stopped while training could go on, and what other
+        warnings the fits gave.
+
+    See Also
+    --------
+    sktopk.TopKClassifier : With ``loss="auto"`` it chooses a loss inside `fit`.
+
+    Notes
+    -----
+    The fits of tuning take three quarters of the training rows: with 5 folds and four settings,
+    a loss costs about 20 fits. `frame` has the seconds of each run. "As good" says that the
+    interval holds zero; how much that is worth, its width says.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sktopk import TopKClassifier
+    >>> from sktopk.model_selection import compare_losses
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), learning_rate=0.05, max_epochs=20)
+    >>> comparison = compare_losses(
+    ...     clf, ["smooth_topk"], X, y, cv=3, grid=None, progress=False
+    ... )
+    >>> comparison.summary().index.tolist()
+    ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy',
+     'hist_gradient_boosting']
+    >>> print(comparison.verdict)
+    cross_entropy is as good: ...
+    """
+    prefix = classifier_prefix(estimator)
+    check_at_least(n_seeds, "n_seeds", 1)
+    check_flag(progress, "progress")
+    check_number(confidence, "confidence", 0, 1, bounds="neither")
+    X, y, groups = indexable(X, check_labels(y), groups)
+    y = np.asarray(y)
+    n_classes = len(check_classes(y))
+    weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+    scorer, metric = _make_scorer(estimator, prefix, scoring, n_classes)
+    asked = _named_estimators(estimator, prefix, losses)
+    splits = make_splits(cv, n_seeds, random_state, X, y, groups)
+    first = take_rows(X, splits[0][3])
+    baselines, omitted = make_baselines(estimator, prefix, n_classes, scorer, first)
+    omitted = {name: why for name, why in omitted.items() if name not in asked}
+    # The baseline first; what was asked for under a baseline's name stays as it was asked.
+    everything = {"cross_entropy": baselines["cross_entropy"]} | asked
+    everything |= {name: each for name, each in baselines.items() if name not in everything}
+    candidates = candidates_of(everything, grid)
+    store = RunCache(cache)
+    fingerprint = digest([X, y, weight, groups]) if cache is not None else ""
+    data = Data(X, y, weight, groups, fingerprint)
+    runs = [
+        Run(name, each, candidates[name], repeat, fold, seed, train, test)
+        for repeat, fold, seed, train, test, _ in splits
+        for name, each in everything.items()
+    ]
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(do_run)(run, data, scorer, store) for run in runs
+    )
+    rows, messages = [], set()
+    for row, warned in tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress):
+        rows.append(row)
+        messages.update(f"{row['loss']}: {message}" for message in warned)
+    frame = pd.DataFrame(rows)
+    frame.insert(3, "split", np.repeat([split for *_, split in splits], len(everything)))
+    n_unsettled = int((~frame["settled"]).sum())
+    if n_unsettled:
+        warnings.warn(
+            f"{n_unsettled} of {len(frame)} runs stopped while training could go on, see the "
+            'column "settled" of frame: raise max_epochs before you conclude anything',
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    for message in sorted(messages):
+        warnings.warn(message, stacklevel=2)
+    return LossComparison(
+        frame, losses=list(asked), metric=metric, confidence=confidence, omitted=omitted
+    )
+
+
+def _make_scorer(estimator, prefix, scoring, n_classes):
+    """Return the scorer and its name."""
+    if scoring is None:
+        k = own_params(estimator, prefix)["k"]
+        k = min(max(k) if isinstance(k, dict) else k, n_classes - 1)
+        return make_topk_scorer(k), f"top-{k} accuracy"
+    scorer = check_scoring(estimator, scoring=scoring)
+    if isinstance(scoring, str):
+        return scorer, scoring
+    function = getattr(scorer, "_score_func", scorer)
+    return scorer, getattr(function, "__name__", type(scorer).__name__)
+
+
+def _named_estimators(estimator, prefix, losses):
+    """Return what was asked for, by name."""
+    entries = list(losses.items()) if isinstance(losses, Mapping) else losses
+    if isinstance(entries, str) or not isinstance(entries, list | tuple):
+        raise TypeError(
+            "losses must be a list of names and (name, estimator) pairs, or a dict of estimators; "
+            f"got {losses!r}"
+        )
+    named = {}
+    for entry in entries:
+        if isinstance(entry, str):
+            check_option(entry, "losses", (*CRITERIA, "auto"))
+            entry = entry, with_params(estimator, {f"{prefix}loss": entry})
+        if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
+            raise TypeError(f"losses must hold names and (name, estimator) pairs; got {entry!r}")
+        name, each = entry
+        if not hasattr(each, "fit") or not is_classifier(each):
+            raise TypeError(f"losses[{name!r}] must be a classifier; got {each!r}")
+        if name in named:
+            raise ValueError(f"losses must have different names; got {name!r} twice")
+        named[name] = each
+    return named

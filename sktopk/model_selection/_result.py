@@ -1,0 +1,267 @@
+"""LossComparison: the scores of all runs, and what may be concluded from them."""
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtr
+
+from sktopk.metrics import LossComparisonDisplay
+from sktopk.metrics._plot._loss_comparison import corrected_standard_error, intervals_in_words
+
+
+class LossComparison:
+    r"""Scores of losses on the same splits, with intervals, tests and a verdict.
+
+    Over J splits with differences :math:`d_j` between a loss and the baseline, the p-value is
+    that of the corrected resampled t-test [1]_, the interval of which
+    :class:`sktopk.metrics.LossComparisonDisplay` documents:
+
+    .. math::
+        p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
+        \sqrt{\bigl(\tfrac{1}{J} + \tfrac{n_\text{test}}{n_\text{train}}\bigr) S^2}\Bigr)
+
+    Seeds that share a split are averaged first: they are no new rows. If all differences are
+    the same number, the p-value is 0, or 1 where that number is zero.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A row per run, with the columns loss, repeat, fold, split, seed, score (of the test
+        rows), validation_score and params (of the setting chosen), n_candidates, n_diverged
+        (settings whose training diverged), settled (no warning that training could go on),
+        fit_seconds, run_seconds, n_train and n_test.
+    losses : list of str, default=None
+        The losses that were asked for; None is all but the baseline.
+    baseline : str, default="cross_entropy"
+        What they are compared with.
+    metric : str, default="score"
+        Name of the score.
+    confidence : float, default=0.95
+        Level of the intervals, in (0, 1).
+    omitted : dict of str to str, default=None
+        Baselines that were left out, and why.
+
+    Attributes
+    ----------
+    scores : dict of str to ndarray of shape (n_splits,)
+        Score of each loss on each split, the baseline first.
+    test_fraction : float
+        Mean share of the rows that a split tests on.
+    verdict : str
+        The conclusion in words, about the best of `losses`. It allows for their number m: its
+        interval has level :math:`1 - (1 - \text{confidence}) / m`.
+
+    See Also
+    --------
+    compare_losses : Makes it.
+    sktopk.metrics.LossComparisonDisplay : Draws it.
+
+    References
+    ----------
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
+       52(3), 239-281, 2003.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sktopk.model_selection import LossComparison
+    >>> scores = {"cross_entropy": [0.80, 0.82, 0.79], "focal": [0.80, 0.81, 0.80]}
+    >>> rows = [
+    ...     {"loss": loss, "split": i, "score": score, "n_train": 80, "n_test": 20}
+    ...     for loss, each in scores.items()
+    ...     for i, score in enumerate(each)
+    ... ]
+    >>> LossComparison(pd.DataFrame(rows)).verdict
+    'cross_entropy is as good: difference +0.000 ± 0.033 (focal)'
+    """
+
+    def __init__(
+        self,
+        frame,
+        *,
+        losses=None,
+        baseline="cross_entropy",
+        metric="score",
+        confidence=0.95,
+        omitted=None,
+    ):
+        self.frame = frame
+        self.losses = losses
+        self.baseline = baseline
+        self.metric = metric
+        self.confidence = confidence
+        self.omitted = omitted
+
+    @property
+    def scores(self):
+        order = sorted(dict.fromkeys(self.frame["loss"]), key=lambda loss: loss != self.baseline)
+        table = self.frame.pivot_table(index="split", columns="loss", values="score")
+        return {loss: table[loss].to_numpy() for loss in order}
+
+    @property
+    def test_fraction(self):
+        return float((self.frame["n_test"] / (self.frame["n_train"] + self.frame["n_test"])).mean())
+
+    @property
+    def verdict(self):
+        summary = self.summary()
+        others = [loss for loss in summary.index if loss != self.baseline]
+        asked = [loss for loss in self.losses or others if loss != self.baseline] or others
+        best = summary.loc[asked, "mean"].idxmax()
+        words, sign = self._difference(best, 1 - (1 - self.confidence) / len(asked))
+        which = best if len(asked) == 1 else f"{best}, the best of {len(asked)} losses"
+        if sign > 0:
+            verdict = f"{best} is better than {self.baseline}: difference {words}"
+            verdict += f" (the best of {len(asked)} losses)" if len(asked) > 1 else ""
+        else:
+            how = "better" if sign < 0 else "as good"
+            verdict = f"{self.baseline} is {how}: difference {words} ({which})"
+        highest = summary["mean"].idxmax()
+        if highest not in (best, self.baseline):
+            words, _ = self._difference(highest, self.confidence)
+            verdict += f". {highest} scores highest: difference {words}"
+        return verdict
+
+    def summary(self, confidence=None):
+        """Return a row per loss: its mean score, and its difference from the baseline.
+
+        Parameters
+        ----------
+        confidence : float, default=None
+            Level of the intervals, in (0, 1). None: that of the comparison.
+
+        Returns
+        -------
+        summary : DataFrame
+            Indexed by loss, the baseline first; with the columns mean, difference, low and
+            high (ends of the interval of the difference), p_value, verdict, and unsettled
+            (share of the runs that stopped while training could go on). NaN where the
+            baseline would be compared with itself.
+        """
+        scores, display = self.scores, self._display(confidence)
+        difference = np.asarray(display.difference)
+        runs = np.array([scores[loss] - scores[self.baseline] for loss in display.names])
+        error = corrected_standard_error(runs, self.test_fraction)
+        # All differences the same: certain, or none at all.
+        ratio = np.where(difference == 0, 0.0, np.inf)
+        np.divide(np.abs(difference), error, out=ratio, where=error > 0)
+        columns = {
+            "difference": difference,
+            "low": difference - display.half_width,
+            "high": difference + display.half_width,
+            "p_value": 2 * stdtr(runs.shape[1] - 1, -ratio),
+            "verdict": [
+                self._word(name, d, half)
+                for name, d, half in zip(display.names, difference, display.half_width, strict=True)
+            ],
+        }
+        table = pd.DataFrame(columns, index=pd.Index(display.names, name="loss"))
+        table = table.reindex(scores)
+        table["verdict"] = table["verdict"].astype(object).fillna("baseline")
+        table.insert(0, "mean", [float(each.mean()) for each in scores.values()])
+        if "settled" in self.frame:
+            unsettled = 1 - self.frame.groupby("loss")["settled"].mean()
+            table["unsettled"] = unsettled.reindex(table.index)
+        table.index.name = "loss"
+        return table
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the differences and their intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+        """
+        return self._display().plot(ax, **kwargs)
+
+    def to_latex(self, digits=3):
+        r"""Return a table in LaTeX, for which the document needs ``\usepackage{booktabs}``.
+
+        Parameters
+        ----------
+        digits : int, default=3
+            Digits after the point.
+
+        Returns
+        -------
+        latex : str
+            A ``tabular``; the highest mean is bold.
+        """
+        summary = self.summary()
+        highest = summary["mean"].max()
+        lines = [
+            r"\begin{tabular}{lrrr}",
+            r"\toprule",
+            f"loss & {_escaped(self.metric)} & difference & $p$ \\\\",
+            r"\midrule",
+        ]
+        for loss, row in summary.iterrows():
+            mean = f"{row['mean']:.{digits}f}"
+            mean = rf"\textbf{{{mean}}}" if row["mean"] == highest else mean
+            cells = [_escaped(loss), mean, "--", "--"]
+            if loss != self.baseline:
+                half = (row["high"] - row["low"]) / 2
+                cells[2] = rf"${row['difference']:+.{digits}f} \pm {half:.{digits}f}$"
+                p = row["p_value"]
+                cells[3] = f"{p:.3f}" if p >= 0.001 else "$<$0.001"
+            lines.append(" & ".join(cells) + r" \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    def __repr__(self):
+        summary = self.summary()
+        n_runs = len(self.frame) // len(summary)
+        n_splits = self.frame["split"].nunique()
+        head = f"LossComparison by {self.metric}: {n_runs} runs on {n_splits} splits of each loss"
+        half = (summary["high"] - summary["low"]) / 2
+        others = half.index[half.notna()]
+        words = intervals_in_words(summary.loc[others, "difference"], half[others])
+        shown = pd.DataFrame(
+            {
+                "mean": [f"{each:.4f}" for each in summary["mean"]],
+                "difference": pd.Series(words, index=others).reindex(summary.index).fillna(""),
+                "p": [f"{p:.3f}" if p >= 0 else "" for p in summary["p_value"]],
+                "": summary["verdict"],
+            }
+        )
+        shown.index.name = None
+        lines = [head, shown.to_string(), f"Verdict: {self.verdict}"]
+        lines += [f"Left out: {name}: {why}" for name, why in (self.omitted or {}).items()]
+        if "settled" in self.frame and not self.frame["settled"].all():
+            n = int((~self.frame["settled"].astype(bool)).sum())
+            lines.append(f"{n} of {len(self.frame)} runs stopped while training could go on")
+        return "\n".join(lines)
+
+    def _display(self, confidence=None):
+        """The display of the scores, not drawn."""
+        scores = self.scores
+        confidence = self.confidence if confidence is None else confidence
+        return LossComparisonDisplay.compute(
+            scores,
+            test_fraction=self.test_fraction,
+            baseline=self.baseline,
+            metric=self.metric,
+            confidence=confidence,
+        )
+
+    def _difference(self, loss, confidence):
+        """The difference of one loss in words, and its sign, 0 where the interval holds zero."""
+        display = self._display(confidence)
+        i = display.names.index(loss)
+        difference, half = float(display.difference[i]), float(display.half_width[i])
+        (words,) = intervals_in_words([difference], [half])
+        return words, 0 if abs(difference) <= half else int(np.sign(difference))
+
+    def _word(self, loss, difference, half):
+        if abs(difference) <= half:
+            return f"{self.baseline} is as good"
+        return f"{loss if difference > 0 else self.baseline} is better"
+
+
+def _escaped(text):
+    return "".join(f"\\{c}" if c in "_&%#$" else c for c in text)

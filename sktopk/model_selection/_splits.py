@@ -1,0 +1,50 @@
+"""The same splits and seeds for every loss."""
+
+import copy
+from numbers import Integral
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+
+
+def make_splits(cv, n_seeds, random_state, X, y, groups):
+    """Return ``(repeat, fold, seed, train, test, split)`` of every run of a loss.
+
+    `split` numbers the distinct test sets: seeds of a `cv` that always gives the same rows
+    share it.
+    """
+    # The seeds of a shorter comparison come first, so that its results serve a longer one.
+    seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
+    if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
+        cv = list(cv)  # an iterator would be empty at the second seed
+    splits, known = [], {}
+    for repeat, seed in enumerate(seeds.tolist()):
+        pairs = _splitter(cv, seed, y, groups).split(X, y, groups)
+        for fold, (train, test) in enumerate(pairs):
+            train, test = (_row_numbers(each) for each in (train, test))
+            if np.intersect1d(train, test).size:
+                raise ValueError(f"cv must keep training and test rows apart; fold {fold} does not")
+            split = known.setdefault((train.tobytes(), test.tobytes()), len(known))
+            splits.append((repeat, fold, seed + fold, train, test, split))
+    if len(known) < 2:
+        raise ValueError(
+            "cv must give at least two different splits, or there is no interval; got one"
+        )
+    return splits
+
+
+def _splitter(cv, seed, y, groups):
+    """The splitter of one repeat, shuffled by its seed unless the user has set one."""
+    if isinstance(cv, Integral):
+        folds = StratifiedKFold if groups is None else StratifiedGroupKFold
+        return folds(cv, shuffle=True, random_state=seed)
+    if getattr(cv, "random_state", 0) is None:
+        cv = copy.copy(cv)
+        cv.random_state = seed
+    return check_cv(cv, y, classifier=True)
+
+
+def _row_numbers(rows):
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)

@@ -1,0 +1,124 @@
+"""LossComparison: numbers against the definition, words against numbers."""
+
+from math import sqrt
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sktopk.metrics import LossComparisonDisplay
+from sktopk.model_selection import LossComparison
+
+
+def comparison(scores, n_test=20, **params):
+    rows = [
+        {"loss": loss, "split": i, "score": score, "n_train": 80, "n_test": n_test}
+        for loss, each in scores.items()
+        for i, score in enumerate(each)
+    ]
+    return LossComparison(pd.DataFrame(rows), **params)
+
+
+@pytest.fixture
+def scores(rng):
+    base = 0.8 + 0.02 * rng.random(6)
+    gains = {"cross_entropy": 0.0, "focal": 0.0, "smooth_topk": 0.3, "ldam": -0.3}
+    return {loss: base + gain + 0.02 * rng.random(6) for loss, gain in gains.items()}
+
+
+def test_summary_is_the_corrected_test_step_by_step(scores):
+    summary = comparison(scores).summary(confidence=0.9)
+    assert summary.index.tolist() == list(scores)
+    for loss, each in scores.items():
+        row = summary.loc[loss]
+        assert row["mean"] == pytest.approx(sum(each) / 6)
+        if loss == "cross_entropy":
+            assert np.isnan(row["difference"])
+            assert row["verdict"] == "baseline"
+            continue
+        runs = [a - b for a, b in zip(each, scores["cross_entropy"], strict=True)]
+        mean = sum(runs) / 6
+        variance = sum((run - mean) ** 2 for run in runs) / 5
+        error = sqrt((1 / 6 + 20 / 80) * variance)
+        t = stats.t(5)
+        assert row["difference"] == pytest.approx(mean)
+        assert row["p_value"] == pytest.approx(2 * t.sf(abs(mean) / error))
+        assert row["low"] == pytest.approx(mean - t.ppf(0.95) * error)
+        assert row["high"] == pytest.approx(mean + t.ppf(0.95) * error)
+        # The interval and the test are one statement.
+        assert (row["p_value"] < 0.1) == (row["low"] > 0 or row["high"] < 0)
+
+
+def test_without_shared_rows_it_is_the_plain_paired_test(scores):
+    summary = comparison(scores, n_test=0).summary()
+    for loss in ("focal", "smooth_topk", "ldam"):
+        expected = stats.ttest_rel(scores[loss], scores["cross_entropy"])
+        assert summary.loc[loss, "p_value"] == pytest.approx(expected.pvalue)
+
+
+@pytest.mark.parametrize(("gain", "p"), [(0.0, 1.0), (0.5, 0.0), (-0.5, 0.0)])
+def test_differences_without_spread(gain, p):
+    base = np.array([0.25, 0.5, 0.75])
+    found = comparison({"cross_entropy": base, "focal": base + gain}).summary()
+    assert found.loc["focal", "p_value"] == p
+
+
+def test_seeds_on_one_split_are_averaged(scores):
+    once = comparison(scores).frame
+    twice = pd.concat([once.assign(score=once["score"] + d) for d in (-0.01, 0.01)])
+    a, b = (LossComparison(frame).summary() for frame in (once, twice))
+    pd.testing.assert_frame_equal(a, b)
+
+
+def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
+    base = 0.8 + 0.01 * rng.random(6)
+    noise = rng.normal(size=6)
+    noise -= noise.mean()
+    # One loss alone: p = .03; as the best of three that is no evidence.
+    error = sqrt((1 / 6 + 0.25) * noise.var(ddof=1))
+    gained = base + 0.01 * (noise + stats.t(5).isf(0.015) * error)
+    scores = {"cross_entropy": base, "a": gained, "b": base + 0.001 * noise, "c": base - 0.1}
+    alone = comparison({"cross_entropy": base, "a": gained})
+    assert alone.summary().loc["a", "p_value"] == pytest.approx(0.03)
+    assert alone.verdict.startswith("a is better than cross_entropy: difference +0.0")
+    all_three = comparison(scores).verdict
+    assert all_three.startswith("cross_entropy is as good: difference +0.0")
+    assert all_three.endswith("(a, the best of 3 losses)")
+    assert comparison(scores, losses=["a"]).verdict == alone.verdict
+    lost = comparison(scores, losses=["c"]).verdict
+    assert lost == (
+        "cross_entropy is better: difference -0.100 ± 0.000 (c). a scores highest: "
+        + alone.verdict[alone.verdict.index("difference") :]
+    )
+
+
+def test_plot_latex_and_representation_agree(scores):
+    result = comparison(scores, metric="top_3 accuracy", omitted={"boosting": "too many classes"})
+    display = result.plot()
+    summary = result.summary()
+    assert isinstance(display, LossComparisonDisplay)
+    np.testing.assert_allclose(display.difference, summary["difference"].to_numpy()[1:])
+    assert display.ax_.get_xlabel().startswith("Gain in top_3 accuracy over cross_entropy")
+    plt.close("all")
+    lines = result.to_latex(digits=2).splitlines()
+    assert lines[2] == r"loss & top\_3 accuracy & difference & $p$ \\"
+    assert len(lines) == 4 + 4 + 2
+    assert next(line for line in lines if r"\textbf" in line).startswith(r"smooth\_topk & ")
+    assert all(line.count("&") == 3 for line in lines[4:8])
+    text = repr(result)
+    assert f"Verdict: {result.verdict}" in text
+    assert "Left out: boosting: too many classes" in text
+    for loss, row in summary.iterrows():
+        (line,) = [each for each in text.splitlines() if each.startswith(loss)]
+        assert f"{row['mean']:.4f}" in line
+        assert row["verdict"] in line
+
+
+def test_scores_that_do_not_pair_are_refused(scores):
+    frame = comparison(scores).frame
+    with pytest.raises(ValueError, match=r"finite.*'focal'|'focal'.*finite"):
+        LossComparison(frame.drop(index=frame.index[frame["loss"] == "focal"][0])).summary()
+    with pytest.raises(ValueError, match="baseline='other'"):
+        comparison(scores, baseline="other").summary()
