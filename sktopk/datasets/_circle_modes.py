@@ -1,0 +1,94 @@
+"""Classes on a circle, with one mode each or two."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sktopk._params import check_number
+
+
+def make_circle_modes(
+    n_samples=1800,
+    *,
+    n_classes=6,
+    sigma=10.0,
+    distance=None,
+    minor_share=1 / 3,
+    shuffle=True,
+    random_state=None,
+):
+    r"""Draw points on a circle whose classes overlap and may have two modes.
+
+    .. math::
+        x = (\cos\theta, \sin\theta), \qquad
+        \theta \sim \mathcal{N}\bigl(360^\circ\, y / C + d\, b,\ \sigma^2\bigr), \quad
+        b \sim \mathrm{Bernoulli}(\pi)
+
+    with C = `n_classes`, d = `distance` and π = `minor_share`. With one mode, a linear model
+    without intercept can rank the classes as well as any model; with a second mode that lies
+    beyond the neighbouring class it cannot, and has to give up either top-1 or top-2 accuracy.
+    These are the data of experiments 1 (one mode) and 2 and 3 (two modes) of [1]_, section IV.
+
+    Parameters
+    ----------
+    n_samples : int, default=1800
+        Number of rows, divided equally among the classes; the first classes get one more if
+        it does not divide.
+    n_classes : int, default=6
+        Number of classes, at least 2, at equal angles.
+    sigma : float, default=10.0
+        Standard deviation of each mode in degrees; 10 to 30 in experiment 1.
+    distance : float, default=None
+        Angle in degrees from the major to the minor mode of a class; 30 to 90 in experiment 2.
+        None leaves out the minor modes.
+    minor_share : float, default=1/3
+        Expected share of a class in its minor mode, in [0, 1]: a third makes the major mode
+        twice as frequent, as in the paper.
+    shuffle : bool, default=True
+        Whether rows come in random order instead of class by class.
+    random_state : int, RandomState or None, default=None
+        Seed of the draws.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Points of length 1, float64.
+    y : ndarray of shape (n_samples,)
+        Classes 0 to n_classes - 1, int64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not one or out of range.
+
+    See Also
+    --------
+    sklearn.datasets.make_blobs : Blobs in the plane.
+
+    References
+    ----------
+    .. [1] Sawada, Kaneko, Sagi. "Trade-offs in Top-k Classification Accuracies on Losses for
+       Deep Learning", 2020, section IV.
+
+    Examples
+    --------
+    >>> from sktopk.datasets import make_circle_modes
+    >>> X, y = make_circle_modes(600, distance=90, random_state=0)
+    >>> X.shape, y.tolist().count(5)
+    ((600, 2), 100)
+    """
+    check_number(n_samples, "n_samples", 1, integer=True)
+    check_number(n_classes, "n_classes", 2, integer=True)
+    check_number(sigma, "sigma", 0, bounds="left")
+    check_number(minor_share, "minor_share", 0, 1)
+    rng = check_random_state(random_state)
+    y = np.sort(np.arange(n_samples, dtype=np.int64) % n_classes)
+    angle = 360.0 * y / n_classes
+    if distance is not None:
+        check_number(distance, "distance")
+        angle += distance * (rng.random_sample(n_samples) < minor_share)
+    angle = np.deg2rad(angle + sigma * rng.standard_normal(n_samples))
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    if shuffle:
+        order = rng.permutation(n_samples)
+        X, y = X[order], y[order]
+    return X, y

@@ -1,0 +1,163 @@
+"""Short texts in a data folder."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from sktopk.metrics._checks import check_option
+
+from ._folders import as_bunch, check_subset, data_file
+
+TREC_FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
+
+
+def load_clinc150(subset="train", *, version="full", data_home=None, return_X_y=False):
+    """Load requests to an assistant: 150 intents, 15 in each of 10 domains.
+
+    Reads ``clinc150/data_full.json`` (or ``data_imbalanced.json``) and ``domains.json``.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "val"}, default="train"
+        15 000, 4 500 or 3 000 texts, equally many of each intent.
+    version : {"full", "imbalanced"}, default="full"
+        With "imbalanced", the training set has 10 525 texts, 100 to 25 of each intent.
+    data_home : str or path, default=None
+        The folder that has ``clinc150``; None is the environment variable SKTOPK_DATA, and
+        without it ``../shared/data``.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch or tuple
+        With `data`, a list of texts, `target` (n_samples,) intents as strings, `target_names`
+        and `groups`, a dict from intent to domain.
+
+    Raises
+    ------
+    ValueError
+        If there is no such subset or version.
+    FileNotFoundError
+        If a file is not there; the message says where it was looked for.
+
+    See Also
+    --------
+    inject_label_noise : Takes the `groups`.
+
+    Examples
+    --------
+    >>> from sktopk.datasets import load_clinc150
+    >>> requests = load_clinc150(data_home="nowhere")
+    Traceback (most recent call last):
+    FileNotFoundError: clinc150/data_full.json is not in nowhere: data_home, ...
+    """
+    check_option(subset, "subset", ("train", "test", "val"))
+    check_option(version, "version", ("full", "imbalanced"))
+    rows = json.loads(data_file(data_home, "clinc150", f"data_{version}.json").read_text("utf-8"))
+    domains = json.loads(data_file(data_home, "clinc150", "domains.json").read_text("utf-8"))
+    groups = {intent: domain for domain, intents in domains.items() for intent in intents}
+    texts, labels = zip(*rows[subset], strict=True)
+    return _texts(texts, labels, return_X_y, groups=groups)
+
+
+def load_trec(subset="train", *, data_home=None, return_X_y=False):
+    """Load questions and what they ask for: 50 classes in 6 coarse ones, with a long tail.
+
+    Reads ``trec/train_5500.label`` or ``trec/TREC_10.label``: a line per question, the coarse
+    and the fine class before it, as in ``LOC:city``.
+
+    Parameters
+    ----------
+    subset : {"train", "test"}, default="train"
+        5 452 questions, 962 to 4 of a class, or 500.
+    data_home : str or path, default=None
+        The folder that has ``trec``; None as in :func:`load_clinc150`.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch or tuple
+        With `data`, a list of texts, `target` (n_samples,) classes as strings, `target_names`
+        and `groups`, a dict from class to coarse class.
+
+    Raises
+    ------
+    ValueError
+        If there is no such subset.
+    FileNotFoundError
+        If the file is not there; the message says where it was looked for.
+
+    See Also
+    --------
+    load_clinc150 : More texts, more classes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sktopk.datasets import load_trec
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     folder = pathlib.Path(home, "trec")
+    ...     folder.mkdir()
+    ...     written = (folder / "TREC_10.label").write_text("LOC:city Where is it ?\\n")
+    ...     questions = load_trec("test", data_home=home)
+    >>> questions.data, questions.target, questions.groups
+    (['Where is it ?'], array(['LOC:city'], dtype='<U8'), {'LOC:city': 'LOC'})
+    """
+    check_subset(subset)
+    path = data_file(data_home, "trec", TREC_FILES[subset])
+    lines = path.read_text(encoding="latin-1").splitlines()
+    labels, texts = zip(*(line.split(" ", 1) for line in lines), strict=True)
+    groups = {label: label.split(":")[0] for label in sorted(set(labels))}
+    return _texts(texts, labels, return_X_y, groups=groups)
+
+
+def load_banking77(subset="train", *, data_home=None, return_X_y=False):
+    """Load questions to a bank: 77 intents, some of them close to each other.
+
+    Reads ``banking77/train.csv`` or ``banking77/test.csv``, columns text and category.
+
+    Parameters
+    ----------
+    subset : {"train", "test"}, default="train"
+        10 003 questions, 187 to 35 of an intent, or 3 080.
+    data_home : str or path, default=None
+        The folder that has ``banking77``; None as in :func:`load_clinc150`.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch or tuple
+        With `data`, a list of texts, `target` (n_samples,) intents as strings and
+        `target_names`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such subset.
+    FileNotFoundError
+        If the file is not there; the message says where it was looked for.
+
+    See Also
+    --------
+    load_clinc150 : Intents in domains.
+
+    Examples
+    --------
+    >>> from sktopk.datasets import load_banking77
+    >>> questions = load_banking77(data_home="nowhere")
+    Traceback (most recent call last):
+    FileNotFoundError: banking77/train.csv is not in nowhere: data_home, ...
+    """
+    check_subset(subset)
+    table = pd.read_csv(data_file(data_home, "banking77", f"{subset}.csv"))
+    return _texts(table["text"], table["category"], return_X_y)
+
+
+def _texts(texts, labels, return_X_y, **more):
+    target = np.array(labels, dtype=str)
+    names = np.unique(target).tolist()
+    return as_bunch(list(texts), target, return_X_y=return_X_y, target_names=names, **more)

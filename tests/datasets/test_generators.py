@@ -1,0 +1,200 @@
+"""Generated data against their definitions: modes on a circle, redrawn labels, long tails."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+from sktopk.datasets import inject_label_noise, make_circle_modes, make_long_tail
+
+
+def degrees_from(X, centre):
+    """Angle of each row from `centre`, in [-180, 180)."""
+    angle = np.rad2deg(np.arctan2(X[:, 1], X[:, 0])) - centre
+    return (angle + 180) % 360 - 180
+
+
+def test_one_mode_of_each_class_at_equal_angles():
+    X, y = make_circle_modes(60_000, n_classes=5, sigma=15.0, random_state=0)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0)
+    assert X.dtype == np.float64
+    for c in range(5):
+        angle = degrees_from(X[y == c], 360 * c / 5)
+        assert len(angle) == 12_000
+        assert abs(angle.mean()) < 5 * 15 / np.sqrt(12_000)
+        assert angle.std() == pytest.approx(15.0, rel=0.03)
+        # A normal distribution, not only its first two moments.
+        assert np.mean(np.abs(angle) < 15.0) == pytest.approx(0.6827, abs=0.015)
+
+
+def test_the_minor_mode_is_half_as_frequent_and_as_wide():
+    X, y = make_circle_modes(60_000, sigma=5.0, distance=90, random_state=0)
+    for c in range(6):
+        angle = degrees_from(X[y == c], 60 * c)
+        minor = angle > 45
+        assert minor.mean() == pytest.approx(1 / 3, abs=0.02)
+        assert angle[minor].mean() == pytest.approx(90, abs=0.5)
+        assert angle[minor].std() == pytest.approx(5.0, rel=0.05)
+        assert angle[~minor].std() == pytest.approx(5.0, rel=0.05)
+
+
+def test_circle_modes_are_shuffled_counted_and_reproducible():
+    X, y = make_circle_modes(20, random_state=3)
+    assert np.bincount(y).tolist() == [4, 4, 3, 3, 3, 3]
+    assert y.tolist() != sorted(y)
+    again, y_again = make_circle_modes(20, random_state=np.random.RandomState(3))
+    np.testing.assert_array_equal(again, X)
+    np.testing.assert_array_equal(y_again, y)
+    assert make_circle_modes(20, shuffle=False)[1].tolist() == sorted(y)
+    exact, _ = make_circle_modes(6, sigma=0, distance=90, minor_share=1, shuffle=False)
+    np.testing.assert_allclose(exact[0], [0, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("argument", "error"),
+    [
+        ({"n_samples": 0}, ValueError),
+        ({"n_samples": 10.0}, TypeError),
+        ({"n_classes": 1}, ValueError),
+        ({"sigma": -1.0}, ValueError),
+        ({"sigma": np.nan}, ValueError),
+        ({"distance": "far"}, TypeError),
+        ({"distance": np.inf}, ValueError),
+        ({"minor_share": 1.5}, ValueError),
+        ({"minor_share": True}, TypeError),
+    ],
+)
+def test_bad_modes_are_named(argument, error):
+    (name,) = argument
+    with pytest.raises(error, match=name):
+        make_circle_modes(**argument)
+
+
+GROUPS = np.array([0, 1, 0, 2, 1, 0])
+
+
+def test_labels_are_redrawn_uniformly_within_their_group():
+    y = np.repeat(np.arange(6), 20_000)
+    noisy = inject_label_noise(y, GROUPS, 0.4, random_state=0)
+    for c in range(6):
+        share = np.bincount(noisy[y == c], minlength=6) / 20_000
+        members = [m for m in range(6) if GROUPS[m] == GROUPS[c]]
+        expected = np.zeros(6)
+        for m in members:
+            expected[m] += 0.4 / len(members)
+        expected[c] += 0.6
+        np.testing.assert_allclose(share, expected, atol=5 * np.sqrt(0.25 / 20_000))
+        assert np.all(share[expected == 0] == 0)
+
+
+def test_no_noise_changes_nothing_and_inputs_stay():
+    y = np.array([3, 1, 2, 0, 5, 4], dtype=np.int16)
+    before = y.copy()
+    clean = inject_label_noise(y, GROUPS, 0.0, random_state=0)
+    np.testing.assert_array_equal(clean, y)
+    assert clean.dtype == y.dtype
+    assert clean is not y
+    inject_label_noise(y, GROUPS, 1.0)
+    np.testing.assert_array_equal(y, before)
+
+
+def test_more_noise_keeps_the_labels_of_less_noise():
+    y = np.repeat(np.arange(6), 500)
+    less, more, same = (inject_label_noise(y, GROUPS, p, random_state=7) for p in (0.3, 0.8, 0.3))
+    np.testing.assert_array_equal(less, same)
+    changed = less != y
+    np.testing.assert_array_equal(more[changed], less[changed])
+    assert np.sum(more != y) > np.sum(changed)
+
+
+def test_groups_by_name_may_know_more_classes():
+    groups = {"ash": "tree", "cat": "pet", "poplar": "tree", "fox": "wild"}
+    y = pd.Series(["ash", "cat", "ash"] * 200)
+    noisy = inject_label_noise(y, groups, 1.0, random_state=0)
+    assert set(noisy) == {"ash", "cat", "poplar"}
+    assert set(noisy[y == "cat"]) == {"cat"}
+    # The number of rows of a class does not matter to its chance.
+    assert np.mean(noisy[y == "ash"] == "poplar") == pytest.approx(0.5, abs=0.1)
+
+
+def test_float_labels_stay_floats():
+    noisy = inject_label_noise(np.array([0.0, 1.0, 2.0]), [0, 0, 0], 1.0, random_state=0)
+    assert noisy.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("groups", "p", "error", "message"),
+    [
+        (GROUPS, 1.1, ValueError, "p == 1.1, must be <= 1"),
+        (GROUPS, "much", TypeError, "p must be an instance of"),
+        (GROUPS[:5], 0.5, ValueError, r"groups must have one entry per class of y \(6\); got 5"),
+        ({0: 0, 1: 0}, 0.5, ValueError, "groups must have every label of y; it lacks .*2"),
+    ],
+)
+def test_bad_noise_is_named(groups, p, error, message):
+    with pytest.raises(error, match=message):
+        inject_label_noise(np.arange(6), groups, p)
+
+
+def loop_profile(n_max, n_classes, factor):
+    counts = []
+    for c in range(n_classes):
+        counts.append(int(n_max * (1 / factor) ** (c / (n_classes - 1.0)) + 1e-9))
+    return counts
+
+
+@pytest.mark.parametrize("factor", [1, 1.5, 10, 100, 500])
+def test_long_tail_has_the_exponential_profile(factor):
+    y = np.tile(np.arange(10), 500)
+    X_tail, y_tail = make_long_tail(np.arange(5000), y, factor, random_state=0)
+    assert np.bincount(y_tail).tolist() == loop_profile(500, 10, factor)
+    np.testing.assert_array_equal(y[X_tail], y_tail)
+    assert np.all(np.diff(X_tail) > 0)
+
+
+def test_cifar_100_lt_of_the_paper():
+    """Factor 100: 500 images of the first class, 5 of the last, 10 847 in all (Cao et al.)."""
+    y = np.repeat(np.arange(100), 500)
+    _, y_tail = make_long_tail(y, y, 100)
+    counts = np.bincount(y_tail)
+    assert (counts[0], counts[-1], counts.sum()) == (500, 5, 10_847)
+
+
+def test_unequal_classes_keep_the_profile():
+    y = np.repeat(["a", "b", "c"], [100, 5, 100])
+    _, y_tail = make_long_tail(y, y, 4, random_state=0)
+    # The middle class has half as many rows as the first: 10, 5, 2.
+    assert [np.sum(y_tail == c) for c in "abc"] == [10, 5, 2]
+
+
+def test_rows_of_every_kind_are_kept_as_they_are():
+    y = np.tile([0, 1], 50)
+    images, sparse = np.arange(800).reshape(100, 2, 2, 2), csr_array(np.eye(100))
+    frame = pd.DataFrame({"a": np.arange(100)}, index=np.arange(100) + 1000)
+    expected, _ = make_long_tail(np.arange(100), y, 5, random_state=0)
+    np.testing.assert_array_equal(make_long_tail(images, y, 5, random_state=0)[0], images[expected])
+    kept, labels = make_long_tail(sparse, y.tolist(), 5, random_state=0)
+    np.testing.assert_array_equal(kept.indices, expected)
+    np.testing.assert_array_equal(labels, y[expected])
+    kept, labels = make_long_tail(frame, pd.Series(y, index=frame.index), 5, random_state=0)
+    assert kept.index.tolist() == labels.index.tolist() == (expected + 1000).tolist()
+
+
+def test_every_class_keeps_a_row():
+    y = np.repeat([0, 1, 2], 5)
+    _, y_tail = make_long_tail(y, y, 1000)
+    assert np.bincount(y_tail).tolist() == [5, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "factor", "error", "message"),
+    [
+        ([0, 1, 1], 0.5, ValueError, "factor == 0.5, must be >= 1"),
+        ([0, 1, 1], "long", TypeError, "factor must be an instance of"),
+        ([0, 0, 0], 2, ValueError, "y must have at least two classes; got 1"),
+        ([0, 1], 2, ValueError, "X has 3 rows, y has inconsistent length 2"),
+    ],
+)
+def test_bad_tails_are_named(y, factor, error, message):
+    with pytest.raises(error, match=message):
+        make_long_tail(np.zeros((3, 1)), y, factor)
