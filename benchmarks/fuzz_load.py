@@ -1,0 +1,366 @@
+"""Load damaged and forged model files: no crash, no hang, no code run, memory bounded.
+
+Files of fitted estimators are mutated in two ways: as bytes (flipped bits, truncation, insertions,
+huge declared sizes), and as what they say (classes, shapes, numbers, keys, steps), for the most
+part with the checksum made right again, as a forger would. Each is loaded in a process whose
+memory is limited, under an audit hook that sees code run, files written and processes started, and
+with an alarm. A file must be refused with a ValueError or load; what loads also predicts.
+"""
+
+import argparse
+import collections
+import copy
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sktopk import BudgetClassifier, RecallAtKClassifier, SetClassifier, TopKClassifier
+from sktopk.io import dump, load
+
+MEMORY = 512 * 2**20
+SECONDS = 20
+BLANK = "0" * 64
+# Of the interpreter's own events, those that mean that something was run, started or written.
+FORBIDDEN = re.compile(
+    r"exec|import|code\.__new__|pickle|marshal|ctypes|socket|subprocess|shutil|tempfile|webbrowser"
+    r"|os\.(system|exec|fork|spawn|posix_spawn|startfile|remove|rename|rmdir|mkdir|link|symlink"
+    r"|chmod|chown|kill|putenv)"
+)
+VALUES = [
+    None, True, -1, 0, 1, 3, 2**31, 2**63, 10**30, 0.5, "", "cuda:0", "__class__", "eval", [], {},
+    [[]], {"tuple": []}, {"array": "0"}, {"array": "999"}, {"same": 0}, {"same": 10**9},
+    {"float": "nan"}, {"float": "inf"}, {"estimator": "TopKClassifier"}, {"optimizer": "Adam"},
+    {"optimizer": "__loader__"}, {"record": "Popen", "fields": []}, {"omitted": "module"},
+    {"scalar": "object_", "value": 1}, {"step": "0"}, {"strings": "0"}, {"floats": "0"},
+    {"objects": [1, 2], "shape": [2**40]}, {"tuple": [10**9, 10**9]}, {"device": "cuda:99"},
+    {"dict": [[1, 2]]}, {"dict": [[[], 1]]}, {"random_state": {"dict": []}},
+]  # fmt: skip
+
+
+def models():
+    """Small fitted estimators that together use all of the format."""
+    X, y = make_blobs(120, centers=3, n_features=4, random_state=0)
+    names = np.array(["a", "b", "ä"], dtype=object)[y]
+    top = RecallAtKClassifier(k=10, hidden_layer_sizes=(3,), max_epochs=2, batch_size=32)
+    many = TopKClassifier(
+        "noised_topk",
+        k=1,
+        hidden_layer_sizes=(3,),
+        max_epochs=2,
+        calibration="sigmoid",
+        random_state=np.random.RandomState(0),
+    )
+    yield X, many.fit(X, names)
+    yield X, make_pipeline(StandardScaler(), PCA(2), top).fit(X, y > 0)
+    frozen = FrozenEstimator(top.fit(X, y > 0))
+    yield X, BudgetClassifier(frozen, constraint="fpr", budget=0.2).fit(X, y > 0)
+    yield X, SetClassifier(many, method="pas", random_state=0).fit(X, names.astype(str))
+
+
+def seal(data):
+    """Make the checksum right again."""
+    size = int.from_bytes(data[:8], "little")
+    found = re.search(rb'"sha256":"([0-9a-f]{64})"', data[8 : 8 + size])
+    if found is None:
+        return data
+    start = 8 + found.start(1)
+    blank = data[:start] + BLANK.encode() + data[start + 64 :]
+    return data[:start] + hashlib.sha256(blank).hexdigest().encode() + data[start + 64 :]
+
+
+def pack(header, body):
+    """A file of a header and arrays."""
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def places(value, path=()):
+    """Paths to everything inside nested lists and dicts."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def nodes(value):
+    """All dicts inside nested lists and dicts."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from nodes(item)
+
+
+def mutate_json(value, rng):
+    """Change something, somewhere."""
+    found = list(places(value))[1:]
+    if not found:
+        return
+    path, owner = rng.choice(found), value
+    for key in path[:-1]:
+        owner = owner[key]
+    key, old = path[-1], owner[path[-1]]
+    action = rng.randrange(5)
+    if action == 0:
+        del owner[key]
+    elif action == 1 and isinstance(owner, list):
+        owner.insert(key, copy.deepcopy(rng.choice([*VALUES, old])))
+    elif action == 2 and isinstance(old, int | float):
+        owner[key] = rng.choice([old + 1, old - 1, -old, old * 2**20, old * 2**50, float(old)])
+    elif action == 3 and isinstance(owner, dict):
+        owner[rng.choice(["net_", "k", "__setstate__", "device", "x"])] = owner.pop(key)
+    else:
+        owner[key] = copy.deepcopy(rng.choice(VALUES))
+
+
+def forge(data, rng):
+    """Change what a file says: its description or its table of arrays."""
+    size = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
+    for _ in range(rng.choice([1, 1, 1, 2, 5])):
+        if rng.random() < 0.8:
+            content = json.loads(header["__metadata__"]["content"])
+            mutate_json(content, rng)
+            header["__metadata__"]["content"] = json.dumps(content)
+        else:
+            table = {key: value for key, value in header.items() if key != "__metadata__"}
+            if table:
+                mutate_json(table, rng)
+            header = {"__metadata__": header["__metadata__"], **table}
+    return pack(header, body)
+
+
+def nest(data, rng):
+    """A description that is nested deeply, or long."""
+    size = int.from_bytes(data[:8], "little")
+    header, depth = json.loads(data[8 : 8 + size]), rng.choice([10**3, 10**5])
+    text = rng.choice(["[" * depth + "]" * depth, "[" + "[]," * depth + "0]", "9" * depth])
+    header["__metadata__"]["content"] = f'{{"model":{text},"omitted":[]}}'
+    return pack(header, data[8 + size :])
+
+
+def forge_step(data, rng):
+    """Change what the skops archive inside a file says, where there is one."""
+    size = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
+    keys = re.findall(r'"step": ?"(\d+)"', header["__metadata__"]["content"])
+    if not keys:
+        return forge(data, rng)
+    key = rng.choice(keys)
+    first, last = header[key]["data_offsets"]
+    out = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(body[first:last])) as old,
+        zipfile.ZipFile(out, "w", rng.choice([zipfile.ZIP_STORED] * 4 + [8])) as new,
+    ):
+        for name in old.namelist():
+            part = old.read(name)
+            if name == "schema.json":
+                schema = json.loads(part)
+                if rng.random() < 0.5:
+                    node = rng.choice(list(nodes(schema)))
+                    evil = rng.choice(["posix.system", "builtins.eval", "operator.attrgetter"])
+                    module, cls = evil.rsplit(".", 1)
+                    loader = rng.choice(
+                        ["FunctionNode", "TypeNode", "ObjectNode", "ConstructorFromReduceNode",
+                         "PartialNode", "MethodNode", "OperatorFuncNode", "BytesNode"]
+                    )  # fmt: skip
+                    node |= {"__module__": module, "__class__": cls, "__loader__": loader}
+                    node["attrs"] = node.get("content")
+                else:
+                    mutate_json(schema, rng)
+                part = json.dumps(schema).encode()
+            elif rng.random() < 0.5:
+                part = damage(part, rng)
+            new.writestr(name, part)
+    blob = out.getvalue()
+    for value in header.values():
+        offsets = value.get("data_offsets")
+        if offsets and offsets[0] >= last:
+            value["data_offsets"] = [each + len(blob) - (last - first) for each in offsets]
+    header[key] |= {"shape": [len(blob)], "data_offsets": [first, first + len(blob)]}
+    return pack(header, body[:first] + blob + body[last:])
+
+
+def damage(data, rng):
+    """Change bytes."""
+    data, action = bytearray(data), rng.randrange(7)
+    place = rng.randrange(len(data)) if data else 0
+    if action == 0:
+        for _ in range(rng.choice([1, 1, 2, 10, 100])):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    elif action == 1:
+        del data[place:]
+    elif action == 2:
+        data[place:place] = rng.randbytes(rng.choice([1, 8, 1000]))
+    elif action == 3:
+        del data[place : place + rng.choice([1, 8, 1000])]
+    elif action == 4:
+        huge = rng.choice([0, 1, 2**24, 2**24 + 1, 2**32, 2**63 - 1, 2**64 - 1, len(data)])
+        data[:8] = struct.pack("<Q", huge)
+    elif action == 5:
+        data[place : place + 64] = bytes(len(data[place : place + 64]))
+    else:
+        numbers = list(re.finditer(rb"\d+", data))
+        if numbers:
+            found = rng.choice(numbers)
+            data[found.start() : found.end()] = str(rng.choice([2**31, 2**62, 10**25])).encode()
+    return bytes(data)
+
+
+def mutated(data, rng):
+    """One mutated file and what was done to it."""
+    kind = rng.choice(["bytes", "bytes, sealed", "forged", "forged", "step", "nested"])
+    if kind == "bytes":
+        return damage(data, rng), kind
+    change = {"bytes, sealed": damage, "forged": forge, "step": forge_step, "nested": nest}[kind]
+    return seal(change(data, rng)), kind
+
+
+class Watch:
+    """An audit hook that notes forbidden events while it is on."""
+
+    def __init__(self):
+        self.on, self.seen = False, []
+        sys.addaudithook(self)
+
+    def __call__(self, event, args):
+        if not self.on:
+            return
+        writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
+        if FORBIDDEN.match(event) or writes:
+            self.seen.append(f"{event} {args!r:.200}")
+
+
+def too_long(signum, frame):
+    raise BaseException("a file took too long")
+
+
+def reason_of(error):
+    text = str(error).split(" cannot be loaded: ")[-1]
+    return re.sub(r"[\d.'\"\[\(].*", "", text)[:40].strip() or "other"
+
+
+def work(n_files, seed):
+    """Load `n_files` mutated files and print what came of it, as JSON."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    rng, watch = random.Random(seed), Watch()
+    outcomes, slowest = collections.Counter(), 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        seeds = []
+        for X, model in models():
+            dump(model, path)
+            seeds.append((X[:5], path.read_bytes()))
+            # What is imported on demand is imported now.
+            load(path).predict(X[:5])
+        for change in (damage, forge, forge_step, nest):
+            attempt(seal(change(seeds[1][1], rng)), X[:5], path)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        signal.signal(signal.SIGALRM, too_long)
+        for number in range(n_files):
+            X, data = seeds[rng.randrange(len(seeds))]
+            data, kind = mutated(data, rng)
+            start = perf_counter()
+            signal.alarm(SECONDS)
+            try:
+                outcome = attempt(data, X, path, watch)
+            except BaseException as error:
+                outcome = f"FAILED: {type(error).__name__} {error}"
+            signal.alarm(0)
+            slowest = max(slowest, perf_counter() - start)
+            if watch.seen:
+                outcome = f"FAILED: {watch.seen}"
+                watch.seen.clear()
+            if outcome.startswith("FAILED"):
+                print(f"file {number} of --seed {seed} ({kind}): {outcome}", file=sys.stderr)
+                outcome = "FAILED"
+            outcomes[f"{kind} | {outcome}"] += 1
+        growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(json.dumps({"outcomes": outcomes, "slowest": slowest, "growth": growth / 1024}))
+
+
+def attempt(data, X, path, watch=None):
+    """Load a file and predict; say what came of it."""
+    path.write_bytes(data)
+    if watch is not None:
+        watch.on = True
+    try:
+        model = load(path)
+    except ValueError as error:
+        return reason_of(error)
+    finally:
+        if watch is not None:
+            watch.on = False
+    try:
+        model.predict(X)
+    except Exception as error:
+        return f"loads, then {type(error).__name__} of predict"
+    return "loads and predicts"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n-files", type=int, default=20_000)
+    parser.add_argument("--chunk", type=int, default=2_000, help="files of one process")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(args.n_files, args.seed)
+        return
+    outcomes, slowest, growth, crashed = collections.Counter(), 0.0, 0.0, 0
+    start = perf_counter()
+    for first in range(0, args.n_files, args.chunk):
+        n_files = min(args.chunk, args.n_files - first)
+        seed = args.seed + first // args.chunk
+        command = [sys.executable, __file__, "--worker", f"--n-files={n_files}", f"--seed={seed}"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            print(f"--seed {seed} ended with {done.returncode}")
+            crashed += 1
+            continue
+        result = json.loads(done.stdout.splitlines()[-1])
+        outcomes.update(result["outcomes"])
+        slowest, growth = max(slowest, result["slowest"]), max(growth, result["growth"])
+    n_failed = sum(n for what, n in outcomes.items() if what.endswith("FAILED"))
+    n_loaded = sum(n for what, n in outcomes.items() if "| loads" in what)
+    total = sum(outcomes.values())
+    print(
+        f"{total} files: {total - n_loaded - n_failed} refused, {n_loaded} loaded, {n_failed} "
+        f"failed; {crashed} processes crashed; slowest {slowest:.2f} s; memory grew by at most "
+        f"{growth:.0f} MiB (limit {MEMORY >> 20}); {perf_counter() - start:.0f} s in all\n"
+    )
+    print("| mutation | outcome | files |\n|---|---|---|")
+    for what, n in sorted(outcomes.items(), key=lambda item: -item[1])[:40]:
+        print(f"| {what} | {n} |")
+    sys.exit(bool(crashed or n_failed or total < args.n_files))
+
+
+if __name__ == "__main__":
+    main()

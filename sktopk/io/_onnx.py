@@ -1,0 +1,322 @@
+"""Estimators as ONNX graphs: steps of a pipeline, network, threshold and labels in one."""
+
+import copy
+import os
+import warnings
+
+import numpy as np
+import torch
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from sktopk import __version__
+from sktopk._base import NetClassifier
+from sktopk._budget import BudgetClassifier
+from sktopk._topk import TopKClassifier
+from sktopk.modules import MLP, NormalizedLinear, ScaledScores
+
+from ._extras import import_extra
+from ._file import write_atomically
+
+OPSETS = {"": 18, "ai.onnx.ml": 3}
+_IR_VERSION = 10
+
+
+def to_onnx(estimator, path):
+    """Write a classifier as an ONNX graph that gives scores and labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted classifier of this package with a network, a `BudgetClassifier` with
+        ``per="fit"`` around one, either of them inside a FrozenEstimator, or as the last step of
+        a Pipeline whose other steps skl2onnx converts from one table of numbers: scalers, PCA,
+        TruncatedSVD and the like.
+    path : str or path-like
+        File to write; one that exists is replaced.
+
+    Returns
+    -------
+    path : str
+        The path. The graph has the input "X" of shape (n_samples, ...), with any number of rows,
+        in the float type of the network (its `dtype`, that of the rows it was trained on for
+        "auto"), and two outputs. The first is "scores", what `decision_function` returns, with
+        any threshold subtracted. The second is, for a `TopKClassifier`, "topk_labels" of shape
+        (n_samples, k) with the k of `k_`, best first, tied labels in the order of `classes_`;
+        for all others "label", what `predict` returns. Labels are int64, bool, float64 or strings.
+
+    Raises
+    ------
+    ImportError
+        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than the default one
+        is missing: ``pip install "sktopk[onnx]"``.
+    NotFittedError
+        If the estimator is not fitted.
+    TypeError
+        If the estimator has no network of this package, or labels that a graph cannot hold.
+    ValueError
+        If a BudgetClassifier has no fixed threshold, or a step cannot be converted.
+
+    Notes
+    -----
+    The default network is written layer by layer, any other `module` by ``torch.onnx.export``.
+    Scores agree to rounding, about 1e-6 relative in float32; with ``precision="bfloat16"`` the
+    graph is the more exact one. Calibrated probabilities are not part of it.
+
+    See Also
+    --------
+    dump : For Python programs, and for more training.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sktopk import TopKClassifier
+    >>> from sktopk.io import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
+
+    Where the extra and ONNX Runtime are installed:
+
+    >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx"))  # doctest: +SKIP
+    >>> scores, labels = session.run(None, {"X": X[:1]})  # doctest: +SKIP
+    >>> labels.tolist()  # doctest: +SKIP
+    [[0, 1]]
+    """
+    onnx = import_extra("onnx", "to_onnx", "onnx")
+    steps, net, budget = _parts(estimator)
+    dtype = net._numpy_dtype()
+    module = copy.deepcopy(net.net_.module_).cpu().eval()
+    shape = tuple(net.input_shape_)
+    model = _layers(onnx, module, shape, dtype) if _is_default(module) else None
+    if model is None:
+        model = _traced(onnx, module, shape, net.net_.dtype)
+    scores = model.graph.output[0].name
+    model = onnx.compose.merge_models(
+        model, _head(onnx, net, dtype, budget), io_map=[(scores, "net_scores")]
+    )
+    if steps:
+        model = _with_steps(onnx, steps, model, dtype)
+    model.producer_name, model.producer_version = "sktopk", __version__
+    onnx.checker.check_model(model, full_check=True)
+    write_atomically(path, model.SerializeToString())
+    return os.fspath(path)
+
+
+def _parts(estimator):
+    """Steps before the network, the estimator that has it, a threshold of a budget."""
+    steps, budget = [], None
+    while not isinstance(estimator, NetClassifier):
+        if isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        elif isinstance(estimator, Pipeline):
+            before = estimator.steps[:-1]
+            steps += [(n, step) for n, step in before if step not in (None, "passthrough")]
+            estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, BudgetClassifier) and budget is None:
+            check_is_fitted(estimator, "estimator_")
+            if estimator.per != "fit":
+                raise ValueError(
+                    f'per={estimator.per!r} has no fixed threshold; a graph needs per="fit"'
+                )
+            estimator, budget = estimator.estimator_, estimator.threshold_
+        else:
+            raise TypeError(
+                "estimator must be a classifier of sktopk with a network, a BudgetClassifier "
+                f"around one, or a Pipeline that ends in one; got {type(estimator).__name__}"
+            )
+    check_is_fitted(estimator)
+    return steps, estimator, budget
+
+
+class _Graph:
+    """Nodes in a row, each of which takes what the one before it gives."""
+
+    def __init__(self, onnx, prefix, value):
+        self.onnx, self.prefix, self.value = onnx, prefix, value
+        self.nodes, self.constants = [], []
+
+    def constant(self, array):
+        """Name of a constant."""
+        name = f"{self.prefix}_constant_{len(self.constants)}"
+        make = self.onnx.helper.make_tensor
+        if array.dtype.kind == "O":
+            text = [label.encode() for label in array]
+            tensor = make(name, self.onnx.TensorProto.STRING, array.shape, text)
+        else:
+            tensor = self.onnx.numpy_helper.from_array(np.array(array, order="C"), name)
+        self.constants.append(tensor)
+        return name
+
+    def add(self, kind, *inputs, n_outputs=1, name=None, **attributes):
+        """Append a node; of its outputs the last goes on to the next."""
+        names = [f"{self.prefix}_{len(self.nodes)}_{i}" for i in range(n_outputs)]
+        if name is not None:
+            names[-1] = name
+        node = self.onnx.helper.make_node(kind, inputs or [self.value], names, **attributes)
+        self.nodes.append(node)
+        self.value = names[-1]
+        return self.value
+
+    def model(self, inputs, outputs):
+        """A model with these inputs and outputs, ``(name, dtype, shape)``."""
+        helper = self.onnx.helper
+        infos = [
+            [helper.make_tensor_value_info(n, _kind(self.onnx, d), s) for n, d, s in each]
+            for each in (inputs, outputs)
+        ]
+        graph = helper.make_graph(self.nodes, self.prefix, *infos, self.constants)
+        opsets = [helper.make_opsetid("", OPSETS[""])]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+def _kind(onnx, dtype):
+    if dtype.kind == "O":
+        return onnx.TensorProto.STRING
+    return onnx.helper.np_dtype_to_tensor_dtype(dtype)
+
+
+def _is_default(module):
+    return type(module.module if type(module) is ScaledScores else module) is MLP
+
+
+def _layers(onnx, module, shape, dtype):
+    """The default network, layer by layer; None if it has a layer of another kind."""
+    graph = _Graph(onnx, "net", "X")
+    scaled = type(module) is ScaledScores
+    for layer in module.module if scaled else module:
+        if isinstance(layer, nn.Linear):
+            weight, bias = (graph.constant(p.detach().numpy()) for p in (layer.weight, layer.bias))
+            graph.add("Gemm", graph.value, weight, bias, transB=1)
+        elif isinstance(layer, nn.BatchNorm1d):
+            values = layer.weight, layer.bias, layer.running_mean, layer.running_var
+            constants = [graph.constant(value.detach().numpy()) for value in values]
+            graph.add("BatchNormalization", graph.value, *constants, epsilon=layer.eps)
+        elif isinstance(layer, nn.ReLU):
+            graph.add("Relu")
+        elif isinstance(layer, NormalizedLinear):
+            directions = nn.functional.normalize(layer.weight.detach(), eps=0.0).nan_to_num()
+            rows = graph.value
+            length = graph.add("ReduceL2", rows, graph.constant(np.array([1])), keepdims=1)
+            zero, one = (graph.constant(np.array(value, dtype)) for value in (0, 1))
+            length = graph.add("Where", graph.add("Equal", length, zero), one, length)
+            graph.add("Gemm", graph.add("Div", rows, length), graph.constant(directions.numpy()))
+            graph.nodes[-1].attribute.append(onnx.helper.make_attribute("transB", 1))
+        elif not isinstance(layer, nn.Dropout):
+            return None
+    if scaled:
+        graph.add("Mul", graph.value, graph.constant(np.array(module.scale, dtype)))
+    out = (graph.value, dtype, ["n_samples", None])
+    return graph.model([("X", dtype, ["n_samples", *shape])], [out])
+
+
+def _traced(onnx, module, shape, dtype):
+    """Any other network, by torch's own exporter."""
+    import_extra("onnxscript", "to_onnx of a module", "onnx")
+    rows = torch.zeros((2, *shape), dtype=dtype)
+    with warnings.catch_warnings():  # of torch, about itself
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module,
+            (rows,),
+            dynamo=True,
+            dynamic_shapes=({0: "n_samples"},),
+            input_names=["X"],
+            output_names=["scores"],
+            opset_version=OPSETS[""],
+            verbose=False,
+        )
+    model = program.model_proto
+    model.ir_version = _IR_VERSION
+    return onnx.compose.add_prefix(model, "net_", rename_inputs=False)
+
+
+def _head(onnx, net, dtype, budget):
+    """From the scores of the network to those of `decision_function`, and labels."""
+    graph, classes = _Graph(onnx, "head", "net_scores"), _labels(net.classes_)
+    n_classes, n_outputs = len(classes), net._n_outputs()
+    labels = graph.constant(classes)
+    inputs = [("net_scores", dtype, ["n_samples", None])]
+    several = n_outputs > 1 and n_classes > 2
+    scores = graph.value if several else _binary_scores(graph, net, dtype)
+    if budget is not None:
+        exact = graph.add("Cast", to=_kind(onnx, np.dtype(np.float64)))
+        limit = graph.constant(np.array(budget, np.float64))
+        above = graph.add("Greater", exact, limit)
+        shifted = graph.add("Sub", exact, limit)
+        scores = graph.add("Cast", shifted, to=_kind(onnx, dtype))
+        name, index = "label", graph.add("Cast", above, to=onnx.TensorProto.INT64)
+    elif isinstance(net, TopKClassifier):
+        k = graph.constant(np.array([net.k_]))
+        name, index = "topk_labels", graph.add("TopK", "net_scores", k, axis=1, n_outputs=2)
+    elif several:
+        name, index = "label", graph.add("ArgMax", "net_scores", axis=1, keepdims=0)
+    else:
+        above = graph.add("Greater", scores, graph.constant(np.array(0, dtype)))
+        name, index = "label", graph.add("Cast", above, to=onnx.TensorProto.INT64)
+    graph.add("Gather", labels, index, name=name)
+    graph.add("Identity", scores, name="scores")
+    of_row = ["n_samples", n_classes] if several else ["n_samples"]
+    chosen = ["n_samples", net.k_] if name == "topk_labels" else ["n_samples"]
+    return graph.model(inputs, [("scores", dtype, of_row), (name, classes.dtype, chosen)])
+
+
+def _binary_scores(graph, net, dtype):
+    """One score per row: above 0 the second class."""
+    if net._n_outputs() > 1:
+        values = graph.value
+        second, first = (
+            graph.add("Gather", values, graph.constant(np.array(c)), axis=1) for c in (1, 0)
+        )
+        return graph.add("Sub", second, first)
+    graph.add("Reshape", graph.value, graph.constant(np.array([-1])))
+    # As decision_function does: in float64, where the difference of two scores cannot vanish.
+    graph.add("Cast", to=graph.onnx.TensorProto.DOUBLE)
+    graph.add("Sub", graph.value, graph.constant(np.array(net.threshold_, np.float64)))
+    return graph.add("Cast", to=_kind(graph.onnx, dtype))
+
+
+def _labels(classes):
+    """Labels as a graph can hold them."""
+    if classes.dtype.kind in "iu":
+        return classes.astype(np.int64)
+    if classes.dtype.kind in "bf":
+        return classes.astype(bool if classes.dtype.kind == "b" else np.float64)
+    if not all(isinstance(label, str) for label in classes.tolist()):
+        raise TypeError(f"classes_ must be numbers, booleans or strings; got {classes.tolist()}")
+    return classes.astype(object)
+
+
+def _with_steps(onnx, steps, model, dtype):
+    """The converted steps of a pipeline in front of a model."""
+    skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
+    types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
+    kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
+    before = Pipeline(steps)
+    try:
+        converted = skl2onnx.convert_sklearn(
+            before,
+            initial_types=[("X", kind([None, before.n_features_in_]))],
+            target_opset=OPSETS,
+        )
+        onnx.checker.check_model(converted, full_check=True)
+    except Exception as error:  # a kind for each of its reasons
+        names = ", ".join(type(step).__name__ for _, step in steps)
+        raise ValueError(f"skl2onnx cannot convert the steps {names}: {error}") from error
+    converted.ir_version = _IR_VERSION
+    # It names the oldest that would do; a merger wants all parts to name the same.
+    for opset in converted.opset_import:
+        opset.version = OPSETS[opset.domain]
+    converted = onnx.compose.add_prefix(converted, "steps_", rename_inputs=False)
+    (out,) = converted.graph.output
+    cast = _Graph(onnx, "cast", "rows")
+    cast.add("Cast", to=_kind(onnx, dtype))
+    made = onnx.helper.tensor_dtype_to_np_dtype(out.type.tensor_type.elem_type)
+    rows = ["n_samples", None]
+    cast = cast.model([("rows", made, rows)], [(cast.value, dtype, rows)])
+    converted = onnx.compose.merge_models(converted, cast, io_map=[(out.name, "rows")])
+    # Its input has the name of theirs, which is what the whole takes.
+    model = onnx.compose.add_prefix(model, "then_", rename_outputs=False)
+    io_map = [(converted.graph.output[0].name, "then_X")]
+    return onnx.compose.merge_models(converted, model, io_map=io_map)

@@ -1,0 +1,203 @@
+"""A graph says what the estimator says, whatever runs it."""
+
+import doctest
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
+from torch import nn
+
+import sktopk
+from sktopk import AUCClassifier, BudgetClassifier, SetClassifier, TopKClassifier
+from sktopk.io import to_onnx
+from sktopk.modules import MLP
+
+pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+QUICK = {"max_epochs": 3, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def many_digits():
+    """The digits, and 10 000 rows like them."""
+    X, y = load_digits(return_X_y=True)
+    noise = np.random.default_rng(0).normal(scale=0.5, size=(10_000, 64))
+    return X, y, np.resize(X, (10_000, 64)) + noise
+
+
+def run(estimator, path, X):
+    """Names and values of the outputs, and what is declared about them."""
+    session = onnxruntime.InferenceSession(to_onnx(estimator, path))
+    dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+    X = X.astype(dtype[session.get_inputs()[0].type])
+    names = [output.name for output in session.get_outputs()]
+    for n_rows in (0, 1, 3):
+        few = session.run(None, {"X": X[:n_rows]})
+        assert [len(values) for values in few] == [n_rows, n_rows]
+    return X, dict(zip(names, session.run(None, {"X": X}), strict=True))
+
+
+def close(X, estimator, scores):
+    expected = estimator.decision_function(X)
+    assert scores.dtype == expected.dtype
+    assert scores.shape == expected.shape
+    # 1e-5 of scores that may be in the hundreds.
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).mean())
+
+
+def assert_same_topk(X, clf, labels, Z):
+    """The same labels, but where scores are closer than float32 can tell."""
+    expected, scores = clf.predict_topk(Z), np.sort(clf.decision_function(Z))[:, ::-1]
+    n = labels.shape[1]
+    gaps = (scores[:, :n] - scores[:, 1 : n + 1]).min(axis=1)
+    different = (labels != expected).any(axis=1)
+    assert gaps[different].max(initial=0) < 1e-5 * np.abs(scores).max()
+    assert different.mean() < 1e-3
+    assert labels.shape == expected.shape
+
+
+NETWORKS = {
+    "linear": {"hidden_layer_sizes": ()},
+    "deep": {"hidden_layer_sizes": (20, 10)},
+    "normalized": {"loss": "ldam", "normalize": True},
+    "normed": {"net_params": {"module__batch_norm": True, "module__dropout": 0.2}},
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_top_k_on_ten_thousand_rows(many_digits, path, network, dtype):
+    X, y, rows = many_digits
+    clf = TopKClassifier(k=3, **NETWORKS[network], **QUICK).fit(X.astype(dtype) / 16, y)
+    rows, out = run(clf, path, rows / 16)
+    assert rows.dtype == dtype
+    close(rows, clf, out["scores"])
+    assert_same_topk(rows, clf, out["topk_labels"], rows)
+    assert out["topk_labels"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [StandardScaler()],
+        [MinMaxScaler(), "passthrough", PCA(20)],
+        [TruncatedSVD(10), StandardScaler()],
+    ],
+    ids=["scaler", "pca", "svd"],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_steps_of_a_pipeline_are_part_of_the_graph(many_digits, path, steps, dtype):
+    pytest.importorskip("skl2onnx")
+    X, y, rows = many_digits
+    names = np.array([f"ä{i}" for i in range(10)], dtype=object)[y]
+    pipe = make_pipeline(*steps, TopKClassifier(k=2, **QUICK)).fit(X.astype(dtype), names)
+    rows, out = run(FrozenEstimator(pipe), path, rows)
+    close(rows, pipe, out["scores"])
+    assert_same_topk(rows, pipe[-1], out["topk_labels"], pipe[:-1].transform(rows))
+    assert set(out["topk_labels"].ravel()) <= set(names)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in sktopk.__all__ if n not in ("BudgetClassifier", "SetClassifier")]
+)
+def test_thresholds_are_part_of_the_graph(cancer, path, name):
+    X, y = cancer
+    clf = getattr(sktopk, name)(**QUICK).fit(X, y == 1)
+    rows, out = run(clf, path, X)
+    close(rows, clf, out["scores"])
+    if name == "TopKClassifier":
+        np.testing.assert_array_equal(out["topk_labels"], clf.predict_topk(X))
+    else:
+        np.testing.assert_array_equal(out["label"], clf.predict(X))
+        assert 0 < out["label"].mean() < 1
+    budget = BudgetClassifier(make_pipeline(StandardScaler(), clf), budget=0.05, random_state=0)
+    rows, out = run(budget.fit(X, y), path, X)
+    close(rows, budget, out["scores"])
+    np.testing.assert_array_equal(out["label"], budget.predict(X))
+    assert 0 < out["label"].mean() < 0.5
+
+
+def test_several_classes_without_a_threshold(blobs, path):
+    X, y = blobs
+    clf = AUCClassifier(**QUICK).fit(X, y.astype(str))
+    rows, out = run(clf, path, X)
+    close(rows, clf, out["scores"])
+    np.testing.assert_array_equal(out["label"], clf.predict(X))
+
+
+class Own(MLP):
+    """A network that is not the default one."""
+
+
+class Images(nn.Module):
+    def __init__(self, n_channels, n_outputs):
+        super().__init__()
+        self.convolution = nn.Conv2d(n_channels, 3, 3)
+        self.last = nn.Linear(3 * 36, n_outputs)
+
+    def forward(self, images):
+        return self.last(self.convolution(images).relu().flatten(1))
+
+
+def test_modules_of_ones_own(many_digits, path):
+    pytest.importorskip("onnxscript")
+    X, y, rows = many_digits
+    params = {"module__hidden_layer_sizes": (9,), "module__batch_norm": True}
+    clf = TopKClassifier(k=3, module=Own, net_params=params, **QUICK)
+    pipe = make_pipeline(StandardScaler(), clf).fit(X, y)
+    _, out = run(pipe, path, rows)
+    close(rows, pipe, out["scores"])
+    assert_same_topk(rows, clf, out["topk_labels"], pipe[:-1].transform(rows))
+    # The exporter of torch and ours agree on the same weights.
+    written = TopKClassifier(k=3, hidden_layer_sizes=(9,), net_params={"module__batch_norm": True})
+    written.set_params(**QUICK).fit(pipe[:-1].transform(X), y)
+    ours = run(make_pipeline(pipe[0], written), path, rows)[1]["scores"]
+    np.testing.assert_allclose(out["scores"], ours, rtol=1e-9, atol=1e-9)
+    images = X.reshape(-1, 1, 8, 8).astype(np.float32)
+    clf = TopKClassifier(k=3, module=Images, **QUICK).fit(images, y)
+    rows, out = run(clf, path, images)
+    close(rows, clf, out["scores"])
+
+
+def test_the_example_of_the_docstring(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = to_onnx.__doc__.replace("# doctest: +SKIP", "")
+    names = {"onnxruntime": onnxruntime}
+    example = doctest.DocTestParser().get_doctest(text, names, "to_onnx", None, 0)
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_a_graph_does_not_change_the_estimator(blobs, path):
+    X, y = blobs
+    clf = TopKClassifier(k=2, warm_start=True, **QUICK).fit(X, y)
+    other = TopKClassifier(k=2, warm_start=True, **QUICK).fit(X, y)
+    to_onnx(clf, path)
+    expected = other.fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(clf.fit(X, y).decision_function(X), expected)
+
+
+def test_what_has_no_graph_is_refused_by_name(cancer, path):
+    X, y = cancer
+    clf = TopKClassifier(k=1, **QUICK).fit(X, y)
+    frozen = FrozenEstimator(clf)
+    with pytest.raises(NotFittedError):
+        to_onnx(TopKClassifier(), path)
+    for other in (SetClassifier(frozen), RandomForestClassifier(), make_pipeline(PCA())):
+        with pytest.raises(
+            TypeError, match=f"got {type(other).__name__.replace('Pipeline', 'PCA')}"
+        ):
+            to_onnx(other, path)
+    budget = BudgetClassifier(frozen, per="batch").fit(X, y)
+    with pytest.raises(ValueError, match=r"per='batch' has no fixed threshold"):
+        to_onnx(budget, path)
+    pipe = make_pipeline(FunctionTransformer(np.sin), clf).fit(X, y)
+    with pytest.raises(ValueError, match="skl2onnx cannot convert the steps FunctionTransformer"):
+        to_onnx(pipe, path)
+    assert not path.exists()
