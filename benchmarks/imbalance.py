@@ -1,23 +1,21 @@
 """Imbalance (the protocol of paper 004 at CPU size): losses that are linear programs, or not.
 
 Classifiers trained for a metric against cross-entropy with the threshold tuned for it, on five
-tables of which only a part of the negatives, or of the positives, is kept for training. What is
-printed is a summary made from the numbers, then the numbers; the other file has every run.
+tables of which only a part of the negatives, or of the positives, is kept for training. The page
+is a summary made from the numbers, then the numbers; the CSV has every run.
 
-    python benchmarks/imbalance.py --csv benchmarks/results/imbalance.csv \
-        > benchmarks/results/imbalance.md
+    python benchmarks/imbalance.py
+
+Runs that are in the CSV are not done again: delete the lines of a method to repeat it. The full
+scale takes all rows and ten times the batches.
 """
 
-import argparse
-import sys
-import time
-import warnings
+from itertools import product
 
 import numpy as np
 import pandas as pd
-import torch
-from joblib import Parallel, delayed
 from real_data import campaign, coil2000, digits, rare_mnist, spambase
+from reproduce._protocol import RESULTS, arguments, markdown, run_missing, seeds_of, write_page
 from scipy.stats import t
 from sklearn.base import clone
 from sklearn.metrics import (
@@ -54,7 +52,7 @@ CASES = {
     "campaign": campaign,
     "mnist (adbench)": rare_mnist,
 }
-MAX_ROWS = 6000
+SCALES = {"small": {"max_rows": 6000, "steps": 300}, "full": {"max_rows": 10**9, "steps": 3000}}
 # Shares of the negatives and of the positives that training keeps.
 KEPT = {
     "all": (1.0, 1.0),
@@ -94,14 +92,13 @@ METHODS = {
     ),
 }
 COMMON = {"hidden_layer_sizes": (50,), "batch_size": 128}
-KEYS = ["data", "kept", "seed", "method", "learning_rate"]
 
 
-def table(case):
-    """Rows and labels 0 and 1, at most MAX_ROWS of them."""
+def table(case, max_rows):
+    """Rows and labels 0 and 1, at most `max_rows` of them."""
     X, y = CASES[case]()
-    if len(y) > MAX_ROWS:
-        X, _, y, _ = train_test_split(X, y, train_size=MAX_ROWS, stratify=y, random_state=0)
+    if len(y) > max_rows:
+        X, _, y, _ = train_test_split(X, y, train_size=max_rows, stratify=y, random_state=0)
     return X.astype(np.float32), y.astype(int)
 
 
@@ -144,57 +141,45 @@ def measure(y, y_score, thresholds):
     ]
 
 
-def fit(method, X, y, steps, learning_rate, seed):
+def run(data, kept, seed, method, learning_rate, max_rows, steps):
+    """Train one network on one fold."""
+    (X, y), *judged = split(*table(data, max_rows), kept, seed)
     n_batches = -(-len(y) // COMMON["batch_size"])
     clf = clone(METHODS[method][0]).set_params(
         **COMMON, max_epochs=-(-steps // n_batches), learning_rate=learning_rate, random_state=seed
     )
-    return clf.fit(X, y)
+    clf.fit(X, y)
+    thresholds = tuned_thresholds(y, clf.decision_function(X))
+    row = {"rows": len(y), "positives": y.sum()}
+    for part, (X_part, y_part) in zip(("valid", "test"), judged, strict=True):
+        values = measure(y_part, clf.decision_function(X_part), thresholds)
+        row |= {f"{part} {m}": float(v) for m, v in zip(METRICS, values, strict=True)}
+    return row
 
 
-def run(case, data, kept, seed, steps):
-    """Train every method with every learning rate on one fold; a dict per network."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    (X, y), *judged = split(*data, kept, seed)
-    rows = []
-    for method in METHODS:
-        for rate in RATES:
-            start = time.perf_counter()
-            clf = fit(method, X, y, steps, rate, seed)
-            row = dict(zip(KEYS, (case, kept, seed, method, rate), strict=True))
-            row |= {"rows": len(y), "positives": y.sum(), "s": time.perf_counter() - start}
-            thresholds = tuned_thresholds(y, clf.decision_function(X))
-            for part, (X_part, y_part) in zip(("valid", "test"), judged, strict=True):
-                values = measure(y_part, clf.decision_function(X_part), thresholds)
-                row |= {f"{part} {m}": v for m, v in zip(METRICS, values, strict=True)}
-            rows.append(row)
-    return rows
-
-
-def seconds_of_fits(data, n_folds, steps):
-    """Estimate the time that the networks of `n_folds` folds take one process."""
-    (X, y), *_ = split(*data, "all", 0)
-    fit("cross-entropy", X, y, 1, RATES[0], 0)
-    start = time.perf_counter()
-    for method in METHODS:
-        fit(method, X, y, steps // 5, RATES[0], 0)
-    return 5 * len(RATES) * n_folds * (time.perf_counter() - start)
+def settings(args):
+    axes = CASES, KEPT, seeds_of(args), METHODS, RATES
+    names = "data", "kept", "seed", "method", "learning_rate"
+    return [dict(zip(names, each, strict=True)) | SCALES[args.scale] for each in product(*axes)]
 
 
 def arrays(runs):
-    """Test values (case, kept, method, seed, metric): with equal and with chosen learning rates."""
-    counts = [runs[key].nunique() for key in KEYS]
-    parts = {}
-    for part in ("valid", "test"):
-        values = runs[[f"{part} {m}" for m in METRICS]].to_numpy()
-        # Runs are written seed by seed, methods inside.
-        parts[part] = values.reshape(*counts, len(METRICS)).swapaxes(2, 3)
+    """Test values (data, kept, method, seed, metric): equal and chosen learning rates.
+
+    NaN where a setting has not been run.
+    """
+    axes = CASES, KEPT, METHODS, RATES, range(runs.seed.nunique())
+    names = ["data", "kept", "method", "learning_rate", "seed"]
+    table = runs.set_index(names).reindex(pd.MultiIndex.from_product(axes, names=names))
+    valid, test = (
+        table[[f"{part} {m}" for m in METRICS]].to_numpy().reshape(*map(len, axes), -1)
+        for part in ("valid", "test")
+    )
     by = [METRICS.index(CHOSEN_BY.get(m, m)) for m in METRICS]
-    best = parts["valid"][..., by].argmax(-2)
-    chosen = np.take_along_axis(parts["test"], best[..., None, :], -2)[..., 0, :]
+    best = valid[..., by].argmax(3)
+    chosen = np.take_along_axis(test, best[:, :, :, None], 3)[:, :, :, 0]
     return {
-        f"learning rate {RATES[0]:g} for all": parts["test"][..., 0, :],
+        f"learning rate {RATES[0]:g} for all": test[:, :, :, 0],
         "learning rate chosen on the validation rows": chosen,
     }
 
@@ -205,25 +190,24 @@ def compare(values):
     1 where the 95 % confidence interval lies above 0, -1 below, 0 where it does not tell.
     """
     difference = values - values[:, :, :1]
+    n = values.shape[3]
     # Training rows overlap: the variance of Nadeau and Bengio, tested on 1 / N_FOLDS.
-    variance = (1 / N_FOLDS + 1 / (N_FOLDS - 1)) * difference.var(3, ddof=1)
-    mean, half = difference.mean(3), t.ppf(0.975, N_FOLDS - 1) * np.sqrt(variance)
+    variance = (1 / n + 1 / (N_FOLDS - 1)) * difference.var(3, ddof=1)
+    mean, half = difference.mean(3), t.ppf(0.975, n - 1) * np.sqrt(variance)
     return mean, half, (mean > half).astype(int) - (mean < -half)
 
 
-def line(*cells):
-    print("|", " | ".join(str(cell) for cell in cells), "|")
+OWN = [(i, METRICS.index(metric)) for i, (_, metric) in enumerate(METHODS.values()) if metric]
 
 
-def header(*cells):
-    print()
-    line(*cells)
-    line(*("---" for _ in cells))
+def own(values):
+    """Of (data, kept, method, metric) what each method is trained for, methods first."""
+    return np.stack([values[:, :, i, j] for i, j in OWN])
 
 
-def places(where, cases, kept):
+def places(where):
     """The settings that `where` is true of, in brackets."""
-    shares = {c: [k for j, k in enumerate(kept) if where[i, j]] for i, c in enumerate(cases)}
+    shares = {c: [k for j, k in enumerate(KEPT) if where[i, j]] for i, c in enumerate(CASES)}
     text = "; ".join(f"{case}: {', '.join(found)}" for case, found in shares.items() if found)
     return f"{where.sum()} ({text})" if text else "0"
 
@@ -233,16 +217,15 @@ def counted(won, mean):
     return " / ".join(str(np.sum(won == w)) for w in (1, 0, -1)) + f", {mean.mean():+.3f}"
 
 
-def summary(results, cases, kept):
-    """Print what was won, tied and lost: in all, by metric, by what was kept, by data."""
-    print("\n## Summary\n")
+def summary(results):
+    """What was won, tied and lost: in all, by metric, by what was kept, by data."""
+    text = ["## Summary", ""]
     names = list(METHODS)
-    own = [(names.index(m), METRICS.index(metric)) for m, (_, metric) in METHODS.items() if metric]
     compared = {name: compare(values) for name, values in results.items()}
     for name, judged in compared.items():
-        mean, half, won = (a[:, :, 1:, : len(COMPARED)] for a in judged)
-        its_mean, its_won = (np.stack([a[:, :, i, j] for i, j in own]) for a in judged[::2])
-        print(
+        half, won = (a[:, :, 1:, : len(COMPARED)] for a in judged[1:])
+        its_mean, its_won = own(judged[0]), own(judged[2])
+        text.append(
             f"- With the {name}, the classifiers trained for a metric won {np.sum(its_won == 1)}, "
             f"tied {np.sum(its_won == 0)} and lost {np.sum(its_won == -1)} of {its_won.size} "
             f"comparisons with cross-entropy on this metric; the mean difference is "
@@ -252,96 +235,92 @@ def summary(results, cases, kept):
             f"chance, and as many lost. The median interval is ±{np.median(half):.3f}: smaller "
             f"differences do not show."
         )
-        for (i, j), m, w in zip(own, its_mean, its_won, strict=True):
-            print(
-                f"  - {names[i]}, {METRICS[j]}: won {places(w == 1, cases, kept)}, tied "
-                f"{np.sum(w == 0)}, lost {places(w == -1, cases, kept)}; mean difference "
-                f"{m.mean():+.3f}, from {m.min():+.3f} to {m.max():+.3f}."
-            )
+        text += [
+            f"  - {names[i]}, {METRICS[j]}: won {places(w == 1)}, tied {np.sum(w == 0)}, lost "
+            f"{places(w == -1)}; mean difference {m.mean():+.3f}, from {m.min():+.3f} to "
+            f"{m.max():+.3f}."
+            for (i, j), m, w in zip(OWN, its_mean, its_won, strict=True)
+        ]
     for name, (mean, _, won) in compared.items():
-        print(f"\n### Won / tied / lost, and mean difference: {name}\n\nIts own metric is bold.")
-        header("method", *COMPARED)
+        text += ["", f"### Won / tied / lost, and mean difference: {name}", ""]
+        rows = []
         for i in range(1, len(names)):
             cells = [counted(won[:, :, i, j], mean[:, :, i, j]) for j in range(len(COMPARED))]
-            bold = [f"**{c}**" if (i, j) in own else c for j, c in enumerate(cells)]
-            line(names[i], *bold)
-        print("\nIts own metric, by what was kept and by data.")
-        header("method, metric", *kept, *cases)
-        for i, j in own:
-            parts = [(won[:, k, i, j], mean[:, k, i, j]) for k in range(len(kept))]
-            parts += [(won[c, :, i, j], mean[c, :, i, j]) for c in range(len(cases))]
-            line(f"{names[i]}, {METRICS[j]}", *(counted(*part) for part in parts))
+            bold = [f"**{c}**" if (i, j) in OWN else c for j, c in enumerate(cells)]
+            rows.append([names[i], *bold])
+        text += ["Its own metric is bold.", "", markdown(["method", *COMPARED], rows), ""]
+        rows = []
+        for i, j in OWN:
+            parts = [(won[:, k, i, j], mean[:, k, i, j]) for k in range(len(KEPT))]
+            parts += [(won[c, :, i, j], mean[c, :, i, j]) for c in range(len(CASES))]
+            rows.append([f"{names[i]}, {METRICS[j]}", *(counted(*part) for part in parts)])
+        text += ["Its own metric, by what was kept and by data.", ""]
+        text.append(markdown(["method, metric", *KEPT, *CASES], rows))
+    return text
 
 
-def tables(results, runs, cases, kept):
-    """Print means and differences of every setting."""
+def tables(results, runs):
+    """Means and differences of every setting."""
+    text = []
     for name, values in results.items():
         mean, half, won = compare(values)
-        for c, case in enumerate(cases):
-            print(f"\n## {case}: {name}")
-            header("training rows", "method", *METRICS)
-            for k, share in enumerate(kept):
+        for c, case in enumerate(CASES):
+            rows = []
+            for k, share in enumerate(KEPT):
                 here = runs[(runs.data == case) & (runs.kept == share)]
-                rows = f"{share}: {here.rows.mean():.0f}, {here.positives.mean():.0f} positive"
+                kept = f"{share}: {here.rows.mean():.0f}, {here.positives.mean():.0f} positive"
                 for i, method in enumerate(METHODS):
                     cells = [f"{v:.3f}" for v in values[c, k, i].mean(0)]
                     for j in range(len(COMPARED) if i else 0):
-                        text = f"{mean[c, k, i, j]:+.3f} ± {half[c, k, i, j]:.3f}"
-                        cells[j] += f" (**{text}**)" if won[c, k, i, j] else f" ({text})"
-                    line(rows, method, *cells)
+                        difference = f"{mean[c, k, i, j]:+.3f} ± {half[c, k, i, j]:.3f}"
+                        bold = f"**{difference}**" if won[c, k, i, j] else difference
+                        cells[j] += f" ({bold})"
+                    rows.append([kept, method, *cells])
+            text += ["", f"## {case}: {name}", ""]
+            text.append(markdown(["training rows", "method", *METRICS], rows))
+    return text
 
 
-def report(runs, steps):
-    cases, kept = (list(runs[key].unique()) for key in ("data", "kept"))
+def page(runs, scale):
     results = arrays(runs)
-    print("# Imbalance: trained for the metric, or by cross-entropy with a tuned threshold\n")
-    print(
-        f"`benchmarks/imbalance.py`: {len(cases)} data sets, at most {MAX_ROWS} rows of each, "
-        f"drawn once. Of the training rows all or a part of one class is kept; the test rows stay "
-        f"as they are, so that thresholds tuned on thinned rows meet other proportions. Where "
-        f"positives are rare, fewer negatives are less imbalance, not more. {N_FOLDS} folds, each "
-        f"with its own initialisation; of its training rows {VALIDATION:.0%} are set aside, to "
-        f"choose the learning rate of {', '.join(f'{r:g}' for r in sorted(RATES))} for each method "
-        f"and metric. All methods: {COMMON['hidden_layer_sizes'][0]} hidden units, standardised "
-        f"features, Adam, batches of {COMMON['batch_size']} (at least 10 rows of them positive, "
-        f"but for cross-entropy), the epochs that make {steps} batches, else defaults.\n\n"
+    max_rows, steps = SCALES[scale].values()
+    rows = f"at most {max_rows} rows of each, drawn once" if scale == "small" else "all rows"
+    text = [
+        "# Imbalance: trained for the metric, or by cross-entropy with a tuned threshold",
+        "",
+        f"`benchmarks/imbalance.py`: {len(CASES)} data sets, {rows}. Of the training rows all or a "
+        "part of one class is kept; the test rows stay as they are, so that thresholds tuned on "
+        "thinned rows meet other proportions. Where positives are rare, fewer negatives are less "
+        f"imbalance, not more. {N_FOLDS} folds, each with its own initialisation; of its training "
+        f"rows {VALIDATION:.0%} are set aside, to choose the learning rate of "
+        f"{', '.join(f'{r:g}' for r in sorted(RATES))} for each method and metric. All methods: "
+        f"{COMMON['hidden_layer_sizes'][0]} hidden units, standardised features, Adam, batches of "
+        f"{COMMON['batch_size']} (at least 10 rows of them positive, but for cross-entropy), the "
+        f"epochs that make {steps} batches, else defaults.",
+        "",
         f"AUC, average precision (AP), precision at recall {LEVEL} (P@R) and recall at precision "
         f"{LEVEL} (R@P) are those of the scores. F1, and the recall and precision reached, are "
         f"those at thresholds tuned for F1 and for precision {LEVEL} on the training rows, by the "
-        f"same rule for all (a precision of 0 where nothing is flagged). Differences are paired by "
-        f"fold. The intervals are 95 % confidence intervals of Student's t, n = {N_FOLDS}, with "
-        f"the correction of Nadeau and Bengio for training rows that overlap; won is above 0, lost "
-        f"below, tied neither. {len(runs)} networks, {runs.s.sum() / 60:.0f} minutes of training "
-        f"on cores that others shared."
-    )
-    summary(results, cases, kept)
-    tables(results, runs, cases, kept)
+        "same rule for all (a precision of 0 where nothing is flagged). Differences are paired by "
+        "fold. The intervals are 95 % confidence intervals of Student's t, n = "
+        f"{runs.seed.nunique()}, with the correction of Nadeau and Bengio for training rows that "
+        "overlap; won is above 0, lost below, tied neither. "
+        f"{len(runs)} networks, {runs.s.sum() / 60:.0f} minutes of training on shared cores.",
+        "",
+        *summary(results),
+        *tables(results, runs),
+    ]
+    return "\n".join(text)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--kept", nargs="+", default=list(KEPT), choices=list(KEPT))
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument("--csv", help="where every run is written")
-    parser.add_argument("--read", help="report on the runs of this file instead of new ones")
+    parser = arguments(__doc__, "imbalance", seeds={"small": N_FOLDS, "full": N_FOLDS})
+    parser.set_defaults(csv=RESULTS / "imbalance.csv")
     args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    if args.read:
-        report(pd.read_csv(args.read), args.steps)
-        return
-    data = {case: table(case) for case in args.cases}
-    folds = [(c, data[c], k, s) for c in data for k in args.kept for s in range(N_FOLDS)]
-    seconds = seconds_of_fits(data[args.cases[0]], len(folds), args.steps) / args.n_jobs
-    n_networks = len(folds) * len(METHODS) * len(RATES)
-    print(f"{n_networks} networks, about {seconds / 60:.1f} minutes", file=sys.stderr, flush=True)
-    found = Parallel(args.n_jobs)(delayed(run)(*fold, args.steps) for fold in folds)
-    runs = pd.DataFrame([row for rows in found for row in rows]).round(4)
-    if args.csv:
-        runs.to_csv(args.csv, index=False)
-    report(runs, args.steps)
+    runs = run_missing(run, settings(args), args, seconds=0.45 if args.scale == "small" else 4)
+    runs = runs[runs.scale == args.scale]
+    if len(runs) == len(settings(args)):
+        write_page(args, page(runs, args.scale))
 
 
 if __name__ == "__main__":

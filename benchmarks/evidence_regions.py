@@ -1,0 +1,154 @@
+"""The parts of hand-written pages that come from results files, between marks.
+
+    <!-- from benchmarks/results/imbalance.csv: begin -->
+    ...
+    <!-- end -->
+
+`filled` puts what the files say between the marks.
+"""
+
+import re
+import textwrap
+from itertools import dropwhile
+from pathlib import Path
+
+import imbalance
+import molecules
+import pandas as pd
+from reproduce._protocol import RESULTS, markdown
+
+PAPERS = Path(__file__).parent / "papers.csv"
+MARKS = re.compile(r"(<!-- from ([^>]+?): begin -->\n).*?(<!-- end -->)", re.DOTALL)
+CLASSES = ("100", "1,000", "10,000")
+
+
+def table_below(name, start):
+    """Return the first table at or below the line of a page that begins with `start`."""
+    lines = (RESULTS / name).read_text().splitlines()
+    lines = dropwhile(lambda line: not line.startswith(start), lines)
+    rows = []
+    for line in lines:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.removeprefix("|").split("|")[:-1]])
+        elif rows:
+            break
+    return pd.DataFrame(rows[2:], columns=rows[0])
+
+
+def of_imbalance():
+    runs = pd.read_csv(RESULTS / "imbalance.csv")
+    runs = runs[runs.scale == "small"]
+    text = []
+    for name, values in imbalance.arrays(runs).items():
+        won = imbalance.own(imbalance.compare(values)[2])
+        text.append(
+            f"with the {name} they won {(won == 1).sum()}, tied {(won == 0).sum()} and lost "
+            f"{(won == -1).sum()} of {won.size} comparisons"
+        )
+    return wrapped(
+        f"On {len(imbalance.CASES)} tables with thinned classes, the classifiers trained for a "
+        "metric, beside cross-entropy with a tuned threshold on this metric: "
+        f"{text[0]}; {text[1]} (`benchmarks/results/imbalance.md`)."
+    )
+
+
+def of_molecules():
+    cells = pd.read_csv(RESULTS / "molecules.csv", keep_default_na=False)
+    first = "above every negative"
+
+    def share(table, row, column=first):
+        found = cells[(cells.table == table) & (cells.row == row) & (cells.column == column)]
+        return found.cell.item()
+
+    trained = share(molecules.TRAINED, "DeepTopPush", "training molecules")
+    return wrapped(
+        "Of the active test molecules of CYP 3A4, above every inactive one: "
+        f"DeepTopPush {share(molecules.TESTED, 'DeepTopPush')} (of the training molecules "
+        f"{trained}: it learns them by heart), logistic regression "
+        f"{share(molecules.TESTED, 'logistic regression')}, weighted cross-entropy with the same "
+        f"network {share(molecules.TESTED, 'weighted cross-entropy')} (mean ± standard deviation "
+        "over seeds, each with settings that cross-validation selected; "
+        "`benchmarks/results/molecules.md`)."
+    )
+
+
+def wrapped(text):
+    return textwrap.fill(text, 95, break_on_hyphens=False)
+
+
+def costs():
+    """Times cross-entropy of each loss at k = 5 or without k, and its memory."""
+    times = {n: table_below("loss_speed.md", f"n_classes = {n}:") for n in CLASSES}
+    times = {n: table.set_index("loss") for n, table in times.items()}
+    memory = table_below("loss_speed.md", "Peak extra memory")
+    memory = memory[(memory.n_classes == "10000") & memory.k.isin(["", "5"])].set_index("loss")
+    rows = [
+        [
+            f"`{loss}`",
+            *(table["k = 5"][loss] or table["without k"][loss] for table in times.values()),
+            memory["times the scores"][loss],
+        ]
+        for loss in times["100"].index
+    ]
+    header = ["loss", f"{CLASSES[0]} classes", *CLASSES[1:], "memory at 10,000, times the scores"]
+    return markdown(header, rows)
+
+
+def defaults():
+    """Top-3 accuracy: a row per loss, a column per data set and model."""
+    table = table_below("defaults_all_losses.md", "")
+    table["top-3"] = table["top-3"].astype(float)
+    return table.pivot_table(index="loss", columns="data, model", values="top-3", sort=False)
+
+
+def defaults_table():
+    wide = defaults()
+    rows = [
+        [
+            f"`{loss}`",
+            *(f"**{v:.3f}**" if v == wide[c].max() else f"{v:.3f}" for c, v in row.items()),
+        ]
+        for loss, row in wide.iterrows()
+    ]
+    return markdown(["loss", *wide.columns], rows)
+
+
+def defaults_gains():
+    """What the top-k losses gain and lose, a line per data set and model."""
+    wide = defaults()
+    topk = wide[["topk" in loss for loss in wide.index]]
+    rows = []
+    for case in wide.columns:
+        cells = [case]
+        for baseline in ("cross_entropy", "cross_entropy, score_scale=10"):
+            gain = (topk[case] - wide[case][baseline]).sort_values()
+            cells += [f"`{gain.index[i]}` {gain.iloc[i]:+.3f}" for i in (-1, 0)]
+        rows.append(cells)
+    header = ["data, model", "most over cross-entropy", "least"]
+    return markdown([*header, "most over it with score_scale=10", "least"], rows)
+
+
+def papers():
+    table = pd.read_csv(PAPERS)
+    return markdown(list(table), table.to_numpy().tolist())
+
+
+REGIONS = {
+    "benchmarks/results/imbalance.csv": of_imbalance,
+    "benchmarks/results/molecules.csv": of_molecules,
+    "benchmarks/results/loss_speed.md": costs,
+    "benchmarks/results/defaults_all_losses.md, accuracies": defaults_table,
+    "benchmarks/results/defaults_all_losses.md, gains": defaults_gains,
+    "benchmarks/papers.csv": papers,
+}
+
+
+def filled(text):
+    """Return a page with its regions as the files have them; others stay as they are."""
+
+    def fill(found):
+        if found[2] not in REGIONS:
+            raise ValueError(f"no region is made from {found[2]!r}; known: {sorted(REGIONS)}")
+        return f"{found[1]}\n{REGIONS[found[2]]()}\n\n{found[3]}"
+
+    return MARKS.sub(fill, text)

@@ -1,0 +1,87 @@
+"""Differences to a baseline, paired, and whether they are more than chance."""
+
+from dataclasses import dataclass
+
+from _protocol import mean_and_half
+
+
+@dataclass
+class Gain:
+    """A method's mean difference to the better of its baselines, in units of the metric."""
+
+    baseline: str
+    of_baseline: float
+    value: float
+    mean: float
+    half: float
+    n: int
+
+    @property
+    def verdict(self):
+        """Whether the 95 % confidence interval lies above 0 ("won"), below ("lost") or neither."""
+        if self.n < 2:
+            return "one run"
+        return "won" if self.mean > self.half else "lost" if self.mean < -self.half else "tied"
+
+    @property
+    def difference(self):
+        return f"{self.mean:+.2f}" + (f" ± {self.half:.2f}" if self.n > 1 else "")
+
+    def __str__(self):
+        return f"{self.difference}, {self.verdict}"
+
+
+@dataclass
+class Finding:
+    """Whether a loss won in a setting, and by how much it did so in the paper."""
+
+    loss: str
+    setting: str
+    metric: str
+    difference: str
+    verdict: str
+    paper: float | None = None
+    deviation: float | None = None
+
+    @classmethod
+    def of_gain(cls, loss, setting, metric, gain, paper=None):
+        """Make one of a `Gain` and of the paper's difference in the same units."""
+        deviation = None if paper is None else gain.mean - paper
+        return cls(loss, setting, metric, gain.difference, gain.verdict, paper, deviation)
+
+
+def gain(runs, method, metric, *, baselines, column, pair, overlap=0.0):
+    """Compare a method with the baseline of the larger mean, over the runs that both have.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The runs of one setting.
+    method, metric : str
+        A value of `column`, and the column of the metric, the larger the better.
+    baselines : sequence of str
+        Those of them that were run compete to be the baseline.
+    column : str
+        The column that names methods.
+    pair : list of str
+        Columns whose values pair two runs.
+    overlap : float, default=0.0
+        Test rows per training row where runs are folds of the same rows: the interval then
+        has the correction of Nadeau and Bengio.
+
+    Returns
+    -------
+    Gain or None
+        None where no run pairs with a baseline.
+    """
+    table = runs.pivot_table(index=pair, columns=column, values=metric)
+    found = [name for name in baselines if name in table and name != method]
+    if method not in table or not found:
+        return None
+    table = table[[method, *found]].dropna()
+    if table.empty:
+        return None
+    best = max(found, key=lambda name: table[name].mean())
+    mean, half = mean_and_half(table[method] - table[best])
+    half *= (1 + len(table) * overlap) ** 0.5
+    return Gain(best, table[best].mean(), table[method].mean(), mean, half, len(table))

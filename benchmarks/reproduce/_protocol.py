@@ -1,0 +1,140 @@
+"""What all reproductions share: arguments, runs that survive a kill, tables.
+
+A script describes each run as a dict of settings, the keys, and trains it in a function of
+these keys that returns a dict of results. Every finished run is one line of the CSV, written at
+once; a run that is there already is not done again, so a script that was stopped goes on where
+it was. Runs of both scales share the file, told apart by the column ``scale``::
+
+    args = arguments(__doc__, "name", seeds={"small": 3, "full": 10}).parse_args()
+    runs = run_missing(run, settings(args), args, seconds=2.5)
+    write_page(args, page(runs))
+"""
+
+import argparse
+import math
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import torch
+from joblib import Parallel, delayed
+from scipy.stats import t
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def arguments(doc, name, *, seeds):
+    """Return a parser with the arguments of all reproductions; `seeds` is a number per scale."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--scale", choices=list(seeds), default="small")
+    add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
+    add("--csv", type=Path, default=RESULTS / f"reproduce_{name}.csv", help="a line per run")
+    add("--n-jobs", type=int, default=2, help="runs at a time, each on one core")
+    add("--minutes", type=float, default=math.inf, help="begin no run after so many minutes")
+    add("--report", action="store_true", help="train nothing, write the page from the CSV")
+    parser.set_defaults(default_seeds=seeds)
+    return parser
+
+
+def seeds_of(args):
+    """Return the seeds to run."""
+    return range(args.default_seeds[args.scale] if args.seeds is None else args.seeds)
+
+
+def run_missing(run, settings, args, *, seconds):
+    """Train what the CSV lacks and return the frame of all its runs.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(**setting)`` returns a dict of results, at the top level of the script, or None
+        if it has to be called again to finish. The settings of a run become its first
+        columns, with "scale" before and "s", the seconds it took, at the end.
+    settings : list of dict
+        All with the same keys: strings and numbers.
+    args : Namespace
+        Of `arguments`.
+    seconds : float or callable
+        Estimated cost of a run on one core; a callable is given its setting.
+    """
+    settings = [{"scale": args.scale, **setting} for setting in settings]
+    keys = list(settings[0])
+    done = _done(args.csv, keys)
+    todo = [] if args.report else [s for s in settings if _key(s.values()) not in done]
+    cost = sum(seconds(s) if callable(seconds) else seconds for s in todo) / args.n_jobs
+    print(
+        f"{len(todo)} runs to do of {len(settings)}, about {cost / 60:.1f} minutes on "
+        f"{args.n_jobs} idle cores; results in {args.csv}",
+        file=sys.stderr,
+        flush=True,
+    )
+    # Generated one by one: none is begun once the time is over.
+    end = time.monotonic() + 60 * args.minutes
+    calls = (delayed(_timed)(run, s) for s in todo if time.monotonic() < end)
+    found = Parallel(args.n_jobs, return_as="generator_unordered", pre_dispatch=args.n_jobs)(calls)
+    for i, row in enumerate(found, 1):
+        if row is not None:
+            _append(args.csv, row)
+        print(f"{i}/{len(todo)} {row or 'unfinished'}", file=sys.stderr, flush=True)
+    return pd.read_csv(args.csv) if args.csv.is_file() else pd.DataFrame(columns=keys)
+
+
+def _timed(run, setting):
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    result = run(**{name: value for name, value in setting.items() if name != "scale"})
+    if result is None:
+        return None
+    result = {k: round(v, 6) if isinstance(v, float) else v for k, v in result.items()}
+    return setting | result | {"s": round(time.perf_counter() - start, 2)}
+
+
+def _key(values):
+    return tuple(str(value) for value in values)
+
+
+def _done(csv, keys):
+    """Settings of the runs in the file, less a last line that a kill broke off."""
+    if not csv.is_file():
+        return set()
+    text = csv.read_text()
+    if not text.endswith("\n"):
+        csv.write_text(text[: text.rfind("\n") + 1])
+    rows = pd.read_csv(csv, dtype=str, keep_default_na=False)
+    if missing := set(keys) - set(rows):
+        raise ValueError(f"{csv} lacks the columns {sorted(missing)}: move it away")
+    return set(rows[keys].itertuples(index=False, name=None))
+
+
+def _append(csv, row):
+    csv.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not csv.is_file()
+    if not is_new and (header := list(pd.read_csv(csv, nrows=0))) != list(row):
+        raise ValueError(f"{csv} has the columns {header}, the run {list(row)}: move it away")
+    pd.DataFrame([row]).to_csv(csv, mode="a", header=is_new, index=False)
+
+
+def markdown(header, rows):
+    """Return a table of Markdown as text."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def mean_and_half(values, level=0.95):
+    """Return the mean and half the width of its confidence interval (Student's t), NaN for one."""
+    n = len(values)
+    if n < 2:
+        return float(values.mean()), math.nan
+    return float(values.mean()), t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n)
+
+
+def write_page(args, text):
+    """Write the page beside the CSV, and print it."""
+    args.csv.with_suffix(".md").write_text(text.rstrip() + "\n")
+    print(text)
