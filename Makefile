@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
+WHEEL := .venv-wheel
 # For another build of torch, for example TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PIP_FLAGS := --disable-pip-version-check --quiet
 
-.PHONY: demo test test-oldest lint bench clean
+.PHONY: demo test test-oldest test-wheel audit lint bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python examples/demo.py
@@ -23,6 +24,20 @@ lint: $(VENV)/.installed
 test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/python -m pytest -n auto
 
+# The wheel with its core dependencies alone, in a new environment.
+test-wheel: $(VENV)/.installed
+	rm -rf $(WHEEL) dist
+	$(VENV)/bin/python -m build --wheel --no-isolation --outdir dist > /dev/null
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
+	$(WHEEL)/bin/pip install $(PIP_FLAGS) -c constraints.txt dist/*.whl
+	$(WHEEL)/bin/python -I tests/installed_wheel.py
+
+# Known weaknesses of what is installed; asks the advisory databases on the network.
+audit: $(VENV)/.installed
+	$(VENV)/bin/pip install $(PIP_FLAGS) pip-audit
+	$(VENV)/bin/pip-audit --skip-editable
+
 bench: $(VENV)/.installed
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
 	$(VENV)/bin/python benchmarks/loss_speed.py
@@ -33,7 +48,7 @@ bench: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,test]"
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,onnx,test]"
 	touch $@
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
@@ -43,4 +58,4 @@ $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist demo.png
+	rm -rf $(VENV) $(OLDEST) $(WHEEL) build dist demo.png

@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
-from sklearn.linear_model import LogisticRegression
 
 CALIBRATIONS = (None, "temperature", "sigmoid")
 
@@ -28,6 +27,9 @@ def fit_calibration(method, scores, target, weight):
         bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
         found = minimize_scalar(cross_entropy, bounds=bounds, method="bounded")
         return np.array([np.exp(found.x)]), np.zeros(1)
+    # Imported where it is needed: it takes a tenth of a second.
+    from sklearn.linear_model import LogisticRegression
+
     slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     for c in range(scores.shape[1]):
         positive = target == c

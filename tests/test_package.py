@@ -16,7 +16,16 @@ import sktopk
 from sktopk.modules import ScaledScores
 
 ROOT = Path(sktopk.__file__).parents[1]
-MODULES = ["sktopk", "sktopk.losses", "sktopk.metrics", "sktopk.modules", "sktopk.samplers"]
+MODULES = [
+    "sktopk",
+    "sktopk.datasets",
+    "sktopk.io",
+    "sktopk.losses",
+    "sktopk.metrics",
+    "sktopk.model_selection",
+    "sktopk.modules",
+    "sktopk.samplers",
+]
 PUBLIC = [
     (name, getattr(module, name))
     for module in map(importlib.import_module, MODULES)
@@ -62,10 +71,22 @@ def run(code):
 
 def test_importing_loads_no_optional_package():
     loaded = run(
-        "import sys, sktopk, sktopk.metrics; print([m for m in "
-        "('matplotlib', 'skops', 'safetensors', 'polars', 'hypothesis') if m in sys.modules])"
+        "import sys, sktopk, sktopk.io, sktopk.metrics; print([m for m in ('matplotlib', 'skops', "
+        "'safetensors', 'onnx', 'onnxruntime', 'polars', 'hypothesis') if m in sys.modules])"
     )
     assert loaded == "[]"
+
+
+def test_importing_loads_no_slow_part_of_torch_or_scikit_learn():
+    added = run(
+        "import sys, torch, sklearn; before = set(sys.modules); import sktopk; "
+        "print(*sorted(set(sys.modules) - before))"
+    ).split()
+    assert "sktopk._topk" in added
+    assert [name for name in added if name.split(".")[0] == "torch"] == []
+    parts = ("linear_model", "ensemble", "neural_network", "datasets")
+    slow = tuple(f"sklearn.{part}" for part in parts)
+    assert [name for name in added if name.startswith(slow)] == []
 
 
 @pytest.mark.parametrize(
