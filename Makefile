@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 WHEEL := .venv-wheel
+DOCS := .venv-docs
 # For another build of torch, for example TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PIP_FLAGS := --disable-pip-version-check --quiet
 
-.PHONY: demo test test-oldest test-wheel audit lint bench clean
+.PHONY: demo test test-oldest test-wheel test-docs docs docs-serve notebooks audit lint bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python examples/demo.py
@@ -19,6 +20,7 @@ test: lint
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache
 
 # The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch.
 test-oldest: $(OLDEST)/.installed
@@ -32,6 +34,20 @@ test-wheel: $(VENV)/.installed
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) -c constraints.txt dist/*.whl
 	$(WHEEL)/bin/python -I tests/installed_wheel.py
+
+# Warnings are errors, and every example runs.
+docs: $(DOCS)/.installed
+	OMP_NUM_THREADS=1 $(DOCS)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+docs-serve: docs
+	$(DOCS)/bin/python -m http.server --directory docs/_build/html 8000
+
+# The built site in a browser: needs Debian's chromium and chromium-driver.
+test-docs: docs
+	$(DOCS)/bin/python -m pytest tests/docs
+
+notebooks: $(DOCS)/.installed
+	OMP_NUM_THREADS=1 $(DOCS)/bin/python -m pytest --nbmake --nbmake-timeout=300 examples/notebooks
 
 # Known weaknesses of what is installed; asks the advisory databases on the network.
 audit: $(VENV)/.installed
@@ -57,5 +73,11 @@ $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,io,test]"
 	touch $@
 
+$(DOCS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
+	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,onnx,test,docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(WHEEL) build dist demo.png
+	rm -rf $(VENV) $(OLDEST) $(WHEEL) $(DOCS) docs/_build docs/gallery docs/api/generated build dist demo.png

@@ -11,7 +11,6 @@ Runs on the shapes of the 100-species leaves data if it finds them:
 """
 
 import os
-import sys
 import warnings
 from pathlib import Path
 
@@ -92,20 +91,19 @@ search = GridSearchCV(
     cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
 ).fit(X[train], species[train])
 
-figure = plt.figure(figsize=(12, 7), layout="constrained")
-top, bottom = figure.subfigures(2, 1, height_ratios=[1, 2])
-curve_ax, shot_ax, size_ax = bottom.subplots(1, 3)
+figure, ax = plt.subplots(figsize=(8, 2.6), layout="constrained")
 comparison = LossComparisonDisplay.from_cv_results(
     search.cv_results_,
     param="param_clf__loss",
     metric=METRIC,
     test_fraction=1 / 3,
-    ax=top.subplots(),
+    ax=ax,
 )
 for loss, text in zip(comparison.names, comparison.texts_, strict=True):
     print(f"{loss:24s}{text.get_text()}")
 best = search.best_estimator_
 print(f"Taken: {search.best_params_['clf__loss']}")
+plt.show()
 
 # %%
 # Five names for each of three leaves, best first:
@@ -124,6 +122,7 @@ plain.fit(X[train], species[train])
 counts = clf.class_count_
 few, many = np.quantile(counts, [1 / 3, 2 / 3]).round()
 models = {"plain cross_entropy": plain, "best of the search": best}
+figure, (curve_ax, shot_ax) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for name, model in models.items():
     options = {"k": 5, "few": few, "many": many, "class_counts": counts, "name": name}
     ShotAccuracyDisplay.from_estimator(model, X[test], species[test], ax=shot_ax, **options)
@@ -131,6 +130,7 @@ for name, model in models.items():
         model, X[test], species[test], average="macro", name=name, ax=curve_ax
     )
 curve_ax.set_ylabel("Macro top-k accuracy")
+plt.show()
 
 # %%
 # As many names as it takes
@@ -147,7 +147,5 @@ y_set = sets.predict_set(X[test])
 coverage = set_coverage_score(species[test], y_set, labels=sets.classes_)
 size = set_size_score(y_set)
 print(f"Sets of {size:.1f} names on average hold the species of {coverage:.0%} of the leaves")
-SetSizeDisplay.from_estimator(sets, X[test], species[test], ax=size_ax)
-if __name__ == "__main__" and len(sys.argv) > 1:
-    figure.savefig(sys.argv[1], dpi=120)
+SetSizeDisplay.from_estimator(sets, X[test], species[test])
 plt.show()

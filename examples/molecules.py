@@ -1,4 +1,6 @@
-"""Which molecules to test next: the few most active ones among many.
+"""
+Which molecules to test next
+============================
 
 A laboratory can test a few molecules of a library; a model that knows their descriptors says
 which. Steps as in section 4.6 of *DeepTopPush: Simple and Scalable Method for Accuracy at the
@@ -7,8 +9,7 @@ units, "active" as activity above 5.5; judged by the activity itself, as measure
 
 Runs on the Merck CYP 3A4 data if it finds them: ``merck_cyp3a4/merck_cyp.npz`` in the folder that
 SKTOPK_DATA names, or in ``../shared/data`` beside the project. Otherwise on generated molecules.
-
-    python examples/molecules.py [picture.png]
+``python examples/molecules.py picture.png`` keeps the picture.
 """
 
 import os
@@ -26,6 +27,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+import sktopk
 from sktopk import DeepTopPushClassifier
 from sktopk.metrics import (
     EnrichmentDisplay,
@@ -38,14 +40,13 @@ from sktopk.metrics import (
 ACTIVE = 5.5
 GRID = {
     "deeptoppushclassifier__learning_rate": [1e-3, 3e-3],
-    "deeptoppushclassifier__surrogate": ["quadratic", "hinge"],
     "deeptoppushclassifier__buffer_size": [0, 1],
 }
 
 
 def load():
     """Return descriptors (CSR) and activities of the molecules to train on and to test."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    default = Path(sktopk.__file__).parents[2] / "shared" / "data"
     path = Path(os.environ.get("SKTOPK_DATA", default)) / "merck_cyp3a4" / "merck_cyp.npz"
     if not path.is_file():
         print(f"No {path}: generated molecules")

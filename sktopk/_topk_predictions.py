@@ -43,7 +43,7 @@ class TopKPredictions:
     def predict_topk_proba(self, X, k=None, *, transform=None):
         """Return the probability of each class to belong to the top k.
 
-        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are s / (k_ tau) for the
+        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are ``s / (k_ tau)`` for the
         smooth loss, whose model they are, and s for any other.
 
         Parameters

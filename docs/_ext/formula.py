@@ -1,0 +1,50 @@
+"""The directive `formula`: the equation of a public name, from its docstring.
+
+An equation stands in one place, the docstring, with its paper and number. Pages of the guide
+show it from there.
+"""
+
+import inspect
+import re
+from importlib import import_module
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+EQUATION = re.compile(r"^\.\. math::\n(?:(?:[ ]+.*)?\n)+", re.MULTILINE)
+REFERENCES = re.compile(r"^References\n-+\n(.*?)(?=\n\n[A-Z][\w ]+\n-+\n|\Z)", re.M | re.S)
+
+
+def parts(docstring):
+    """Return the equations before the parameters, and the references without their labels."""
+    text = re.split(r"^Parameters\n-+\n", docstring, flags=re.MULTILINE)[0]
+    equations = [match.group() for match in EQUATION.finditer(text + "\n")]
+    references = REFERENCES.search(docstring)
+    items = re.split(r"^\.\. \[\d+\] ", references.group(1), flags=re.M) if references else []
+    return equations, [" ".join(item.split()) for item in items if item.strip()]
+
+
+class Formula(SphinxDirective):
+    """Show the equations of a name, a link to it, and the papers it cites."""
+
+    required_arguments = 1
+
+    def run(self):
+        name = self.arguments[0]
+        module, _, attribute = name.rpartition(".")
+        value = getattr(import_module(module), attribute)
+        equations, references = parts(inspect.getdoc(value))
+        if not equations:
+            raise self.error(f"the docstring of {name} has no equation")
+        role = "class" if inspect.isclass(value) else "func"
+        lines = "\n".join(equations).splitlines()
+        lines += ["", ".. rst-class:: source", "", f":{role}:`{name}`. {' '.join(references)}"]
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, source=f"docstring of {name}"), 0, node)
+        return node.children
+
+
+def setup(app):
+    app.add_directive("formula", Formula)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

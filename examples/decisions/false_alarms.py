@@ -1,0 +1,65 @@
+"""
+A false-positive rate that holds
+================================
+
+At most one healthy woman in twenty may be called back. The threshold that let one in twenty pass
+on some hundred calibration rows breaks that promise on new rows half of the time. A guarantee
+costs a margin, and says how large.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from sktopk import BudgetClassifier
+
+X, y = make_classification(24_000, weights=[0.9], class_sep=0.8, random_state=0)
+frozen = FrozenEstimator(LogisticRegression().fit(X[:2000], y[:2000]))
+X, X_new, y, y_new = X[2000:12_000], X[12_000:], y[2000:12_000], y[12_000:]
+
+# %%
+# One calibration
+# ---------------
+# ``rates_`` has what the threshold does to the calibration rows, with exact intervals.
+
+desk = BudgetClassifier(frozen, budget=0.05, constraint="fpr", delta=0.05).fit(X[:2000], y[:2000])
+for name, rate in desk.rates_.items():
+    print(f"{name:10s} {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
+
+# %%
+# A hundred calibrations
+# ----------------------
+# ``delta`` is the probability that a calibration is unlucky. The more rows calibrate, the
+# smaller the margin.
+
+rng = np.random.default_rng(0)
+SIZES = (250, 500, 1000, 2000, 4000)
+healthy = y_new == 0
+scores = frozen.decision_function(X_new)
+false_alarms, found = {}, {}
+for n in SIZES:
+    rates = []
+    for _ in range(60):
+        rows = rng.choice(len(X), n, replace=False)
+        flagged = scores > desk.fit(X[rows], y[rows]).threshold_
+        rates.append((flagged[healthy].mean(), flagged[~healthy].mean()))
+    false_alarms[n], found[n] = np.transpose(rates)
+    broken = np.mean(false_alarms[n] > 0.05)
+    print(
+        f"{n:5d} rows: false alarms {false_alarms[n].mean():.3f}, above the budget in "
+        f"{broken:.0%} of calibrations; {found[n].mean():.0%} of the positives found"
+    )
+
+# %%
+
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+for ax, rates, label in zip(
+    axes, (false_alarms, found), ("False-positive rate on new rows", "Recall"), strict=True
+):
+    ax.boxplot(list(rates.values()), tick_labels=list(rates))
+    ax.set(xlabel="Calibration rows", ylabel=label)
+axes[0].axhline(0.05, color="k", linestyle="--", label="budget")
+axes[0].legend()
+plt.show()

@@ -1,0 +1,89 @@
+"""
+Classes with two faces
+======================
+
+Six classes lie on a circle. A third of each class sits elsewhere, beyond its neighbour: a
+second mode. A linear model cannot place a class in two directions, and has to give something
+up. The losses differ in what.
+
+These are the data of experiment 2 of *Trade-offs in Top-k Classification Accuracies on Losses
+for Deep Learning* (Sawada, Kaneko, Sagi, 2020).
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sktopk import TopKClassifier
+from sktopk.datasets import make_circle_modes
+from sktopk.metrics import topk_accuracy_score
+
+warnings.simplefilter("ignore", ConvergenceWarning)
+
+# %%
+# The data
+# --------
+
+DISTANCES = (30, 45, 60, 75, 90)
+data = {d: make_circle_modes(900, distance=d, random_state=0) for d in DISTANCES}
+test = {d: make_circle_modes(3000, distance=d, random_state=1) for d in DISTANCES}
+
+# %%
+# Four losses, five distances
+# ---------------------------
+# The further the second mode, the more a linear model has to choose.
+
+LOSSES = {
+    "cross_entropy": {"loss": "cross_entropy", "score_scale": 10},
+    "topk_grouping": {"loss": "topk_grouping"},
+    "topk_transition": {"loss": "topk_transition"},
+    "smooth_topk": {"loss": "smooth_topk"},
+}
+shared = dict(k=2, hidden_layer_sizes=(), max_epochs=30, learning_rate=1e-2, random_state=0)
+accuracy = {name: [] for name in LOSSES}
+at_90 = {}
+for name, params in LOSSES.items():
+    for d in DISTANCES:
+        clf = TopKClassifier(**shared, **params).fit(*data[d])
+        X_test, y_test = test[d]
+        y_score = clf.decision_function(X_test)
+        accuracy[name].append([topk_accuracy_score(y_test, y_score, k=k) for k in (1, 2)])
+    at_90[name] = clf
+    first, second = accuracy[name][-1]
+    print(f"{name:16s} at 90 degrees: top-1 {first:.3f}   top-2 {second:.3f}")
+
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+for i, (ax, k) in enumerate(zip(axes, (1, 2), strict=True)):
+    for (name, rows), style in zip(accuracy.items(), ("s--", "o-", "D-", "^-"), strict=True):
+        ax.plot(DISTANCES, np.array(rows)[:, i], style, label=name)
+    ax.set(xlabel="Distance of the second mode in degrees", ylabel=f"Top-{k} accuracy")
+axes[1].legend(loc="lower left")
+plt.show()
+
+# %%
+# Where a class is shown
+# ----------------------
+# One class, the angles where it is frequent (grey), and where each model names it first (thick)
+# or among two (thin). Cross-entropy gives up the second mode; the losses for k = 2 keep it, and
+# pay at one guess.
+
+CLASS = 2
+angle = np.linspace(0, 360, 721)
+X_all = np.column_stack([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+X_test, y_test = test[90]
+theta = np.degrees(np.arctan2(X_test[:, 1], X_test[:, 0])) % 360
+
+figure, ax = plt.subplots(figsize=(9, 3.4), layout="constrained")
+ax.hist(theta[y_test == CLASS], bins=90, range=(0, 360), color="0.8", density=True)
+top = ax.get_ylim()[1]
+for row, (name, clf) in enumerate(at_90.items()):
+    height = top * (1.05 + 0.13 * row)
+    guesses = clf.predict_topk(X_all, k=2)
+    for shown, width in ((guesses[:, 0] == CLASS, 7), ((guesses == CLASS).any(1), 2)):
+        line = np.where(shown, height, np.nan)
+        ax.plot(angle, line, color=f"C{row}", linewidth=width, solid_capstyle="butt")
+    ax.text(362, height, name, va="center", color=f"C{row}")
+ax.set(xlim=(0, 360), xlabel="Angle in degrees", yticks=[], ylabel=f"Frequency of class {CLASS}")
+plt.show()

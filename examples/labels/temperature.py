@@ -1,0 +1,79 @@
+"""
+The temperature of the smooth loss
+==================================
+
+``tau`` says how softly the smooth top-k loss compares the label with its rivals. It is at work
+twice: while the network is trained, and in ``predict_topk_proba``, the probability that a class
+belongs to the k shown.
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sktopk import TopKClassifier
+from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
+
+warnings.simplefilter("ignore", ConvergenceWarning)
+
+# %%
+# A problem that is too hard for the model
+# ----------------------------------------
+# Ten digits, five principal components, a linear model.
+
+X, y = load_digits(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
+prepare = make_pipeline(StandardScaler(), PCA(5, random_state=0))
+X = prepare.fit_transform(X).astype("float32")
+X_test = prepare.transform(X_test).astype("float32")
+
+# %%
+# Three temperatures, and cross-entropy
+# -------------------------------------
+# ``score_scale="auto"`` follows ``tau``, so that the learning rate may stay. Cross-entropy gets a
+# factor of that order, too: the comparison would not be fair without.
+
+shared = dict(k=3, hidden_layer_sizes=(), max_epochs=50, random_state=0)
+models = {
+    "tau = 0.1": TopKClassifier(tau=0.1, **shared),
+    "tau = 1": TopKClassifier(tau=1.0, **shared),
+    "tau = 10": TopKClassifier(tau=10.0, **shared),
+    "cross_entropy": TopKClassifier("cross_entropy", score_scale=10, **shared),
+}
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+for name, clf in models.items():
+    clf.fit(X, y)
+    y_score = clf.decision_function(X_test)
+    scores = [topk_accuracy_score(y_test, y_score, k=k) for k in (1, 3, 5)]
+    print(f"{name:14s}" + "".join(f"{score:8.3f}" for score in scores))
+    TopKCurveDisplay.from_predictions(
+        y_test, y_score, name=name, max_k=6, ax=ax, plot_chance_level=False
+    )
+ax.set_title("Accuracy of the labels shown")
+plt.show()
+
+# %%
+# The probability to be shown
+# ---------------------------
+# The rows of ``predict_topk_proba`` sum to k, 3 here. Of a digit that is hard to read: the lower
+# the temperature, the surer. From tau = 1 on the factor on the scores grows with tau, and takes
+# most of that back.
+
+hard = np.argsort(np.ptp(models["tau = 1"].decision_function(X_test), axis=1))[0]
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+for offset, (name, clf) in zip((-0.25, 0, 0.25), list(models.items())[:3], strict=True):
+    proba = clf.predict_topk_proba(X_test[[hard]])[0]
+    print(f"{name:10s} the probabilities sum to {proba.sum():.2f}")
+    ax.bar(clf.classes_ + offset, proba, width=0.25, label=name)
+ax.set_xticks(range(10))
+ax.set(xlabel="Digit", ylabel="Probability to be shown", ylim=(0, 1.02))
+ax.set_title(f"One row; the label is {y_test[hard]}")
+ax.legend()
+plt.show()

@@ -1,0 +1,139 @@
+"""
+A loss of your own from a linear program
+========================================
+
+Missed frauds cost their amount, reviews cost time, and there is a budget of it. No loss in the
+books says that, but a linear program does: at the best threshold t within the budget, with
+hinges z for missed frauds and w for flagged payments,
+
+.. math::
+
+   \\min_{t, z, w} \\; \\frac{\\sum_i a_i z_i}{\\sum_i a_i} \\quad \\text{subject to} \\quad
+   & z_i \\ge 1 - (s_i - t), \\quad w_i \\ge 1 + (s_i - t), \\\\
+   & \\sum_i r_i w_i \\le B, \\quad z, w \\ge 0.
+
+``LinearProgramLoss`` solves it in each step and differentiates the optimum.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from torch import nn
+
+from sktopk.losses import LinearProgramLoss
+
+# %%
+# Payments
+# --------
+# Of some the review takes long (``cost``). Fraud shows in the first feature where amounts
+# are small, in the second where they are large: what is worth finding is not what is easy.
+
+
+def payments(n, seed):
+    """Return features, amounts (zero where there is no fraud) and costs of review."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(n, 3, generator=generator)
+    fraud = torch.rand(n, generator=generator) < 0.3
+    large = torch.rand(n, generator=generator) < 0.3
+    X[:, 0] += 2.0 * (fraud & ~large)
+    X[:, 1] += 2.0 * (fraud & large)
+    X[:, 2] += 2.0 * (large & ~fraud)
+    amount = torch.where(fraud, torch.where(large, 20.0, 1.0), 0.0)
+    cost = torch.where(X[:, 2] > 1, 3.0, 1.0)
+    return X, amount, cost
+
+
+X, amount, cost = payments(600, seed=0)
+X_test, amount_test, cost_test = payments(5000, seed=1)
+BUDGET = 0.3  # of the cost of reviewing everything
+
+# %%
+# The program
+# -----------
+# A function of scores and target returns the arrays of one program. The variables are t, z and w,
+# and hinges count at least what they bound, so the budget of the loss is a little wider.
+
+
+def money_lost_within_budget(scores, target):
+    """Return cost vector and inequalities of the program."""
+    amount, cost = target.T
+    n = len(scores)
+    one, eye, zero = scores.new_ones(n, 1), torch.eye(n), torch.zeros(n, n)
+    A = torch.cat(
+        [
+            torch.cat([one, -eye, zero], 1),  # t - z <= s - 1
+            torch.cat([-one, zero, -eye], 1),  # -t - w <= -s - 1
+            -torch.eye(1 + 2 * n)[1:],  # z, w >= 0
+            torch.cat([torch.zeros(1 + n), cost]).unsqueeze(0),
+        ]
+    )
+    budget = (2 * BUDGET * cost.sum()).reshape(1)
+    b = torch.cat([scores - 1, -scores - 1, torch.zeros(2 * n), budget])
+    c = torch.cat([torch.zeros(1), amount / amount.sum(), torch.zeros(n)])
+    return {"c": c, "A_ub": A, "b_ub": b}
+
+
+# %%
+# Training
+# --------
+# Beside it cross-entropy, without and with amounts as weights.
+
+
+def fit(loss, n_steps=80, batch_size=48):
+    """Return a linear model and the losses of its steps."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    trace = []
+    for _ in range(n_steps):
+        rows = torch.randperm(len(X))[:batch_size]
+        optimizer.zero_grad()
+        value = loss(model(X[rows]).squeeze(1), torch.stack([amount[rows], cost[rows]], 1))
+        value.backward()
+        optimizer.step()
+        trace.append(value.item())
+    return model, trace
+
+
+def cross_entropy(scores, target):
+    """Fraud or not."""
+    return nn.functional.binary_cross_entropy_with_logits(scores, (target[:, 0] > 0).float())
+
+
+def weighted_cross_entropy(scores, target):
+    """The same, where a fraud counts as its amount."""
+    weight = target[:, 0].clamp(min=1.0)
+    return nn.functional.binary_cross_entropy_with_logits(
+        scores, (target[:, 0] > 0).float(), weight=weight
+    )
+
+
+models = {
+    "linear program": fit(LinearProgramLoss(money_lost_within_budget)),
+    "cross-entropy": fit(cross_entropy),
+    "cross-entropy, weighted": fit(weighted_cross_entropy),
+}
+
+# %%
+# Money saved
+# -----------
+# New payments are reviewed from the highest score down, until the budget is spent.
+
+figure, (loss_ax, money_ax) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+trace = models["linear program"][1]
+loss_ax.plot(trace, color="0.8")
+loss_ax.plot(np.arange(9, len(trace)), np.convolve(trace, np.full(10, 0.1), "valid"))
+loss_ax.set(
+    xlabel="Step", ylabel="Optimum of the program", title="Training, and the mean of ten steps"
+)
+for (name, (model, _)), style in zip(models.items(), ("-", "--", ":"), strict=True):
+    with torch.no_grad():
+        order = model(X_test).squeeze(1).argsort(descending=True)
+    spent = np.cumsum(cost_test[order].numpy()) / cost_test.sum().item()
+    saved = np.cumsum(amount_test[order].numpy()) / amount_test.sum().item()
+    print(f"{name:24s} saves {np.interp(BUDGET, spent, saved):.1%} of the money")
+    money_ax.plot(spent, saved, style, label=name)
+money_ax.axvline(BUDGET, color="0.5", linewidth=1)
+money_ax.set(xlabel="Share of the cost of all reviews", ylabel="Share of the money saved")
+money_ax.legend(loc="lower right")
+plt.show()

@@ -1,0 +1,79 @@
+"""
+Where will you cut?
+===================
+
+Five rankers learn the same problem. Each looks at another place of the ranking, and the
+estimator asks for it: the highest negative, the fiftieth row, a false-positive rate, a recall, no
+place at all. Beside them stands logistic regression, which looks nowhere in particular.
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from sktopk import (
+    AUCClassifier,
+    DeepTopPushClassifier,
+    PatMatNPClassifier,
+    PrecisionAtRecallClassifier,
+    RecallAtKClassifier,
+)
+from sktopk.metrics import (
+    EnrichmentDisplay,
+    PrecisionQuantileDisplay,
+    precision_at_k_score,
+    precision_at_recall_score,
+    true_positive_rate_at_fpr_score,
+)
+
+warnings.simplefilter("ignore", ConvergenceWarning)
+
+# %%
+# Three in a hundred are positive, and one in fifty labels is wrong:
+
+X, y = make_classification(
+    8000, n_informative=8, weights=[0.97], flip_y=0.02, class_sep=1.2, random_state=1
+)
+X = X.astype("float32")
+X, X_test, y, y_test = X[:4000], X[4000:], y[:4000], y[4000:]
+
+# %%
+# Linear models
+# -------------
+
+shared = dict(hidden_layer_sizes=(), max_epochs=30, learning_rate=3e-3, random_state=0)
+models = {
+    "DeepTopPush": DeepTopPushClassifier(**shared),
+    "RecallAtK": RecallAtKClassifier(k=50, **shared),
+    "PatMatNP": PatMatNPClassifier(tau=0.03, **shared),
+    "PrecisionAtRecall": PrecisionAtRecallClassifier(recall=0.5, **shared),
+    "AUC": AUCClassifier(**shared),
+    "logistic regression": LogisticRegression(),
+}
+print(f"{'':20s}{'P at 50':>10s}{'P at R=.5':>12s}{'TPR at .03':>12s}")
+scores = {}
+for name, model in models.items():
+    scores[name] = model.fit(X, y).decision_function(X_test)
+    print(
+        f"{name:20s}{precision_at_k_score(y_test, scores[name], k=50):10.3f}"
+        f"{precision_at_recall_score(y_test, scores[name], recall=0.5):12.3f}"
+        f"{true_positive_rate_at_fpr_score(y_test, scores[name], fpr=0.03):12.3f}"
+    )
+
+# %%
+# The left end
+# ------------
+# The higher a curve at the place where you stop looking, the better. A threshold that some share of
+# the negatives may pass has the best first rows here, and pays for them further down. The
+# highest negative of all is an outlier where labels are wrong: DeepTopPush, which looks at
+# nothing else, learns from an error.
+
+figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
+for name in ("DeepTopPush", "PatMatNP", "AUC", "logistic regression"):
+    for display, ax in zip((EnrichmentDisplay, PrecisionQuantileDisplay), axes, strict=True):
+        display.from_predictions(y_test, scores[name], name=name, ax=ax)
+axes[1].set_xlim(0, 0.2)
+plt.show()

@@ -1,0 +1,71 @@
+"""The built site, a server for it and a browser, or a reason why there is none."""
+
+import shutil
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).parents[2] / "docs" / "_build"
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+@pytest.fixture(scope="session")
+def site():
+    """Folder of the built pages."""
+    folder = BUILD / "html"
+    if not (folder / "index.html").is_file():
+        pytest.skip(f"no site in {folder}: `make docs` builds it")
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    """Where the pages are served."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A Chromium without a window."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: .[docs]")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("no chromium and chromedriver: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    browser.set_page_load_timeout(60)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def screenshots():
+    """Where pictures of pages are kept to be looked at."""
+    folder = BUILD / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
