@@ -9,7 +9,7 @@ TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PIP_FLAGS := --disable-pip-version-check --quiet
 
-.PHONY: demo test test-oldest test-wheel test-docs docs docs-serve notebooks audit lint bench clean
+.PHONY: demo test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python examples/demo.py
@@ -34,6 +34,11 @@ test-wheel: $(VENV)/.installed
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) -c constraints.txt dist/*.whl
 	$(WHEEL)/bin/python -I tests/installed_wheel.py
+
+# Property tests on 10 000 new examples each.
+test-nightly: $(VENV)/.installed
+	$(VENV)/bin/python -m pytest -n auto --hypothesis-profile=nightly \
+		tests/losses/test_properties.py tests/metrics/test_properties.py
 
 # Warnings are errors, and every example runs.
 docs: $(DOCS)/.installed

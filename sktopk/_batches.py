@@ -56,7 +56,9 @@ class Rows:
 
     def __getitem__(self, index):
         if isinstance(self._X, torch.Tensor):
-            return self._X[index].to(device=self.device, dtype=self.dtype)
+            # A slice would be a view, through which a network that works in place reaches X.
+            rows, own = self._X[index], isinstance(index, slice)
+            return rows.to(device=self.device, dtype=self.dtype, copy=own)
         rows = self._X[index if isinstance(index, slice) else index.numpy()]
         rows = rows.toarray() if self._sparse else np.array(rows)
         return torch.from_numpy(rows).to(device=self.device, dtype=self.dtype)

@@ -162,7 +162,7 @@ class CustomLoss(nn.Module):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             if sample_weight is None and self.loss.reduction == "mean":
-                return self.loss(scores, target)
+                return self._checked(self.loss(scores, target))
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self.loss(scores, target)
@@ -170,10 +170,21 @@ class CustomLoss(nn.Module):
                 self.loss.reduction = reduction
             return losses.reduce(each, sample_weight)
         if sample_weight is None:
-            return self.loss(scores, target).mean()
+            return self._checked(self.loss(scores, target)).mean()
         if not self.takes_weight:
             raise TypeError(
                 "sample_weight and class_weight need a loss that takes sample_weight or has a "
                 f"reduction attribute; got loss={type(self.loss).__name__}"
             )
-        return self.loss(scores, target, sample_weight=sample_weight)
+        return self._checked(self.loss(scores, target, sample_weight=sample_weight))
+
+    def _checked(self, value):
+        if not isinstance(value, torch.Tensor) or (
+            torch.is_grad_enabled() and not value.requires_grad
+        ):
+            came = "one without" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise TypeError(
+                f"loss must return a Tensor with a gradient; got {came} from "
+                f"{type(self.loss).__name__}"
+            )
+        return value

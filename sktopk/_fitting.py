@@ -149,6 +149,24 @@ def _same(a, b):
 def probe(net, X):
     """Check what the module returns for two rows."""
     rows = Rows(X[:2], torch.device(net.device), net.dtype)
+    module = net.module_.eval()
+    if isinstance(module, ScaledScores):
+        module = module.module
+    try:
+        # Not by a call, which would compile a graph for two rows.
+        with trainable(), net.autocast():
+            scores = module.forward(rows[:])
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
+    if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
+        is_tensor = isinstance(scores, torch.Tensor)
+        came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
+        raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
+    if not scores.requires_grad:
+        raise ValueError(
+            "module must return scores with a gradient; got scores that do not depend on its "
+            "parameters, or are detached from them"
+        )
     try:
         outputs = list(net.score_rows(rows))
     except (RuntimeError, TypeError, ValueError) as error:
@@ -200,7 +218,14 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
         if estimator.scoring is None:
             scorer = estimator._validation_scorer(y_val)
         else:
-            scorer = check_scoring(estimator, scoring=estimator.scoring)
+            try:
+                scorer = check_scoring(estimator, scoring=estimator.scoring)
+            except ValueError as error:
+                raise ValueError(
+                    "scoring must be None, the name of a score of scikit-learn or a callable, "
+                    "such as sktopk.metrics.make_top_scorer('recall_at_k', k=100) or "
+                    f"make_topk_scorer(5); got {estimator.scoring!r}"
+                ) from error
         params = {}
         if not np.all(weight == 1) and "sample_weight" in inspect.signature(scorer).parameters:
             params["sample_weight"] = weight

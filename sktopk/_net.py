@@ -231,6 +231,11 @@ class Net(NeuralNetClassifier):
             self.optimizer_.zero_grad()
             with self.autocast():
                 scores = self.module_(rows)
+            if scores.numel() != len(rows) * self.n_outputs:
+                raise ValueError(
+                    f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
+                    f"training, too; got shape {tuple(scores.shape)}"
+                )
             loss = self._backward(scores, target, weight)
             for callback in listeners:
                 callback.on_grad_computed(

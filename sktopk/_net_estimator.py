@@ -15,7 +15,7 @@ class NetEstimator(BaseEstimator):
         """Return the parameters, with the routed keys of `net_params` among the deep ones."""
         params = super().get_params(deep)
         if deep and isinstance(self.net_params, dict):
-            routed = {k: v for k, v in self.net_params.items() if k.startswith(ROUTED)}
+            routed = {k: v for k, v in self.net_params.items() if str(k).startswith(ROUTED)}
             params.update(routed)
         return params
 

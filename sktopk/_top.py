@@ -359,8 +359,11 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
         super()._check_params()
         check_number(self.recall, "recall", 0, 1, bounds="right")
         check_option(self.method, "method", ("threshold", "program"))
-        if self.method == "program" and self.record_true_threshold:
-            raise ValueError("record_true_threshold=True needs method='threshold'")
+        if self.method == "program":
+            unused = {"surrogate": "quadratic", "buffer_size": 1, "record_true_threshold": False}
+            for name, default in unused.items():
+                if (value := getattr(self, name)) != default:
+                    raise ValueError(f"{name}={value!r} needs method='threshold'")
 
     def _settle(self, X, y, weight, validation=None, final=True):
         if validation is not None:

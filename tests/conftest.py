@@ -5,12 +5,23 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.preprocessing import StandardScaler
 
 mpl.use("Agg")
 # Tests run side by side; two threads each would spin against each other.
 torch.set_num_threads(1)
+# The same examples in every run; `make test-nightly` draws new ones, and more of them.
+settings.register_profile("default", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile(
+    "nightly",
+    max_examples=10_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("default")
 
 
 @pytest.fixture(scope="session")

@@ -100,6 +100,7 @@ def fbeta_loss(
 
 
 def _closed_form(batch, beta):
+    batch = batch.balanced
     total = or_one(batch.positive.sum())
     kinks = sort_kinks(batch)
     P, N = kinks.positive_hinges(), kinks.negative_hinges()

@@ -23,15 +23,51 @@ _STATUS_NAMES = {
 
 
 class LinearProgramWarning(RuntimeWarning):
-    """Tells that :func:`linear_program` left a program unsolved."""
+    """Tells that :func:`linear_program` left a program unsolved.
+
+    Examples
+    --------
+    The program has no bound from below:
+
+    >>> import warnings
+    >>> import torch
+    >>> from sktopk.losses import LinearProgramWarning, linear_program
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = linear_program(torch.ones(1), torch.ones(1, 1), torch.zeros(1))
+    >>> caught[-1].category is LinearProgramWarning
+    True
+    """
 
 
 class LinearProgramError(RuntimeError):
-    """Tells that :func:`linear_program` left a program unsolved, with ``on_failure="raise"``."""
+    """Tells that :func:`linear_program` left a program unsolved, with ``on_failure="raise"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import LinearProgramError, linear_program
+    >>> c, A, b = torch.ones(1), torch.ones(1, 1), torch.zeros(1)
+    >>> try:
+    ...     linear_program(c, A, b, on_failure="raise")
+    ... except LinearProgramError:
+    ...     print("unbounded")
+    unbounded
+    """
 
 
 class LinearProgramResult(NamedTuple):
-    """What :func:`linear_program` returns, one entry per program of the batch."""
+    """What :func:`linear_program` returns, one entry per program of the batch.
+
+    :func:`linear_program` describes the entries, with their shapes and units.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import linear_program
+    >>> linear_program(torch.ones(1), -torch.ones(2, 1), torch.tensor([-1.0, -3.0])).x
+    tensor([3.])
+    """
 
     x: torch.Tensor
     fun: torch.Tensor

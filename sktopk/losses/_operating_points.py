@@ -172,6 +172,7 @@ def recall_at_fpr_loss(
 
 def _at_budget(batch, budget):
     """Mean hinge of the negatives where that of the positives is `budget`."""
+    batch = batch.balanced
     kinks = sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * batch.positive.sum()
     # Hinges grow with tau, from 0 at the first kink.

@@ -129,6 +129,7 @@ def pairwise_auc_loss(
     if not problems.scores.numel():
         loss = problems.scores.sum()
     elif solver == "closed_form":
+        problems = problems.balanced
         loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems)).sum()
     else:
         program = pairwise_auc_program(problems)
@@ -145,6 +146,12 @@ class Problems(NamedTuple):
     scores: torch.Tensor
     positive: torch.Tensor
     negative: torch.Tensor
+
+    @property
+    def balanced(self):
+        """The problems with weights in units of the largest of each: their products stay."""
+        weights = self.positive, self.negative
+        return Problems(self.scores, *(w / or_one(w.amax(-1, keepdim=True)) for w in weights))
 
     def scale(self):
         """The inverse of the weight of all pairs times the number of problems that have any."""
@@ -202,7 +209,8 @@ def _quadratic_pairs(scores, positive, negative):
     gap, before, after = _around_gaps(scores - positive.sign(), positive, negative)
     growth = gap * before
     hinges = growth.cumsum(-1)
-    return (gap * (2 * hinges - growth) * after).sum(-1)
+    # In this order no infinite square meets the weight 0 of negatives that are not there.
+    return (gap * after * (2 * hinges - growth)).sum(-1)
 
 
 def _ramp_pairs(scores, positive, negative):

@@ -33,6 +33,12 @@ class Batch(NamedTuple):
         """The batch with the classes and the order of scores exchanged."""
         return Batch(-self.scores, self.negative, self.positive, -self.sign, -self.kink)
 
+    @property
+    def balanced(self):
+        """The batch with weights in units of the largest: their products and inverses stay."""
+        unit = or_one(torch.maximum(self.positive.amax(), self.negative.amax()))
+        return self._replace(positive=self.positive / unit, negative=self.negative / unit)
+
     def select(self, rows):
         return Batch(*(part[rows] for part in self))
 

@@ -96,6 +96,7 @@ def recall_at_precision_loss(
 
 
 def _elastic(batch, precision, penalty):
+    batch = batch.balanced
     n_positive, n_negative = or_one(batch.positive.sum()), or_one(batch.negative.sum())
     kinks = sort_kinks(batch)
     tau, P, N = kinks.value, kinks.positive_hinges(), kinks.negative_hinges()
@@ -235,12 +236,14 @@ def _top_sums(batch, k):
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
     best = scores.argsort(descending=True, stable=True)
-    worst_case = (scores + wrong).argsort(descending=True, stable=True)
+    # Large scores cancel, and what is left may be as small as the cost of 1.
+    exact = scores.double()
+    worst_case = (exact + wrong).argsort(descending=True, stable=True)
     chosen = _take((positive + negative).take(worst_case), k)
     chosen = torch.zeros_like(scores).scatter(0, worst_case, chosen)
     reference = _take(positive.take(best), right[0]) + _take(negative.take(best), right[1])
     gradient = chosen.scatter_add(0, best, -reference)
-    value = (chosen * wrong + gradient * scores).sum()
+    value = (chosen * wrong + gradient * exact).sum().to(scores.dtype)
     defined = (positive.sum() > 0) & (negative.sum() > 0)
     scale = torch.where(defined, 1 / or_one(k), 0.0)
     return (scale * value).clamp(min=0), scale * gradient

@@ -35,6 +35,13 @@ def reduce(loss, sample_weight=None, reduction="mean"):
     ------
     ValueError
         If `reduction` is unknown or `sample_weight` has another shape than `loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import reduce
+    >>> reduce(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
+    tensor(2.)
     """
     if reduction not in REDUCTIONS:
         allowed = ", ".join(map(repr, REDUCTIONS))
@@ -43,7 +50,10 @@ def reduce(loss, sample_weight=None, reduction="mean"):
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
         return loss.sum() if reduction == "sum" else loss
-    sample_weight = check_weight(sample_weight, loss)
+    sample_weight, dtype = check_weight(sample_weight, loss), loss.dtype
+    if reduction == "mean":
+        # It lies among the losses, though products with large weights may leave float32.
+        sample_weight, loss = sample_weight.double(), loss.double()
     # A sample of weight 0 counts as absent, even where its loss is infinite (0 * inf is NaN).
     weighted = torch.where(sample_weight == 0, torch.zeros_like(loss), sample_weight * loss)
     if reduction == "none":
@@ -52,4 +62,5 @@ def reduce(loss, sample_weight=None, reduction="mean"):
     if reduction == "sum":
         return total
     weight_sum = sample_weight.sum()
-    return total / torch.where(weight_sum == 0, torch.ones_like(weight_sum), weight_sum)
+    mean = total / torch.where(weight_sum == 0, torch.ones_like(weight_sum), weight_sum)
+    return mean.to(dtype)

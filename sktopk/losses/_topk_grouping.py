@@ -142,7 +142,8 @@ def _group(scores, k):
     """Return log q, log q with the top k classes at the log of their sum, and those classes."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
-    joint = log_proba.gather(1, top).logsumexp(1, keepdim=True)
+    # Rounding may lift the sum of probabilities above 1, and a loss below 0.
+    joint = log_proba.gather(1, top).logsumexp(1, keepdim=True).clamp(max=0)
     return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
 
 

@@ -137,6 +137,15 @@ def last_within(cumulative, level):
     return np.searchsorted(cumulative, level * (1 + _ROUNDING), side="right") - 1
 
 
+def warn_of_few(score, k, n, what):
+    """Warn the caller of the function called `score` that `k` leaves nothing of `n` to choose."""
+    warnings.warn(
+        f"{score}: k={k!r} exceeds the number of {what} ({n:g}); the score is the same for any "
+        "order of the rows",
+        stacklevel=3,
+    )
+
+
 def undefined(score, reason):
     """Return NaN for the function called `score`, and warn its caller."""
     warnings.warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning, stacklevel=3)

@@ -9,7 +9,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
 
 from ._checks import check_nonnegative, check_option
-from ._topk import LabelRanks, _encode
+from ._topk import LabelRanks, _clip_to_range, _encode
 
 
 def set_coverage_score(y_true, y_set, *, labels, average="micro", sample_weight=None):
@@ -113,11 +113,11 @@ def set_size_score(y_set, *, sample_weight=None):
     >>> set_size_score([[1, 0, 0], [1, 1, 0]])
     1.5
     """
-    size = set_sizes(check_sets(y_set))
+    size = set_sizes(check_sets(y_set)).astype(np.float64)
     weight = _check_weight(sample_weight, len(size))
     if not weight.any():
         return _undefined("set_size_score")
-    return float(np.average(size, weights=weight))
+    return float(_clip_to_range(np.average(size, weights=weight), size))
 
 
 def make_set_scorer(score):

@@ -2,7 +2,7 @@
 
 import warnings
 
-from ._ranking import Ranking, check_rate, check_value, undefined
+from ._ranking import Ranking, check_rate, check_value, undefined, warn_of_few
 
 
 def precision_at_k_score(
@@ -148,8 +148,9 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]; 1 if k is the number of rows or more. NaN, with an
-        `UndefinedMetricWarning`, if there are no positives (of positive weight).
+        In [0, 1]; 1 if k is the number of rows or more, with a warning if it is
+        more (in each group). NaN, with an `UndefinedMetricWarning`, if there are no
+        positives (of positive weight).
 
     Raises
     ------
@@ -180,9 +181,11 @@ def recall_at_k_score(
         groups=groups,
         sample_weight=sample_weight,
     )
-    found, _, _ = ranking.best(k)
+    found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")
+    if _has_spare_places(looked_at, places, ranking):
+        warn_of_few("recall_at_k_score", k, looked_at, "rows")
     return float(found / ranking.value.sum())
 
 
@@ -226,8 +229,8 @@ def mean_value_at_k_score(
     -------
     score : float
         In the unit of `y_value`. If there are fewer rows than k, the mean over
-        all of them: an empty place has no value, and unlike for precision is no
-        miss. NaN, with an `UndefinedMetricWarning`, if there are no rows of
+        all of them, with a warning: an empty place has no value, and unlike for
+        precision is no miss. NaN, with an `UndefinedMetricWarning`, if there are no rows of
         positive weight.
 
     Raises
@@ -252,10 +255,17 @@ def mean_value_at_k_score(
     ranking = Ranking.from_values(
         check_value(y_value), y_score, ties=ties, groups=groups, sample_weight=sample_weight
     )
-    found, looked_at, _ = ranking.best(k)
+    found, looked_at, places = ranking.best(k)
     if not looked_at:
         return undefined("mean_value_at_k_score", "no row of positive weight")
+    if _has_spare_places(looked_at, places, ranking):
+        warn_of_few("mean_value_at_k_score", k, looked_at, "rows")
     return float(found / looked_at)
+
+
+def _has_spare_places(looked_at, places, ranking):
+    """Return whether every row is looked at, and there are places for more."""
+    return ranking.total_weight * (1 - 1e-9) <= looked_at < places.sum() * (1 - 1e-9)
 
 
 def enrichment_factor_score(

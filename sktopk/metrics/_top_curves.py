@@ -264,4 +264,6 @@ def bedroc_score(
     weight = np.exp(-alpha * at[:-1]) * -np.expm1(-alpha * np.diff(at))
     value = (weight * ranking.value / ranking.weight).sum()
     least = np.exp(-alpha * (1 - share)) * -np.expm1(-alpha * share)
-    return float((value - least) / (np.expm1(-alpha * share) * np.expm1(-alpha * (1 - share))))
+    score = (value - least) / (np.expm1(-alpha * share) * np.expm1(-alpha * (1 - share)))
+    # Of a difference of equal numbers rounding decides the sign.
+    return float(np.clip(score, 0, 1))

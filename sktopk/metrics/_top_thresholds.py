@@ -4,7 +4,14 @@ import numpy as np
 from sklearn.metrics import auc
 
 from ._checks import check_count, check_option
-from ._ranking import Ranking, check_rate, first_reaching, last_within, undefined
+from ._ranking import (
+    Ranking,
+    check_rate,
+    first_reaching,
+    last_within,
+    undefined,
+    warn_of_few,
+)
 
 _N_RATES = 1000
 
@@ -161,9 +168,9 @@ def positives_at_top_score(y_true, y_score, *, k=1, pos_label=None, sample_weigh
     -------
     score : float
         In [0, 1]. A positive tied with that negative is not above it. 1 if there
-        are fewer than k negatives, as nothing stands above any positive; NaN,
-        with an `UndefinedMetricWarning`, if there are no positives (of positive
-        weight).
+        are fewer than k negatives, as nothing stands above any positive, with a
+        warning unless k is 1; NaN, with an `UndefinedMetricWarning`, if there are
+        no positives (of positive weight).
 
     Raises
     ------
@@ -196,7 +203,10 @@ def positives_at_top_score(y_true, y_score, *, k=1, pos_label=None, sample_weigh
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
     # What is found before the block with the k-th negative; before the end if there is none.
-    return float(found[first_reaching(ranking.cumulative_negatives, k) - 1] / found[-1])
+    negatives = ranking.cumulative_negatives
+    if k > 1 and negatives[-1] < k * (1 - 1e-9):
+        warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
+    return float(found[first_reaching(negatives, k) - 1] / found[-1])
 
 
 def true_positive_rate_at_fpr_score(y_true, y_score, *, fpr, pos_label=None, sample_weight=None):

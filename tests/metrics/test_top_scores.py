@@ -195,8 +195,10 @@ def test_fraction_takes_no_more_than_the_weight_there_is():
 def test_more_places_than_rows_change_nothing_else():
     y_true, y_score = [1, 0, 1], [3, 2, 1]
     assert precision_at_k_score(y_true, y_score, k=3) == 2 / 3
-    assert recall_at_k_score(y_true, y_score, k=8) == 1.0
-    assert mean_value_at_k_score([1.0, 2.0, 6.0], y_score, k=8) == 3.0
+    with pytest.warns(UserWarning, match="recall_at_k_score: k=8 exceeds the number of rows"):
+        assert recall_at_k_score(y_true, y_score, k=8) == 1.0
+    with pytest.warns(UserWarning, match="mean_value_at_k_score: k=8 exceeds"):
+        assert mean_value_at_k_score([1.0, 2.0, 6.0], y_score, k=8) == 3.0
 
 
 def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():

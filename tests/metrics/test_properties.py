@@ -1,0 +1,204 @@
+"""What every score promises for any scores, weights and ties, with drawn examples."""
+
+import math
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sktopk import metrics
+
+# Infinities, denormals and few distinct numbers: many ties.
+scores_of = st.sampled_from(
+    np.float32([-np.inf, -3e38, -1.0, -1e-40, -0.0, 0.0, 1e-45, 0.5, 1.0, 2.0**24, 3e38, np.inf])
+)
+# 0.1 and 0.7 are sums whose rounding matters.
+weight_of = st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0, 3.0])
+share = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.0]) | st.floats(1e-6, 1)
+ranks = st.integers(1, 9) | st.floats(0.01, 0.99)
+ties = st.sampled_from(["expected", "optimistic", "pessimistic"])
+
+# The parameters of a score of rows, and those with which it never falls as they rise.
+ROWS = {
+    "precision_at_k_score": ({"k": ranks, "ties": ties}, None),
+    "recall_at_k_score": ({"k": ranks, "ties": ties}, "k"),
+    "mean_value_at_k_score": ({"k": ranks, "ties": ties}, None),
+    "enrichment_factor_score": ({"fraction": share, "ties": ties}, None),
+    "precision_at_recall_score": ({"recall": share}, None),
+    "recall_at_precision_score": ({"precision": share}, None),
+    "positives_at_top_score": ({"k": st.integers(1, 9)}, "k"),
+    "true_positive_rate_at_fpr_score": ({"fpr": share}, "fpr"),
+    "partial_auc_log_score": ({"max_fpr": st.floats(0.01, 1)}, None),
+    "auc_at_quantile_score": ({"quantile": share, "ties": ties}, None),
+    "bedroc_score": ({"alpha": st.floats(0.1, 50), "ties": ties}, None),
+}
+# One positive above the threshold may make another one superfluous, or bring in negatives.
+NOT_MONOTONE = "precision_at_recall_score"
+# Bounded by n / k, not by 1.
+UNBOUNDED = "enrichment_factor_score"
+# Weights are numbers of rows where k is, and shares elsewhere.
+COUNTS_ROWS = ("precision_at_k_score", "recall_at_k_score", "mean_value_at_k_score")
+
+
+def quietly(score, *args, **kwargs):
+    """The score, and whether it warned that it is undefined."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = score(*args, **kwargs)
+    undefined = any(issubclass(each.category, UndefinedMetricWarning) for each in caught)
+    return value, undefined
+
+
+@st.composite
+def rows(draw, name):
+    n_samples = draw(st.integers(1, 8))
+    y_true = draw(arrays(np.int64, n_samples, elements=st.integers(0, 1)))
+    y_score = draw(arrays(np.float32, n_samples, elements=scores_of))
+    weight = draw(st.none() | arrays(np.float64, n_samples, elements=weight_of))
+    strategies, _ = ROWS[name]
+    return y_true, y_score, weight, {key: draw(each) for key, each in strategies.items()}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@given(data=st.data())
+def test_scores_of_rows(name, data):
+    y_true, y_score, weight, parameters = data.draw(rows(name))
+    score = partial(quietly, getattr(metrics, name), **parameters)
+    value, undefined = score(y_true, y_score, sample_weight=weight)
+    assert type(value) is float
+    assert math.isnan(value) == undefined
+    if undefined:
+        return
+    assert value >= 0
+    if name != UNBOUNDED:
+        assert value <= 1 + 1e-12
+
+    # Rows in another order, and scores of the same order.
+    order = np.arange(len(y_true))[::-1]
+    other_weight = None if weight is None else weight[order]
+    again, _ = score(y_true[order], y_score[order], sample_weight=other_weight)
+    assert again == pytest.approx(value, abs=1e-12)
+    by_rank = np.unique(y_score, return_inverse=True)[1]
+    assert score(y_true, by_rank, sample_weight=weight)[0] == value
+
+    # A row of weight 0 is absent; weight 2 is the row twice.
+    twice = np.repeat(order, 2)
+    double = np.ones(len(y_true)) if weight is None else weight
+    repeated, _ = score(
+        y_true[twice], y_score[twice], sample_weight=None if weight is None else weight[twice]
+    )
+    assert score(y_true, y_score, sample_weight=2 * double)[0] == pytest.approx(repeated, abs=1e-9)
+    absent = np.append(double, 0.0), np.append(y_true, 1), np.append(y_score, np.inf)
+    if weight is not None or not isinstance(parameters.get("k"), float):
+        with_absent, _ = score(absent[1], absent[2], sample_weight=absent[0])
+        assert with_absent == pytest.approx(value, abs=1e-12)
+
+    # Better scores of positives, and more generous parameters, never cost anything.
+    if y_true.any() and name != NOT_MONOTONE:
+        row = data.draw(st.sampled_from(np.flatnonzero(y_true).tolist()))
+        better = y_score.astype(np.float64)
+        better[row] = np.inf
+        assert score(y_true, better, sample_weight=weight)[0] >= value - 1e-12
+    _, rising = ROWS[name]
+    if rising:
+        lower = parameters[rising]
+        more = lower + 1 if isinstance(lower, int) else lower + (1 - lower) / 2
+        generous, _ = score(y_true, y_score, sample_weight=weight, **{rising: more})
+        assert generous >= value - 1e-12
+    if "ties" in parameters:
+        of_ties = [
+            score(y_true, y_score, sample_weight=weight, ties=each)[0]
+            for each in ("pessimistic", "expected", "optimistic")
+        ]
+        assert of_ties[0] - 1e-9 <= of_ties[1] <= of_ties[2] + 1e-9
+
+
+@given(st.data())
+def test_precision_quantile_curve(data):
+    y_true, y_score, weight, _ = data.draw(rows("recall_at_precision_score"))
+    (precision, quantile), undefined = quietly(
+        metrics.precision_quantile_curve, y_true, y_score, sample_weight=weight
+    )
+    assert len(precision) == len(quantile)
+    assert np.isnan(precision).all() == undefined
+    assert (np.diff(quantile) >= 0).all()
+    assert quantile[0] == 0
+    if not undefined:
+        assert ((precision >= 0) & (precision <= 1 + 1e-12)).all()
+
+
+@st.composite
+def labels_and_scores(draw):
+    n_samples, n_classes = draw(st.integers(1, 5)), draw(st.integers(2, 5))
+    y_true = draw(arrays(np.int64, n_samples, elements=st.integers(0, n_classes)))
+    y_score = draw(arrays(np.float32, (n_samples, n_classes), elements=scores_of))
+    weight = draw(st.none() | arrays(np.float64, n_samples, elements=weight_of))
+    return y_true, y_score, weight, draw(st.integers(1, n_classes + 1)), draw(ties)
+
+
+@given(labels_and_scores(), st.sampled_from(["micro", "macro"]))
+def test_topk_accuracy(case, average):
+    y_true, y_score, weight, k, ties = case
+    labels = list(range(y_score.shape[1]))
+
+    def score(y_true, y_score, k=k, ties=ties, labels=labels, weight=weight):
+        return quietly(
+            metrics.topk_accuracy_score,
+            y_true,
+            y_score,
+            k=k,
+            ties=ties,
+            labels=labels,
+            average=average,
+            sample_weight=weight,
+        )
+
+    value, undefined = score(y_true, y_score)
+    assert math.isnan(value) == undefined
+    if undefined:
+        return
+    assert 0 <= value <= 1
+    reverse = None if weight is None else weight[::-1]
+    assert score(y_true[::-1], y_score[::-1], weight=reverse)[0] == pytest.approx(value)
+    assert score(y_true, y_score[:, ::-1], labels=labels[::-1])[0] == pytest.approx(value)
+    scaled = None if weight is None else 3 * weight
+    assert score(y_true, y_score, weight=scaled)[0] == pytest.approx(value)
+    assert score(y_true, y_score, k=k + 1)[0] >= value
+    strict, expected, generous = (
+        score(y_true, y_score, ties=each)[0] for each in ("pessimistic", "expected", "optimistic")
+    )
+    assert strict <= expected <= generous
+    counts = np.arange(len(labels)) * 60
+    groups, _ = quietly(
+        metrics.shot_accuracy_score,
+        y_true,
+        y_score,
+        class_counts=counts,
+        labels=labels,
+        k=k,
+        sample_weight=weight,
+    )
+    assert all(math.isnan(each) or 0 <= each <= 1 for each in groups.values())
+
+
+@given(labels_and_scores(), st.sampled_from(["micro", "macro"]))
+def test_scores_of_sets(case, average):
+    y_true, y_score, weight, _, _ = case
+    y_set, labels = y_score > 0, range(y_score.shape[1])
+    coverage = partial(metrics.set_coverage_score, labels=labels, average=average)
+    value, undefined = quietly(coverage, y_true, y_set, sample_weight=weight)
+    size, no_size = quietly(metrics.set_size_score, y_set, sample_weight=weight)
+    assert math.isnan(value) == undefined == no_size == math.isnan(size)
+    if undefined:
+        return
+    assert 0 <= value <= 1
+    assert 0 <= size <= len(labels)
+    larger = y_set.copy()
+    larger[:, 0] = True
+    assert quietly(coverage, y_true, larger, sample_weight=weight)[0] >= value
+    assert quietly(metrics.set_size_score, larger, sample_weight=weight)[0] >= size

@@ -1,0 +1,151 @@
+"""More training of a fitted estimator: what may have changed since, and what is kept."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
+from skorch.callbacks import LRScheduler
+
+from sktopk import (
+    AUCClassifier,
+    DeepTopPushClassifier,
+    FScoreClassifier,
+    RecallAtKClassifier,
+    TopKClassifier,
+    TopPushKClassifier,
+)
+from sktopk._batches import Rows, RowsAndMore
+
+pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((200, 4))
+POSITIVE = (X[:, 0] + rng.standard_normal(200) > 1).astype(int)
+SMALL = {"batch_size": 32, "max_epochs": 2, "random_state": 0}
+
+
+@pytest.mark.parametrize("sizes", [[6], (6,), np.array([6])], ids=type)
+@pytest.mark.parametrize("betas", [(0.8, 0.9), np.array([0.8, 0.9])], ids=type)
+def test_a_warm_start_compares_parameters_that_hold_arrays(sizes, betas):
+    clf = TopKClassifier(
+        k=1,
+        hidden_layer_sizes=np.array([6]),
+        net_params={"optimizer__betas": (0.8, 0.9)},
+        warm_start=True,
+        **SMALL,
+    )
+    clf.fit(X, POSITIVE)
+    clf.set_params(hidden_layer_sizes=sizes, net_params={"optimizer__betas": betas})
+    assert clf.fit(X, POSITIVE).n_iter_ == 4
+    for change in (
+        {"hidden_layer_sizes": np.array([6, 6])},
+        {"hidden_layer_sizes": np.array([7])},
+        {"net_params": {"optimizer__betas": np.array([0.8, 0.99])}},
+        {"net_params": {"optimizer__eps": 1e-8}},
+    ):
+        with pytest.raises(ValueError, match="was started with"):
+            clf.set_params(**{"hidden_layer_sizes": sizes, **change}).fit(X, POSITIVE)
+
+
+@pytest.mark.parametrize("classifier", [TopPushKClassifier, RecallAtKClassifier])
+def test_a_warm_start_clips_its_rank_to_the_rows_there_are_now(classifier):
+    few = np.concatenate([np.flatnonzero(POSITIVE)[:10], np.flatnonzero(POSITIVE == 0)[:30]])
+    clf = classifier(k=60, warm_start=True, **SMALL)
+    with pytest.warns(UserWarning, match="k=60 must be at most"):
+        clf.fit(X[few], POSITIVE[few])
+    assert clf.k_ < 60
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        clf.fit(X, POSITIVE)
+    assert clf.k_ == clf.net_.criterion_.threshold.k == 60
+    # So does a stream that follows a fit.
+    with pytest.warns(UserWarning, match="k=60 must be at most"):
+        clf.fit(X[few], POSITIVE[few])
+    assert clf.partial_fit(X[few], POSITIVE[few]).k_ == 60
+
+
+@pytest.mark.parametrize(
+    ("classifier", "change"),
+    [
+        (TopPushKClassifier(k=1), {"k": 60}),
+        (RecallAtKClassifier(k=10), {"k": 100}),
+        (FScoreClassifier(beta=0.1), {"beta": 10.0}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_score_is_the_metric_that_was_trained_for(classifier, change):
+    clf = classifier.set_params(**SMALL).fit(X, POSITIVE)
+    then = clf.score(X, POSITIVE)
+    assert clf.set_params(**change).score(X, POSITIVE) == then
+    assert clf.get_params()[next(iter(change))] == next(iter(change.values()))
+    assert clf.fit(X, POSITIVE).score(X, POSITIVE) != then
+
+
+def test_score_of_several_classes_is_the_average_that_was_trained_for():
+    y = np.digitize(X[:, 0] + X[:, 1], [-1, 0.3])
+    clf = AUCClassifier(multi_class="ovr", **SMALL).fit(X, y)
+    then = clf.score(X, y)
+    assert clf.set_params(multi_class="mu").score(X, y) == then
+
+
+# What training tells.
+
+
+@pytest.mark.parametrize("surrogate", ["quadratic", "hinge"])
+def test_a_network_that_scores_all_rows_alike_says_so(surrogate):
+    params = {"surrogate": surrogate, "hidden_layer_sizes": (), "optimizer": "sgd"}
+    # A decay that leaves the loss little to say.
+    clf = DeepTopPushClassifier(**params, **SMALL | {"max_epochs": 20})
+    clf.set_params(weight_decay=500.0, learning_rate=1e-3)
+    with pytest.warns(ConvergenceWarning, match="every row nearly the same score .*of 1.: it has"):
+        clf.fit(X, POSITIVE)
+    assert clf.history_[-1]["train_loss"] == pytest.approx(1, abs=0.05)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
+        clf.set_params(weight_decay=0.0, learning_rate=0.1).fit(X, X[:, 0] > 1)
+
+
+def test_an_optimizer_that_evaluates_often_records_a_threshold_per_step():
+    clf = DeepTopPushClassifier(
+        optimizer=torch.optim.LBFGS, record_true_threshold=True, **SMALL | {"batch_size": 50}
+    )
+    clf.fit(X, POSITIVE)
+    for row in clf.history_:
+        assert len(row["threshold"]) == len(row["true_threshold"]) == row["train_batch_count"]
+
+
+def test_schedules_may_step_with_the_batches():
+    lr = LRScheduler("StepLR", step_size=1, gamma=0.5, step_every="batch")
+    clf = TopKClassifier(k=1, callbacks=[lr], **SMALL).fit(X, POSITIVE)
+    n_steps = sum(row["train_batch_count"] for row in clf.history_)
+    assert clf.net_.optimizer_.param_groups[0]["lr"] == pytest.approx(1e-3 * 0.5**n_steps)
+
+
+# Streams.
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, csr_array], ids=["dense", "sparse"])
+def test_rows_and_more_are_the_rows_of_both(as_rows):
+    rows = Rows(as_rows(X), torch.device("cpu"), torch.float64)
+    more = torch.arange(12.0).reshape(3, 4)
+    both = RowsAndMore(rows, more)
+    whole = np.concatenate([X, more.numpy()])
+    for index in ([0, 5], [202, 1, 200, 0, 201, 1], [200], [], [199, 202]):
+        found = both[torch.tensor(index, dtype=torch.long)]
+        np.testing.assert_array_equal(found, whole[index])
+
+
+def test_a_piece_of_a_stream_is_not_copied(monkeypatch):
+    clf = DeepTopPushClassifier(buffer_size=3, **SMALL).partial_fit(X, POSITIVE)
+    assert clf.net_.criterion_.hard.carried is not None
+    seen = []
+    original = Rows.__init__
+
+    def watched(self, table, *args, **kwargs):
+        seen.append(table)
+        original(self, table, *args, **kwargs)
+
+    monkeypatch.setattr(Rows, "__init__", watched)
+    clf.partial_fit(X, POSITIVE)
+    assert all(np.shares_memory(table, X) for table in seen)
