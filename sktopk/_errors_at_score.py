@@ -20,7 +20,7 @@ def arrays(scores, target, weight):
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     positive = target if target.dtype == torch.bool else target == 1
-    if scores.is_cuda:
+    if scores.device.type != "cpu":
         return torch, scores.flatten(), positive, weight
     weight = None if weight is None else weight.numpy()
     return np, scores.numpy().ravel(), positive.numpy(), weight
