@@ -1,5 +1,7 @@
 """Time and memory of the losses that are linear programs: loss and gradient of one batch.
 
+    python benchmarks/linear_program.py > benchmarks/results/linear_program.md
+
 A tenth of the batch is positive. Each loss runs by its closed form in float32, beside
 
 - HiGHS on the same program in float64, building it included; its duals are the gradient; up to
@@ -7,6 +9,9 @@ A tenth of the batch is positive. Each loss runs by its closed form in float32, 
 - for the pairs, the hinges of all of them in one dense matrix;
 - for the F-measure, ap_perf where it is installed (`pip install ap-perf`). It solves a game in
   place of a program, and takes seconds from a batch of 128 on: it is timed up to 64.
+
+The losses of ten classes of equal size are averages over 10 problems of two classes (one against
+the rest, "ovr" and "ovo") or 45 ("mu").
 
 All run in turns; a time is the median over --repeats turns, or of as many as fit in --limit
 seconds, at least 3. The last columns are the high-water marks of memory of a process made for
@@ -35,7 +40,11 @@ from sktopk.losses._surrogates import get_surrogate
 BATCHES = (64, 128, 256, 512, 4096)
 COLUMNS = ("closed form", "HiGHS", "another way")
 MAX_HIGHS, MAX_AP_PERF = 512, 64
-SURROGATES = ("quadratic", "logistic", "ramp")  # of pairs; these are no linear programs
+BOUNDED_BATCH, BOUND = 512, 1  # milliseconds of a loss of two classes by its closed form
+N_CLASSES = 10
+# Other losses of pairs, which are no linear programs or have more than one.
+VARIANTS = [{"surrogate": name} for name in ("quadratic", "logistic", "ramp")]
+VARIANTS += [{"multi_class": name} for name in ("ovr", "ovo", "mu")]
 
 
 def auc_program(batch):
@@ -88,23 +97,26 @@ def ap_perf_layer():
     return lambda scores, target: layer(scores, target.float())
 
 
-def ways(name, surrogate, n_samples):
+def ways(name, variant, n_samples):
     """The functions of a batch that a row of the table compares, by column."""
     parameters, program = LOSSES[name]
-    if surrogate is not None:
-        parameters, program = {"surrogate": surrogate}, None
-    found = {"closed form": partial(getattr(losses, name), **parameters)}
-    if program is not None and n_samples <= MAX_HIGHS:
+    found = {"closed form": partial(getattr(losses, name), **parameters, **variant)}
+    if not variant and n_samples <= MAX_HIGHS:
         found["HiGHS"] = partial(by_highs, program)
+    if "multi_class" in variant:
+        return found
     if name == "pairwise_auc_loss":
-        found["another way"] = partial(dense_pairs, surrogate or "hinge")
+        found["another way"] = partial(dense_pairs, variant.get("surrogate", "hinge"))
     elif name == "fbeta_loss" and n_samples <= MAX_AP_PERF and (layer := ap_perf_layer()):
         found["another way"] = layer
     return found
 
 
-def random_batch(n_samples):
+def random_batch(n_samples, variant):
     generator = torch.Generator().manual_seed(0)
+    if "multi_class" in variant:
+        target = torch.randperm(n_samples, generator=generator) % N_CLASSES
+        return torch.randn(n_samples, N_CLASSES, generator=generator).requires_grad_(), target
     target = torch.randperm(n_samples, generator=generator) < n_samples // 10
     scores = torch.randn(n_samples, generator=generator) + target
     return scores.requires_grad_(), target
@@ -131,12 +143,10 @@ def median_milliseconds(functions, batch, repeats, limit):
     return {name: 1e3 * median for name, median in zip(functions, medians, strict=True)}
 
 
-def peak_megabytes(name, surrogate, n_samples, column):
+def peak_megabytes(name, variant, n_samples, column):
     """Peak extra memory of one run; to be called in a process of its own."""
     torch.set_num_threads(1)
-    function, batch = ways(name, surrogate, n_samples).get(column), random_batch(n_samples)
-    if function is None:
-        return None
+    function, batch = ways(name, variant, n_samples)[column], random_batch(n_samples, variant)
     peaks = []
     for _ in range(4):
         # What the C library keeps of the call before would hide what the next one takes.
@@ -163,6 +173,7 @@ def main():
     os.environ["OMP_NUM_THREADS"] = "1"
     # Processes start with it: buffers return to the system when freed, and count once.
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
+    print("# Losses that are linear programs: time and memory\n")
     print(
         f"torch {torch.__version__}, 1 thread, loss and gradient of a batch with 10 % positives, "
         f"medians of up to {args.repeats} turns; another way: the matrix of all pairs, or ap_perf"
@@ -176,25 +187,39 @@ def main():
         print("\nMemory is measured through /proc/self/clear_refs, which only Linux has.")
     print()
     units = [f"{column}, {unit}" for unit in ("ms", "MB") for column in COLUMNS]
+    units.insert(1, "at most")
     print_row("loss", "batch", *units)
     print_row(*("---" for _ in range(2 + len(units))))
-    rows = [(name, None) for name in LOSSES] + [("pairwise_auc_loss", s) for s in SURROGATES]
+    rows = [(name, {}) for name in LOSSES]
+    rows += [("pairwise_auc_loss", variant) for variant in VARIANTS]
+    bounded = []
     pool = ProcessPoolExecutor(
         1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
     )
     with pool:
-        for name, surrogate in rows:
+        for name, variant in rows:
+            label = ", ".join([name, *variant.values()])
             for n in args.batches:
-                times = median_milliseconds(
-                    ways(name, surrogate, n), random_batch(n), args.repeats, args.limit
-                )
+                batch = random_batch(n, variant)
+                times = median_milliseconds(ways(name, variant, n), batch, args.repeats, args.limit)
                 cells = [show(times.get(column), 3) for column in COLUMNS]
+                is_bounded = n == BOUNDED_BATCH and "multi_class" not in variant
+                if is_bounded:
+                    bounded.append((times["closed form"], label))
+                cells.insert(1, BOUND if is_bounded else "")
                 for column in COLUMNS:
                     peak = None
                     if has_memory and column in times:
-                        peak = pool.submit(peak_megabytes, name, surrogate, n, column).result()
+                        peak = pool.submit(peak_megabytes, name, variant, n, column).result()
                     cells.append(show(peak, 2))
-                print_row(name if surrogate is None else f"{name}, {surrogate}", n, *cells)
+                print_row(label, n, *cells)
+    if bounded:
+        slowest, label = max(bounded)
+        print(
+            f"\nOf a batch of {BOUNDED_BATCH}, {sum(time < BOUND for time, _ in bounded)} of "
+            f"{len(bounded)} closed forms for two classes take less than {BOUND} ms; the slowest, "
+            f"{label}, takes {slowest:.3f} ms."
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Time and memory of linear_program on one training program, next to HiGHS.
 
+    python benchmarks/linear_program_solver.py > benchmarks/results/linear_program_solver.md
+
 The program is precision at recall: the least sum of hinges of the negatives at a threshold
 where the hinges of the positives sum to (1 - recall) n_pos. It has n + 1 variables and 2n + 1
 rows; a tenth of the n scores is positive. A run is the optimum and its gradient in the scores,
-in float64. The three solvers run in turns; a time is the median over --repeats turns.
+in float64. All sizes and solvers run in turns; a time is the median over --repeats turns.
 
 Memory is the high-water mark of a process made for one case: warm code, then VmHWM reset to
 the resident memory, then one run.
@@ -11,7 +13,6 @@ the resident memory, then one run.
 
 import argparse
 import ctypes
-import math
 import multiprocessing
 import os
 import statistics
@@ -28,8 +29,8 @@ from sktopk.losses import linear_program
 RECALL = 0.8
 SOLVERS = {"newton, sparse": ("newton", True), "newton, dense": ("newton", False)}
 SOLVERS["HiGHS, sparse"] = ("highs", True)
-# A dense matrix of 2048 scores has 8.4 million entries, most of them zeros.
-MAX_DENSE = 1024
+# A step with a dense matrix takes of the order of n^3 operations, seconds from here on.
+MAX_DENSE = 512
 
 
 def rows_of_program(n, *, sparse):
@@ -89,23 +90,27 @@ def solvers_for(n):
     return [name for name, (_, sparse) in SOLVERS.items() if sparse or n <= MAX_DENSE]
 
 
-def measure(n, repeats):
-    """Return the median milliseconds of each solver, its last result, and its memory."""
-    names = solvers_for(n)
-    seconds, results = {name: [] for name in names}, {}
+def measure(sizes, repeats):
+    """Return the seconds of every turn and the last result, by size and solver."""
+    cases = [(n, name) for n in sizes for name in solvers_for(n)]
+    seconds, results = {case: [] for case in cases}, {}
     for turn in range(repeats + 1):
-        scores = random_scores(n, turn)
-        for name in names:
-            duration, results[name] = run(name, scores)
-            seconds[name] += [duration] if turn else []  # the first turn warms the code
-    memory = dict.fromkeys(names, math.nan)
-    if Path("/proc/self/clear_refs").exists():
-        pool = ProcessPoolExecutor(
-            1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
-        )
-        with pool:
-            memory = dict(zip(names, pool.map(partial(peak_megabytes, n=n), names), strict=True))
-    return {name: 1e3 * statistics.median(seconds[name]) for name in names}, results, memory
+        for n, name in cases:
+            duration, results[n, name] = run(name, random_scores(n, turn))
+            seconds[n, name] += [duration] if turn else []  # the first turn warms the code
+    return seconds, results
+
+
+def memory_of(n):
+    """Return the peak of each solver, each in a process of its own."""
+    names = solvers_for(n)
+    if not Path("/proc/self/clear_refs").exists():
+        return {}
+    pool = ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    )
+    with pool:
+        return dict(zip(names, pool.map(partial(peak_megabytes, n=n), names), strict=True))
 
 
 def main():
@@ -115,21 +120,39 @@ def main():
     args = parser.parse_args()
 
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     # Buffers return to the system when freed, and count once.
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
+    print("# linear_program on precision at recall: time and memory\n")
+    print(
+        f"torch {torch.__version__}, 1 thread, float64, optimum and gradient, medians of "
+        f"{args.repeats} turns\n"
+    )
+    if os.getloadavg()[0] > 0.5:
+        print("Other programs kept the machine busy in the last minute.\n")
     columns = [f"{name}, {unit}" for unit in ("ms", "MB") for name in SOLVERS]
     print_row("scores", "Newton steps", *columns, "relative difference to HiGHS")
     print_row(*["---"] * (3 + len(columns)))
+    seconds, results = measure(args.sizes, args.repeats)
     for n in args.sizes:
-        times, results, memory = measure(n, args.repeats)
-        exact = results["HiGHS, sparse"].fun
-        difference = ((results["newton, sparse"].fun - exact) / exact).abs().item()
+        names, memory = solvers_for(n), memory_of(n)
+        newton, exact = results[n, "newton, sparse"], results[n, "HiGHS, sparse"].fun
+        difference = ((newton.fun - exact) / exact).abs().item()
+        milliseconds = {name: 1e3 * statistics.median(seconds[n, name]) for name in names}
         print_row(
-            *(n, results["newton, sparse"].n_iter.item()),
-            *(f"{times[name]:.1f}" if name in times else "" for name in SOLVERS),
+            *(n, newton.n_iter.item()),
+            *(f"{milliseconds[name]:.1f}" if name in names else "" for name in SOLVERS),
             *(f"{memory[name]:.1f}" if name in memory else "" for name in SOLVERS),
             f"{difference:.0e}",
         )
+    first, last = args.sizes[0], args.sizes[-1]
+    pairs = zip(seconds[last, "newton, sparse"], seconds[first, "newton, sparse"], strict=True)
+    growth = statistics.median(long / short for long, short in pairs)
+    print(
+        f"\nFrom {first} to {last} scores, {last / first:g} times as many, sparse Newton takes "
+        f"{growth:.1f} times as long (median of the ratios within a turn; at most linear: "
+        f"{last / first:g})."
+    )
 
 
 if __name__ == "__main__":

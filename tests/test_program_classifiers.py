@@ -155,8 +155,46 @@ def test_batches_of_one_class_are_counted_and_said(rare):
     X, y, *_ = rare
     # A positive in every batch leaves few negatives to go round.
     X, y = np.r_[X[y == 1], X[y == 0][:4]], np.r_[np.ones((y == 1).sum()), np.zeros(4)]
-    with pytest.warns(UserWarning, match=r"\d+ of \d+ batches had rows of one class only"):
+    with pytest.warns(UserWarning, match=r"\d+ of \d+ batches had rows of one class") as caught:
         FScoreClassifier(**QUICK | {"batch_size": 11}).fit(X, y)
+    assert sum("rows of one class only" in str(w.message) for w in caught) == 1
+
+
+def rate_above(y, flagged, precision):
+    """Recall where the precision is reached."""
+    return recall_score(y, flagged) * (precision_score(y, flagged, zero_division=1) >= precision)
+
+
+THRESHOLDS = [
+    (AUCClassifier(), lambda y, flagged: flagged[y == 1].mean() - flagged[y == 0].mean()),
+    (FScoreClassifier(beta=2.0), lambda y, flagged: fbeta_score(y, flagged, beta=2.0)),
+    (RecallAtPrecisionClassifier(0.4), lambda y, flagged: rate_above(y, flagged, 0.4)),
+    (
+        PrecisionAtRecallClassifier(method="program"),
+        # The highest threshold that finds four fifths.
+        lambda y, flagged: (flagged[y == 1].mean() >= 0.8) * (2 - flagged.mean()),
+    ),
+]
+
+
+@pytest.mark.parametrize(("classifier", "value"), THRESHOLDS, ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("partial", [False, True])
+def test_threshold_is_the_best_of_all_on_the_weighted_training_rows(
+    classifier, value, partial, rare
+):
+    X, y = rare[0][:300], rare[1][:300]
+    X = X.round(1)  # some scores tie
+    repeats = np.arange(300) % 3
+    clf = clone(classifier).set_params(**QUICK | {"max_epochs": 3})
+    if partial:
+        clf.partial_fit(X, y, classes=[0, 1], sample_weight=repeats)
+    else:
+        clf.fit(X, y, sample_weight=repeats)
+    rows = np.repeat(np.arange(300), repeats)
+    scores, flagged = clf.decision_function(X)[rows], clf.predict(X)[rows] == 1
+    assert 0 < flagged.sum() < len(flagged)
+    expected = best_over_cuts(scores, y[rows], lambda cut: value(y[rows], cut))
+    assert value(y[rows], flagged) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_program_has_another_threshold_than_a_score(rare):

@@ -145,8 +145,10 @@ def linear_program(
     tol : float, default=None
         Largest violation, dual residual and gap of a solution, relative to rows, costs and
         right-hand sides scaled to 1; the solution is then refined as far as rounding lets it.
-        Positive; not used by "highs". None means 1e-9, or 1e-6 if an argument is float32 or
-        half precision: rows that depend on each other contradict each other once rounded.
+        Of a program without optimum, 1e-3 / `tol`, between 1e2 and 1e6, is the norm up to which
+        it has no solution. Positive; not used by "highs". None means 1e-9, or 1e-6 for "newton"
+        if an argument is float32 or half precision: rows that depend on each other contradict
+        each other once rounded.
     max_iter : int, default=500
         Largest number of Newton steps; not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -173,7 +175,8 @@ def linear_program(
         status : Tensor of shape (...), int64
             As scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible,
             3 unbounded, 4 numerical difficulties ("highs" only). A program without any
-            feasible point is 2 even if its cost is unbounded below.
+            feasible point is 2 even if its cost is unbounded below. Equations that contradict
+            each other may have a solution far off once rounded to float32: then 1.
         primal_residual : Tensor of shape (...)
             Largest violation of a constraint.
         dual_residual : Tensor of shape (...)
@@ -262,7 +265,8 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        tol = 1e-9 if dtypes == {torch.float64} else 1e-6
+        # Rows that contradict each other do not trouble the penalty.
+        tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
     cost, *rhs = (_one_row_per_program(vector, batch_shape) for vector in (c, b_ub, b_eq))

@@ -23,8 +23,12 @@ OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED = 0, 1, 2, 3
 _SHRINKAGE, _SMALLEST_WIDTH = 0.1, 1e-6
 _PROXIMAL_RATIO = 0.1  # rho / eps
 _ARMIJO, _MAX_HALVINGS = 1e-4, 60
-# A certificate must exclude all solutions of at most this norm (of the scaled program).
-_CERTIFIED_NORM = 1e6
+# A step shorter than this part of Newton's has the next one damped so many times more.
+_SHORT, _MORE_DAMPING = 0.2, 10.0
+# A certificate must exclude all solutions of at most this norm (of the scaled program): of more
+# the smaller `tol` is, as entries rounded to float32 leave none that excludes the largest. What
+# excludes those of the least norm is worth making exact.
+_CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
 
@@ -49,6 +53,8 @@ class ScaledProgram:
             matrix, *rhs.shape, cost.shape[-1], scale_rows=scale_rows
         )
         self.matrix = matrix.scaled(self.rows, self.columns)
+        row_norms = self.matrix.norms()[0]
+        self.row_norms = torch.where(row_norms > 0, row_norms, 1.0)
         self.equality = equality
         self.rhs_unit = _largest_or_one(self.rows * rhs)
         self.cost_unit = _largest_or_one(self.columns * cost)
@@ -115,7 +121,10 @@ class _Newton:
         self.cost = program.cost
         self.width = last_width.clamp_min(1.0)
         self.last_width = last_width
+        self.damping = torch.zeros_like(last_width)
         self.tol = tol
+        certified = min(_CERTIFIED_NORM_TIMES_TOL / tol, _LARGEST_NORM)
+        self.certified_norm = max(certified, _LEAST_NORM)
         self.use_multipliers = use_multipliers
         self.x = self.anchor = torch.zeros_like(program.cost)
         self.multipliers = torch.zeros_like(program.rhs)
@@ -159,7 +168,7 @@ class _Newton:
     def _step(self):
         """Make one Newton step where the status is open."""
         matrix, rho = self.program.matrix, _PROXIMAL_RATIO * self.width
-        solve = matrix.active_solver(self.active, self.width * rho)
+        solve = matrix.active_solver(self.active, self.width * rho + self.damping)
         direction = solve(-self.width * self.gradient)
         image = matrix.times(direction)
         length, accepted = self._search(direction, image)
@@ -171,9 +180,22 @@ class _Newton:
         )
         self._evaluate()
         # A full step within one piece of a piecewise quadratic function is exact.
-        exact = (length.squeeze(-1) == 1) & (self.active == before).all(-1)
+        exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
+        self._adapt_damping(length, self.width * rho)
+
+    def _adapt_damping(self, length, least):
+        """Damp the next step more after a short one, less after a full one.
+
+        Without it a variable in no active row flies off, and the step ends at the first row
+        that it meets: of n such variables each costs a step.
+        """
+        more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
+        less = self.damping / _MORE_DAMPING
+        less = torch.where(less < least, 0.0, less)
+        full = torch.where(length == 1, less, self.damping)
+        self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
         """Halve the step from 1 until the subproblem falls enough (Armijo)."""
@@ -238,12 +260,31 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Tell whether x can go along `direction` for ever, the cost falling."""
+        """Tell whether x can go along `direction`, or close to it, for ever, the cost falling."""
         size = _largest(direction)
         direction = direction / torch.where(size > 0, size, 1.0)
+        found = self._falls(direction, self.certified_norm)
+        nearly = self._falls(direction, _LEAST_NORM)
+        if (nearly & ~found).any():
+            found = found | self._falls(self._straightened(direction), self.certified_norm)
+        return found
+
+    def _falls(self, direction, norm):
+        program = self.program
+        violation = _largest(program.project(program.matrix.times(direction)) / program.row_norms)
         fall = -_dot(self.cost, direction)
-        violation = _largest(self.program.project(self.program.matrix.times(direction)))
-        return ((fall > self.tol) & (_CERTIFIED_NORM * violation <= fall)).squeeze(-1)
+        return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
+
+    def _straightened(self, direction):
+        """Take out of a direction what it does to the rows that hardly see it."""
+        matrix, fall = self.program.matrix, -_dot(self.cost, direction)
+        rise = matrix.times(direction) / self.program.row_norms
+        unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
+        solve = matrix.active_solver(unseen, direction.new_tensor(_POLISHING_DAMPING))
+        for _ in range(REFINEMENTS):
+            seen = unseen * matrix.times(direction)
+            direction = direction - solve(matrix.transposed_times(seen))
+        return direction
 
     def _is_proof(self, step):
         """Tell whether a step of the multipliers proves infeasibility (Farkas)."""
@@ -252,7 +293,8 @@ class _Newton:
         step = step / torch.where(size > 0, size, 1.0)
         contradiction = -_dot(self.program.rhs, step)
         error = _largest(self.program.matrix.transposed_times(step))
-        return ((contradiction > self.tol) & (_CERTIFIED_NORM * error <= contradiction)).squeeze(-1)
+        certified = self.certified_norm * error <= contradiction
+        return ((contradiction > self.tol) & certified).squeeze(-1)
 
 
 def _polish(program, x, multipliers, noise):

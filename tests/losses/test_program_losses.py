@@ -11,6 +11,7 @@ from sktopk.losses import (
     accuracy_at_top_loss,
     fbeta_loss,
     pairwise_auc_loss,
+    pat_mat_np_loss,
     precision_at_k_loss,
     precision_at_recall_program_loss,
     recall_at_fpr_loss,
@@ -303,3 +304,6 @@ def test_recall_at_fpr_is_pat_mat_np_at_the_quantile_of_the_hinge(fpr):
         assert_same(loss, pat_mat)
         gradients = [torch.autograd.grad(value, scores)[0] for value in (loss, pat_mat)]
         assert_same(*gradients)
+        # At the quantile of the scores it is another loss; at 1 that is the least of them.
+        at_score = pat_mat_np_loss(scores, target, tau=fpr, surrogate="hinge")
+        assert fpr == 1 or abs(loss.item() - at_score.item()) > 1e-3
