@@ -68,13 +68,14 @@ def main():
 
     print(
         f"{args.n_samples:,} x {args.n_classes:,} float32 scores ({y_score.nbytes / 1e6:,.0f} MB), "
-        f"k = {k}, median of {args.repeats}"
+        f"k = {k}, median of {args.repeats}\n"
     )
-    print(f"{'':32s}{'seconds':>9s}{'ratio':>8s}{'extra MB':>10s}")
+    print("| | seconds | ratio to the faster partition (aim 1.2) | extra MB |")
+    print("|---|---|---|---|")
     for name, run in runs.items():
         print(
-            f"{name:32s}{median[name]:9.3f}{median[name] / best_partition:8.2f}"
-            f"{peak_memory(run) / 1e6:10.1f}"
+            f"| {name} | {median[name]:.3f} | {median[name] / best_partition:.2f} "
+            f"| {peak_memory(run) / 1e6:.1f} |"
         )
 
 

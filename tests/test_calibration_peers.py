@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
 
 import sktopk
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
@@ -126,3 +128,44 @@ def test_a_loss_of_probabilities_needs_no_calibration(several):
     assert hasattr(clf, "predict_proba")
     proba = clf.fit(X[:400], y[:400]).predict_proba(X[400:])
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("calibration", ["temperature", "sigmoid"])
+@pytest.mark.parametrize("kind", [TopKClassifier, DeepTopPushClassifier, AUCClassifier])
+def test_early_stopping_by_a_score_of_calibrated_probabilities(kind, calibration, binary):
+    X, y = binary
+    given = {"X_val": X[400:800], "y_val": y[400:800]}
+    clf = make(kind, calibration=calibration, early_stopping=True, scoring="neg_log_loss")
+    clf.set_params(n_iter_no_change=15)
+    with pytest.warns(ConvergenceWarning, match="max_epochs=15 ended"):
+        clf.fit(X[:400], y[:400], **given)
+    kept = max(row["valid_score"] for row in clf.history_)
+    # The weights that are kept, calibrated as they were when they were scored.
+    assert -log_loss(given["y_val"], clf.predict_proba(given["X_val"])) == pytest.approx(kept)
+    assert clf.history_[0]["valid_score"] < kept
+
+
+@pytest.mark.parametrize("kind", [TopKClassifier, DeepTopPushClassifier])
+def test_a_score_of_probabilities_without_any_is_refused_by_name(kind, binary):
+    X, y = binary
+    clf = make(kind, early_stopping=True, scoring="neg_brier_score")
+    with pytest.raises(ValueError, match=r"'neg_brier_score' asks for predict_proba.*'sigmoid'"):
+        clf.fit(X[:300], y[:300])
+    assert not hasattr(clf, "net_")
+    # What lacks an attribute of its own is not explained away.
+    clf.set_params(scoring=lambda estimator, X, y: estimator.nothing)
+    with pytest.raises(AttributeError, match="nothing"):
+        clf.fit(X[:300], y[:300])
+
+
+def test_a_training_that_fails_leaves_no_calibration_behind(binary):
+    X, y = binary
+
+    def scoring(estimator, X, y):
+        estimator.predict_proba(X)
+        raise RuntimeError("of the scorer")
+
+    clf = make(TopKClassifier, calibration="sigmoid", early_stopping=True, scoring=scoring)
+    with pytest.raises(RuntimeError, match="of the scorer"):
+        clf.fit(X[:300], y[:300])
+    assert not hasattr(clf, "calibration_")

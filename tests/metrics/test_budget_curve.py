@@ -2,11 +2,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_validate
 from sklearn.tree import DecisionTreeClassifier
 
 from sktopk._budget import BudgetClassifier
@@ -115,6 +117,75 @@ def test_ranking_is_drawn_where_nothing_may_be_flagged(data):
     plain = BudgetCurveDisplay.from_estimator(inner, X_test, y_test)
     np.testing.assert_array_equal(display.score, plain.score)
     assert display.budget_ is None
+
+
+@pytest.mark.parametrize("metric", ["precision", "recall", "value"])
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame])
+def test_curves_of_folds_are_those_of_their_test_rows(make, metric, data):
+    X, y, _, _ = data
+    X, y = X[:200], y[:200]  # folds of 67, 67 and 66 rows
+    value = np.arange(200.0) if metric == "value" else None
+    clf = BudgetClassifier(LogisticRegression(), budget=9, per="batch")
+    results = cross_validate(clf, make(X), y, cv=3, return_estimator=True, return_indices=True)
+    display = BudgetCurveDisplay.from_cv_results(
+        results, make(X), y, metric=metric, value=value, budget=9
+    )
+    assert display.name == "BudgetClassifier (3 folds)"
+    folds = []
+    for i, test in enumerate(results["indices"]["test"]):
+        inner = results["estimator"][i].estimator_
+        fold = BudgetCurveDisplay.from_estimator(
+            inner,
+            make(X[test]),
+            y[test],
+            metric=metric,
+            value=None if value is None else value[test],
+        )
+        np.testing.assert_array_equal(display.k[i], fold.k)
+        np.testing.assert_array_equal(display.score[i], fold.score)
+        np.testing.assert_array_equal(display.line_[i].get_xydata().T, [fold.k, fold.score])
+        folds.append(fold)
+    for name in ("chance", "ideal"):
+        expected = np.mean([getattr(fold, name)[:66] for fold in folds], axis=0)
+        np.testing.assert_allclose(getattr(display, name), expected)
+    assert len({line.get_color() for line in display.line_}) == 1
+    stars = [[9, fold.score[8]] for fold in folds]
+    np.testing.assert_array_equal(display.budget_.get_xydata(), stars)
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names == [display.name, "Budget: 9 rows", "Chance", "Ideal"]
+    second = BudgetCurveDisplay.from_cv_results(
+        results, make(X), y, metric=metric, value=value, name="b", max_k=5, ax=display.ax_
+    )
+    assert second.line_[0].get_color() != display.line_[0].get_color()
+    assert second.name == "b (3 folds)"
+    assert second.budget_ is None
+    assert [len(k) for k in second.k] == [5, 5, 5] == [len(second.ideal)] * 3
+
+
+def test_a_fold_without_positives_leaves_the_lines_of_the_others(data):
+    X, y, *_ = data
+    y = np.where(np.arange(300) < 100, 0, y)
+    results = cross_validate(
+        LogisticRegression(), X, y, cv=KFold(3), return_estimator=True, return_indices=True
+    )
+    with pytest.warns(UndefinedMetricWarning, match="no positives, recall is NaN"):
+        display = BudgetCurveDisplay.from_cv_results(results, X, y)
+    assert np.isnan(display.score[0]).all()
+    np.testing.assert_allclose(display.chance, np.arange(1, 101) / 100)
+    assert display.ideal[-1] == 1
+
+
+def test_values_must_be_those_of_all_rows_of_the_folds(data):
+    X, y, *_ = data
+    results = cross_validate(
+        LogisticRegression(), X, y, cv=3, return_estimator=True, return_indices=True
+    )
+    with pytest.raises(ValueError, match="value must be 300 numbers, one per row of X"):
+        BudgetCurveDisplay.from_cv_results(results, X, y, value=np.ones(301))
+    with pytest.raises(ValueError, match=r"value must be passed with metric=.*no value"):
+        BudgetCurveDisplay.from_cv_results(results, X, y, metric="value")
+    with pytest.raises(ValueError, match="return_estimator=True and return_indices=True; got"):
+        BudgetCurveDisplay.from_cv_results({"test_score": [1.0]}, X, y)
 
 
 def test_draws_what_it_holds():

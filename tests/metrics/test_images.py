@@ -61,7 +61,10 @@ def enrichment_curves():
 def enrichment_curves_of_folds():
     folds = [EnrichmentDisplay.from_predictions(POSITIVE[i], GOOD[i]) for i in FOLDS]
     display = EnrichmentDisplay(
-        [each.fraction for each in folds], [each.recall for each in folds], prevalence=0.1, name="4"
+        [each.fraction for each in folds],
+        [each.recall for each in folds],
+        prevalence=0.1,
+        name="mine (4 folds)",
     )
     return display.plot()
 
@@ -76,6 +79,19 @@ def budget_curve_of_precision():
     return BudgetCurveDisplay.from_predictions(
         POSITIVE, GOOD, metric="precision", budget=20, max_k=80
     )
+
+
+def budget_curves_of_folds():
+    folds = [BudgetCurveDisplay.from_predictions(POSITIVE[i], GOOD[i]) for i in FOLDS]
+    display = BudgetCurveDisplay(
+        [each.k for each in folds],
+        [each.score for each in folds],
+        chance=np.mean([each.chance for each in folds], axis=0),
+        ideal=np.mean([each.ideal for each in folds], axis=0),
+        budget=10,
+        name="mine (4 folds)",
+    )
+    return display.plot()
 
 
 def set_sizes():
@@ -96,7 +112,7 @@ def large_set_sizes():
 
 
 def shot_accuracies():
-    first = ShotAccuracyDisplay([0.9, 0.7, 0.3], name="cross_entropy").plot()
+    first = ShotAccuracyDisplay([0.9, 0.7, 0.3], name="cross_entropy", chance=0.05).plot()
     ShotAccuracyDisplay([0.88, 0.74, 0.45], name="noised_topk_imbalanced").plot(first.ax_)
     return ShotAccuracyDisplay([0.85, 0.7, np.nan], name="ldam").plot(first.ax_)
 
@@ -137,6 +153,7 @@ PICTURES = [
     enrichment_curves_of_folds,
     budget_curves,
     budget_curve_of_precision,
+    budget_curves_of_folds,
     set_sizes,
     large_set_sizes,
     shot_accuracies,

@@ -12,7 +12,7 @@ from sktopk.metrics._plot._shot_accuracy import ShotAccuracyDisplay
 from sktopk.metrics._sets import set_coverage_score
 
 matplotlib = pytest.importorskip("matplotlib")
-BINS = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "≤20", "≤50", "≤100", "≤200"]
+BINS = [*map(str, range(11)), "11–20", "21–50", "51–100", "101–200"]
 
 
 @pytest.fixture(autouse=True)
@@ -177,6 +177,19 @@ def test_bars_are_the_shot_accuracy(digits):
         y_test, fitted.predict_proba(X_test), class_counts=counts
     )
     assert other.name == "Classifier"
+    # Two guesses among ten classes, the same in each group, and one line for all displays.
+    assert display.chance == 0.2
+    np.testing.assert_array_equal(display.chance_level_.get_ydata(), [0.2, 0.2])
+    again = display.plot(display.ax_, name="again")
+    assert again.chance_level_ is display.chance_level_
+    legend = texts(display.ax_.get_legend().get_texts())
+    assert legend == ["GaussianNB", "again", "Chance"]
+    assert other.chance == 0.5
+    everything = {"class_counts": counts, "plot_chance_level": False}
+    for k in (0.25, 12):
+        each = ShotAccuracyDisplay.from_estimator(fitted, X_test, y_test, k=k, **everything)
+        assert each.chance == {0.25: 0.3, 12: 1.0}[k]  # a fraction is rounded up
+        assert each.chance_level_ is None
 
 
 def test_class_counts_of_the_estimator(digits):
@@ -187,6 +200,11 @@ def test_class_counts_of_the_estimator(digits):
     assert np.isnan(display.accuracy[0])
     assert np.isnan(display.accuracy[2])
     assert display.accuracy[1] > 0.9
+    names = [each.partition("\n")[2] for each in texts(display.ax_.get_xticklabels())]
+    assert names == ["(> 100)\nno class tested", "(20 to 100)", "(< 20)\nno class tested"]
+    # One display without a bar does not speak for all.
+    again = ShotAccuracyDisplay([np.nan, 0.5, 0.6]).plot(display.ax_)
+    assert texts(again.ax_.get_xticklabels())[2] == "few\n(< 20)"
     neighbors = KNeighborsClassifier().fit(X, y)
     with pytest.raises(ValueError, match=r"class_counts must be given.*KNeighborsClassifier"):
         ShotAccuracyDisplay.from_estimator(neighbors, X_test, y_test)
@@ -210,7 +228,7 @@ def test_shot_accuracy_side_by_side(digits):
         assert edges[0][0] + edges[2][1] == pytest.approx(2 * group)
     assert len({each.bars_[0].get_facecolor() for each in displays}) == 3
     labels = texts(ax.get_legend().get_texts())
-    assert labels == ["GaussianNB", "BernoulliNB", "KNeighborsClassifier"]
+    assert labels == ["GaussianNB", "BernoulliNB", "KNeighborsClassifier", "Chance"]
 
 
 def test_shot_accuracy_is_drawn_as_held():
@@ -220,3 +238,19 @@ def test_shot_accuracy_is_drawn_as_held():
     assert [bar.get_height() for bar in display.bars_][:2] == [0.9, 0.5]
     assert display.figure_ is display.ax_.figure
     assert ShotAccuracyDisplay([1, 1, 1]).plot().ax_.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        ShotAccuracyDisplay([0.9, 0.5, np.nan], name="mine", chance=0.1),
+        SetSizeDisplay(np.arange(15), np.arange(15), np.ones(15) / 15, np.ones(15), name="mine"),
+    ],
+)
+def test_nothing_is_cut_from_a_new_figure(display):
+    figure = display.plot().figure_
+    figure.canvas.draw()
+    inside = figure.bbox.padded(1)
+    shown = figure.axes[0].get_tightbbox()
+    assert inside.x0 <= shown.x0 <= shown.x1 <= inside.x1
+    assert inside.y0 <= shown.y0 <= shown.y1 <= inside.y1

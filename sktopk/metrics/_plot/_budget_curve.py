@@ -9,6 +9,7 @@ from sktopk.metrics._checks import check_count, check_nonnegative, check_option
 from sktopk.metrics._ranking import Ranking, is_positive
 from sktopk.metrics._top_scorer import positive_scores
 
+from ._folds import draw_folds, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
 _YLABELS = {
@@ -31,21 +32,22 @@ class BudgetCurveDisplay:
 
     Rows that tie are counted with what a random order of them brings on average. A random order
     of all rows gives the chance line; the ideal one looks at the positives first, of highest
-    value first. Make it by `from_estimator` or `from_predictions`; the constructor only holds
-    arrays.
+    value first. Make it by `from_estimator`, `from_predictions` or `from_cv_results`; the
+    constructor only holds arrays.
 
     Parameters
     ----------
-    k : array-like of shape (n_points,)
-        Numbers of rows looked at.
-    score : array-like of shape (n_points,)
+    k : array-like of shape (n_points,) or list of them
+        Numbers of rows looked at; a list holds the curves of folds.
+    score : array-like of shape (n_points,) or list of them
         Precision, recall or value at each k.
     metric : {"precision", "recall", "value"}, default="recall"
         Which of them, for the axis.
     chance : array-like of shape (n_points,), default=None
-        The score of a random order. None: no chance line.
+        The score of a random order; of folds at the shortest of their `k`. None: no chance
+        line.
     ideal : array-like of shape (n_points,), default=None
-        The score of the best order. None: no ideal line.
+        The score of the best order, in the same way. None: no ideal line.
     budget : int, default=None
         The k to mark, if it is among `k`. None: no mark.
     name : str, default=None
@@ -57,8 +59,8 @@ class BudgetCurveDisplay:
         Axes with the curve.
     figure_ : matplotlib Figure
         Figure of the axes.
-    line_ : matplotlib Line2D
-        The curve.
+    line_ : matplotlib Line2D or list of them
+        The curve, or those of the folds.
     chance_level_ : matplotlib Line2D or None
         The chance line.
     ideal_ : matplotlib Line2D or None
@@ -122,14 +124,10 @@ class BudgetCurveDisplay:
             This display, drawn on `ax_`.
         """
         name = type(estimator).__name__ if name is None else name
-        # Only what has a budget of its own decides which rows to look at.
-        if hasattr(estimator, "budget") and hasattr(estimator, "predict_top"):
-            if estimator.per != "group" and len(flagged := estimator.predict_top(X)):
+        if _has_budget(estimator) and estimator.per != "group":
+            if len(flagged := estimator.predict_top(X)):
                 kwargs.setdefault("budget", len(flagged))
-            estimator = estimator.estimator_
-        pos_label, y_score = positive_scores(estimator, X)
-        if y_score is None:
-            raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+        pos_label, y_score = _ranking_scores(estimator, X)
         return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
 
     @classmethod
@@ -180,40 +178,91 @@ class BudgetCurveDisplay:
         display : BudgetCurveDisplay
             This display, drawn on `ax_`.
         """
-        metric = ("recall" if value is None else "value") if metric is None else metric
-        check_option(metric, "metric", tuple(_YLABELS))
-        for number, count in {"max_k": max_k, "budget": budget}.items():
-            if count is not None:
-                check_count(count, number)
-        if (metric == "value") != (value is not None):
-            given = "no value" if value is None else "a value"
-            raise ValueError(
-                f'value must be passed with metric="value" only; got {given} and {metric!r}'
-            )
-        gain = is_positive(y_true, pos_label).astype(np.float64)
-        if value is not None:
-            gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
-        _, found = Ranking.from_values(gain, y_score).curve()
-        k = np.arange(1, len(gain) + 1)
-        best = np.cumsum(np.sort(gain)[::-1])
-        curves = np.stack([found[1:], k * gain.mean(), best])
-        if metric == "precision":
-            curves /= k
-        elif metric == "recall" and not gain.any():
-            message = "BudgetCurveDisplay: no positives, recall is NaN"
-            warnings.warn(message, UndefinedMetricWarning, stacklevel=2)
-            curves[:] = np.nan
-        elif metric == "recall":
-            curves /= gain.sum()
-        score, chance, ideal = curves[:, :max_k]
+        metric = _checked_metric(metric, value, max_k, budget)
+        k, score, chance, ideal = _curves(y_true, y_score, pos_label, metric, value, max_k)
         display = cls(
-            k[:max_k],
+            k,
             score,
             metric=metric,
             chance=chance,
             ideal=ideal,
             budget=budget,
             name="Classifier" if name is None else name,
+        )
+        return display.plot(ax, **kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results,
+        X,
+        y,
+        *,
+        metric=None,
+        value=None,
+        max_k=None,
+        budget=None,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the curve of each test fold of a cross-validation.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What scikit-learn's ``cross_validate`` returns with
+            ``return_estimator=True, return_indices=True``. Of a `BudgetClassifier` the
+            classifier inside is drawn.
+        X : array-like of shape (n_samples, n_features)
+            The rows that were cross-validated.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        metric : {"precision", "recall", "value"}, default=None
+            What to draw, as in `from_predictions`.
+        value : array-like of shape (n_samples,), default=None
+            What a row brings, as in `from_predictions`.
+        max_k : int, default=None
+            Largest k drawn. None: all rows of a fold.
+        budget : int, default=None
+            The k to mark, on each curve. None: no mark.
+        name : str, default=None
+            Name of the curves. None: the estimators' class name.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            As in `plot`: `plot_chance_level`, `plot_ideal`, and what matplotlib's
+            ``plot`` takes.
+
+        Returns
+        -------
+        display : BudgetCurveDisplay
+            Drawn on `ax_`: `k`, `score` and `line_` are lists with an element per fold,
+            `chance` and `ideal` are means over the folds, up to the rows of the smallest.
+        """
+        metric = _checked_metric(metric, value, max_k, budget)
+        if value is not None:
+            value = check_nonnegative(value, "value", len(y), "one per row of X")
+        curves = []
+        # The value is cut into folds as weights are.
+        for estimator, X_test, y_test, worth in split_folds(cv_results, X, y, value):
+            pos_label, y_score = _ranking_scores(estimator, X_test)
+            curves.append(_curves(y_test, y_score, pos_label, metric, worth, max_k))
+        k, score, chance, ideal = (list(each) for each in zip(*curves, strict=True))
+        shortest = min(map(len, k))
+        # A fold without positives has no recall, not even by chance.
+        defined = [i for i, each in enumerate(score) if not np.isnan(each).any()] or range(len(k))
+        chance, ideal = (
+            np.mean([lines[i][:shortest] for i in defined], axis=0) for lines in (chance, ideal)
+        )
+        display = cls(
+            k,
+            score,
+            metric=metric,
+            chance=chance,
+            ideal=ideal,
+            budget=budget,
+            name=folds_name(cv_results, name),
         )
         return display.plot(ax, **kwargs)
 
@@ -244,14 +293,24 @@ class BudgetCurveDisplay:
             `budget_`.
         """
         ax = curve_axes(f"{type(self).__name__}.plot", ax, markevery=0.12)
-        label = self.name if name is None else name
-        (self.line_,) = ax.plot(self.k, self.score, **{"label": label, **kwargs})
-        self.budget_ = self._draw_budget(ax)
+        style = {"label": self.name if name is None else name, **kwargs}
+        if np.ndim(self.k[0]):
+            k, score = self.k, self.score
+            self.line_ = draw_folds(ax, k, score, style)
+            color = self.line_[0].get_color()
+        else:
+            k, score = [self.k], [self.score]
+            (self.line_,) = ax.plot(self.k, self.score, **style)
+            color = self.line_.get_color()
+        self.budget_ = self._draw_budget(ax, k, score, color)
         self.chance_level_ = self.ideal_ = None
+        k = min(k, key=len)
         if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(ax, self.k, self.chance, "Chance")
+            self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
         if plot_ideal and self.ideal is not None:
-            self.ideal_ = draw_reference(ax, self.k, self.ideal, "Ideal")
+            self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal")
+        # There is no half of a row; more numbers would touch where they are long.
+        ax.locator_params(axis="x", integer=True, nbins=6)
         ax.set(xlabel="k (rows looked at, best first)", ylabel=_YLABELS[self.metric])
         if self.metric == "value":
             ax.set_ylim(bottom=0)
@@ -264,14 +323,68 @@ class BudgetCurveDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _draw_budget(self, ax):
-        at = np.flatnonzero(np.asarray(self.k) == self.budget)
-        if not len(at):
+    def _draw_budget(self, ax, k, score, color):
+        points = [
+            (self.budget, value)
+            for each_k, each_score in zip(k, score, strict=True)
+            for value in np.asarray(each_score)[np.asarray(each_k) == self.budget]
+        ]
+        if not points:
             return None
         label = f"Budget: {self.budget} rows"
         shown = label in ax.get_legend_handles_labels()[1]
-        style = {"color": self.line_.get_color(), "markeredgecolor": "black", "zorder": 3}
+        style = {"color": color, "markeredgecolor": "black", "zorder": 3}
         style |= {"linestyle": "", "marker": "*", "markersize": 13, "markevery": 1}
         # Lines whose label begins with an underscore stay out of the legend.
         style["label"] = f"_{label}" if shown else label
-        return ax.plot([self.budget], [np.asarray(self.score)[at[0]]], **style)[0]
+        return ax.plot(*zip(*points, strict=True), **style)[0]
+
+
+def _checked_metric(metric, value, max_k, budget):
+    """Return the metric, which may be left to `value`, of options that are allowed."""
+    metric = ("recall" if value is None else "value") if metric is None else metric
+    check_option(metric, "metric", tuple(_YLABELS))
+    for name, count in {"max_k": max_k, "budget": budget}.items():
+        if count is not None:
+            check_count(count, name)
+    if (metric == "value") != (value is not None):
+        given = "no value" if value is None else "a value"
+        raise ValueError(
+            f'value must be passed with metric="value" only; got {given} and {metric!r}'
+        )
+    return metric
+
+
+def _curves(y_true, y_score, pos_label, metric, value, max_k):
+    """Return k and the score, that of chance and the ideal one at each."""
+    gain = is_positive(y_true, pos_label).astype(np.float64)
+    if value is not None:
+        gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
+    _, found = Ranking.from_values(gain, y_score).curve()
+    k = np.arange(1, len(gain) + 1)
+    best = np.cumsum(np.sort(gain)[::-1])
+    curves = np.stack([found[1:], k * gain.mean(), best])
+    if metric == "precision":
+        curves /= k
+    elif metric == "recall" and not gain.any():
+        message = "BudgetCurveDisplay: no positives, recall is NaN"
+        warnings.warn(message, UndefinedMetricWarning, stacklevel=3)
+        curves[:] = np.nan
+    elif metric == "recall":
+        curves /= gain.sum()
+    return k[:max_k], *curves[:, :max_k]
+
+
+def _has_budget(estimator):
+    """Whether it decides by itself which rows to look at, and not only ranks them."""
+    return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
+
+
+def _ranking_scores(estimator, X):
+    """Return the positive class and the scores of all rows, whatever may be flagged."""
+    if _has_budget(estimator):
+        estimator = estimator.estimator_
+    pos_label, y_score = positive_scores(estimator, X)
+    if y_score is None:
+        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+    return pos_label, y_score

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from sktopk.metrics._checks import check_nonnegative
+
 
 def split_folds(cv_results, X, y, sample_weight=None):
     """Yield the estimator of each fold with its test rows, their labels and their weights."""
@@ -10,8 +12,12 @@ def split_folds(cv_results, X, y, sample_weight=None):
             "cv_results must come from cross_validate with return_estimator=True and "
             f"return_indices=True; got the keys {sorted(cv_results)}"
         )
+    if sample_weight is not None:
+        sample_weight = check_nonnegative(
+            sample_weight, "sample_weight", len(y), "one per row of X"
+        )
     for estimator, test in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True):
-        weight = None if sample_weight is None else np.asarray(sample_weight)[test]
+        weight = None if sample_weight is None else sample_weight[test]
         yield estimator, _rows(X, test), np.asarray(y)[test], weight
 
 

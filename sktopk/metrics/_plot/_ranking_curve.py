@@ -193,6 +193,10 @@ class RankingCurveDisplay:
         ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
         ax.xaxis.set_minor_formatter("")
+        if xscale == "log":
+            low, high = ax.get_xlim()
+            # Powers of ten alone would leave a single number on a short axis.
+            ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
         ax.set(xlabel="Rows looked at, best first", ylabel=self._ylabel, ylim=(-0.02, 1.04))
         draw_legend(ax, self._legend_loc[xscale], fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure

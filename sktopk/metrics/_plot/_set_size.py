@@ -221,7 +221,10 @@ class SetSizeDisplay:
         self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})
         self.target_line_ = None if self.target is None else self._plot_target(ax)
         if len(position) >= n_ticks:
-            crowded = {"rotation": 45, "fontsize": "small"} if len(position) > 12 else {}
+            crowded = {}
+            if len(position) > 12:
+                crowded = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+                crowded["fontsize"] = "small"
             ax.set_xticks(position, self._bin_names(), **crowded)
         ax.set(
             xlabel="Labels in the set",
@@ -243,7 +246,7 @@ class SetSizeDisplay:
 
     def _bin_names(self):
         return [
-            f"{low}" if low == high else f"≤{high}"
+            f"{low}" if low == high else f"{low}–{high}"
             for low, high in zip(self.lower, self.upper, strict=True)
         ]
 

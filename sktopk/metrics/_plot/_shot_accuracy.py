@@ -1,10 +1,13 @@
 """Top-k accuracy of frequent and of rare classes."""
 
+import numpy as np
+
+from sktopk.metrics._checks import n_kept
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 
 from ._bars import draw_bars
-from ._style import curve_axes, draw_legend
+from ._style import curve_axes, draw_legend, draw_reference
 
 _GROUPS = ("many", "medium", "few")
 
@@ -18,13 +21,16 @@ class ShotAccuracyDisplay:
     ----------
     accuracy : array-like of shape (3,)
         Macro top-k accuracy of the many-, medium- and few-shot classes; NaN for a group
-        without classes, which then has no bar.
+        without classes, which then has no bar, and says so if no display on the axes has one.
     k : int or float, default=5
         Number, or fraction of the classes, of labels looked at.
     few, many : float, default=20 and 100
         Bounds of the groups, as in `shot_accuracy_score`.
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
+    chance : float, default=None
+        Top-k accuracy in [0, 1] of a classifier that guesses, k / n_classes. None: no chance
+        line.
 
     Attributes
     ----------
@@ -34,6 +40,8 @@ class ShotAccuracyDisplay:
         Figure of the axes.
     bars_ : matplotlib BarContainer
         The bars, many-shot first.
+    chance_level_ : matplotlib Line2D or None
+        The chance line.
 
     See Also
     --------
@@ -51,12 +59,13 @@ class ShotAccuracyDisplay:
     [0.5, 1.0, 0.0]
     """
 
-    def __init__(self, accuracy, *, k=5, few=20, many=100, name=None):
+    def __init__(self, accuracy, *, k=5, few=20, many=100, name=None, chance=None):
         self.accuracy = accuracy
         self.k = k
         self.few = few
         self.many = many
         self.name = name
+        self.chance = chance
 
     @classmethod
     def from_estimator(
@@ -73,6 +82,7 @@ class ShotAccuracyDisplay:
         sample_weight=None,
         name=None,
         ax=None,
+        plot_chance_level=True,
         **kwargs,
     ):
         """Draw the bars of a fitted classifier.
@@ -103,13 +113,15 @@ class ShotAccuracyDisplay:
             Name of the bars. None: the estimator's class name.
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
+        plot_chance_level : bool, default=True
+            Whether to draw k / n_classes.
         **kwargs : dict
             Passed to matplotlib's ``bar``.
 
         Returns
         -------
         display : ShotAccuracyDisplay
-            With the numbers in `accuracy`, drawn on `ax_`.
+            With the numbers in `accuracy` and `chance`, drawn on `ax_`.
         """
         if class_counts is None:
             class_counts = getattr(estimator, "class_count_", None)
@@ -131,6 +143,7 @@ class ShotAccuracyDisplay:
             sample_weight=sample_weight,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
+            plot_chance_level=plot_chance_level,
             **kwargs,
         )
 
@@ -149,6 +162,7 @@ class ShotAccuracyDisplay:
         sample_weight=None,
         name=None,
         ax=None,
+        plot_chance_level=True,
         **kwargs,
     ):
         """Draw the bars of given scores.
@@ -176,13 +190,15 @@ class ShotAccuracyDisplay:
             Name of the bars. None: "Classifier".
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
+        plot_chance_level : bool, default=True
+            Whether to draw k / n_classes.
         **kwargs : dict
             Passed to matplotlib's ``bar``.
 
         Returns
         -------
         display : ShotAccuracyDisplay
-            With the numbers in `accuracy`, drawn on `ax_`.
+            With the numbers in `accuracy` and `chance`, drawn on `ax_`.
         """
         scores = shot_accuracy_score(
             y_true,
@@ -197,9 +213,12 @@ class ShotAccuracyDisplay:
         )
         accuracy = [scores[group] for group in _GROUPS]
         name = "Classifier" if name is None else name
-        return cls(accuracy, k=k, few=few, many=many, name=name).plot(ax, **kwargs)
+        n_classes = len(class_counts)
+        chance = min(1.0, n_kept(k, n_classes) / n_classes)
+        display = cls(accuracy, k=k, few=few, many=many, name=name, chance=chance)
+        return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax=None, *, name=None, plot_chance_level=True, **kwargs):
         """Draw the bars; those of several displays on one axes stand side by side.
 
         On empty axes the colour cycle is set to one that is safe for colour-blind readers.
@@ -210,27 +229,43 @@ class ShotAccuracyDisplay:
             Axes to draw on. None: a new figure.
         name : str, default=None
             Name of the bars. None: the name of the display.
+        plot_chance_level : bool, default=True
+            Whether to draw the chance line; a line that is already there is
+            not drawn again.
         **kwargs : dict
             Passed to matplotlib's ``bar``.
 
         Returns
         -------
         display : ShotAccuracyDisplay
-            This object, with `ax_`, `figure_` and `bars_`.
+            This object, with `ax_`, `figure_`, `bars_` and `chance_level_`.
         """
+        is_new = ax is None
         ax = curve_axes(f"{type(self).__name__}.plot", ax)
+        if is_new:
+            # Makes room for names of two lines.
+            ax.figure.set_layout_engine("constrained")
         label = self.name if name is None else name
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
+        self.chance_level_ = None
+        if plot_chance_level and self.chance is not None:
+            self.chance_level_ = draw_reference(ax, [-0.5, 2.5], [self.chance] * 2, "Chance")
         bounds = f"> {self.many:g}", f"{self.few:g} to {self.many:g}", f"< {self.few:g}"
-        names = [f"{group}\n({bound})" for group, bound in zip(_GROUPS, bounds, strict=True)]
+        bars = [[bar.get_height() for bar in each] for each in ax.containers]
+        absent = np.where(np.isnan(bars).all(axis=0), "\nno class tested", "")
+        names = [
+            f"{group}\n({bound}){note}"
+            for group, bound, note in zip(_GROUPS, bounds, absent, strict=True)
+        ]
         ax.set_xticks(range(len(names)), names)
         ax.set(
             xlabel="Classes, by their training rows",
             ylabel=f"Top-{self.k} accuracy, mean over classes",
+            xlim=(-0.5, 2.5),
             ylim=(0, 1.02),
         )
         ax.grid(axis="y", color="0.9", zorder=0)
         ax.set_axisbelow(True)
-        draw_legend(ax, "best")
+        draw_legend(ax, "best", fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

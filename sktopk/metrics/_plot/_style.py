@@ -6,7 +6,10 @@ from ._pyplot import import_pyplot
 
 # Okabe and Ito's colours without the yellow, which is too light on white.
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
-_MARKERS = ["o", "s", "^", "D", "v", "P"]
+# One more than colours: curves repeat after 42, not after 6.
+_MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+# Looking for the best place of a legend among more takes seconds.
+_MAX_POINTS_FOR_BEST = 300_000
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 
 
@@ -20,8 +23,8 @@ def curve_axes(caller, ax, *, markevery=1):
     if ax is None:
         _, ax = plt.subplots()
     if not ax.has_data():
-        cycle = {"color": _COLORS, "marker": _MARKERS, "markevery": [markevery] * len(_COLORS)}
-        ax.set_prop_cycle(**cycle)
+        cycle = {"color": _COLORS * len(_MARKERS), "marker": _MARKERS * len(_COLORS)}
+        ax.set_prop_cycle(**cycle, markevery=[markevery] * len(cycle["color"]))
     return ax
 
 
@@ -39,10 +42,15 @@ def draw_reference(ax, x, y, label):
 
 
 def draw_legend(ax, loc, **kwargs):
-    """Name every curve, and last the reference lines, each kind once."""
+    """Name every curve, and last the reference lines, each kind once, where data leave room.
+
+    `loc` is where that is likely, for so many points that looking for it takes too long.
+    """
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
     handle_of = {label: handle for handle, label in entries}
     curves += [(handle_of[label], label) for label in _REFERENCE_STYLES if label in handle_of]
+    if sum(len(line.get_xdata()) for line in ax.lines) <= _MAX_POINTS_FOR_BEST:
+        loc = "best"
     if curves:
         ax.legend(*zip(*curves, strict=True), loc=loc, **kwargs)

@@ -278,14 +278,16 @@ class TopKCurveDisplay:
             self.line_ = draw_folds(ax, k, self.accuracy, {"label": label, **kwargs})
             k = max(k, key=len)
         else:
-            (self.line_,) = ax.plot(k, self.accuracy, **{"label": label, **kwargs})
+            # Markers that touch hide the curve.
+            style = {"label": label, "markevery": 1 + len(k) // 20, **kwargs}
+            (self.line_,) = ax.plot(k, self.accuracy, **style)
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
             self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
         # Only whole numbers of labels can be shown.
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (labels shown per row)", ylabel="Top-k accuracy", ylim=(0, 1.02))
-        draw_legend(ax, "best")
+        draw_legend(ax, "best", fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
