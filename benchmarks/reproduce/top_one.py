@@ -14,6 +14,7 @@ The full scale is the training of the published code (plain gradient descent, 1e
 
 import statistics
 
+import matplotlib as mpl
 import numpy as np
 from _paired import Finding, gain
 from _protocol import (
@@ -25,6 +26,8 @@ from _protocol import (
     seeds_of,
     write_page,
 )
+from matplotlib.figure import Figure
+from sklearn.base import clone
 
 from sktopk import (
     DeepTopPushClassifier,
@@ -34,6 +37,7 @@ from sktopk import (
 )
 from sktopk.datasets import load_fashion_mnist, load_mnist
 from sktopk.metrics import (
+    ThresholdTraceDisplay,
     auc_at_quantile_score,
     positives_at_top_score,
     precision_at_recall_score,
@@ -56,6 +60,7 @@ TRAINING = {
     "small": {},
     "full": {"optimizer": "sgd", "learning_rate": 1e-4, "weight_decay": 2e-3},
 }
+TRACE = {"n_train": 800, "max_epochs": 2, "training": "small"}
 RECALLS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 QUANTILES = (0.1, 0.2)
 # Table 3: precision at RECALLS, mean of six data sets, two of which are here.
@@ -86,10 +91,10 @@ def images(data, n_train, seed):
     return parts[0][rows], parts[1][rows], *parts[2:]
 
 
-def run(part, data, method, seed, n_train, max_epochs, training):
-    """Train one network; part "trace" records the true threshold beside its estimate."""
-    X, y, X_test, y_test = images(data, n_train, seed)
-    clf = METHODS[method].set_params(
+def fitted(part, data, method, seed, n_train, max_epochs, training):
+    """A classifier and the test rows; part "trace" records the true threshold, too."""
+    X, y, *test = images(data, n_train, seed)
+    clf = clone(METHODS[method]).set_params(
         module=ConvNet,
         batch_size=32,
         max_epochs=max_epochs,
@@ -98,7 +103,12 @@ def run(part, data, method, seed, n_train, max_epochs, training):
     )
     if part == "trace":
         clf.set_params(record_true_threshold=True)
-    clf.fit(X, y)
+    return clf.fit(X, y), *test
+
+
+def run(part, **setting):
+    """Train one network and score it on the test images."""
+    clf, X_test, y_test = fitted(part, **setting)
     y_score = clf.decision_function(X_test)
     result = {
         f"precision at recall {r:g}": 100 * precision_at_recall_score(y_test, y_score, recall=r)
@@ -129,9 +139,8 @@ def settings(args):
         for data in DATA
         for method in METHODS
     ]
-    trace = {"n_train": 800, "max_epochs": 2, "training": "small"}
     return found + [
-        {"part": "trace", "data": data, "method": method, "seed": seed} | trace
+        {"part": "trace", "data": data, "method": method, "seed": seed} | TRACE
         for seed in list(seeds_of(args))[:2]
         for data in DATA
         for method in ("DeepTopPush_0", "DeepTopPush")
@@ -277,7 +286,19 @@ def page(runs, scale):
         for (data, method), here in trace.groupby(["data", "method"], sort=False)
     ]
     text.append(markdown(["data", "method", "distance", "exact"], rows))
+    text += ["", "One run on FashionMNIST:", "", "![Figure 3](reproduce_top_one_figure_3.png)"]
     return "\n".join(text)
+
+
+def draw_figure_3(path):
+    """The estimates of the second epoch and the true thresholds."""
+    mpl.use("Agg")
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, method in zip(axes, ("DeepTopPush_0", "DeepTopPush"), strict=True):
+        clf, *_ = fitted("trace", data="FashionMNIST", method=method, seed=0, **TRACE)
+        ThresholdTraceDisplay.from_estimator(clf, epoch=2, name=method, ax=ax)
+    figure.savefig(path, dpi=100)
 
 
 def main():
@@ -285,6 +306,7 @@ def main():
     runs = run_missing(run, settings(args), args, seconds=seconds)
     runs = runs[runs.scale == args.scale]
     if len(runs) >= len(settings(args)):
+        draw_figure_3(args.csv.with_name(args.csv.stem + "_figure_3.png"))
         write_page(args, page(runs, args.scale))
 
 
