@@ -1,8 +1,9 @@
-"""Batches that several processes share: one loss over the scores of all of them."""
+"""Processes that train together: one network, one loss over the rows of all of them."""
 
 import numpy as np
 import torch
 from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
 
 def world_size():
@@ -19,6 +20,43 @@ def all_objects(value):
     values = [None] * world_size()
     distributed.all_gather_object(values, value)
     return values
+
+
+def total(value):
+    """Sum of the numbers or arrays of each process."""
+    return sum(all_objects(value))
+
+
+def joined(*arrays):
+    """Each of the arrays with the rows of all processes."""
+    if world_size() == 1:
+        return arrays
+    return tuple(map(np.concatenate, zip(*all_objects(arrays), strict=True)))
+
+
+def in_parallel(module):
+    """The module with gradients averaged over all processes."""
+    if world_size() == 1 or isinstance(module, DistributedDataParallel):
+        return module
+    device = next(module.parameters()).device
+    return DistributedDataParallel(module, [device] if device.type == "cuda" else None)
+
+
+def share_buffers(module):
+    """Give every process the buffers of the first, such as those of batch normalisation."""
+    if world_size() > 1:
+        for buffer in module.buffers():
+            distributed.broadcast(buffer, 0)
+
+
+def check_equal_batches(n_batches):
+    """Raise unless every process has as many batches in an epoch, or all would wait for ever."""
+    lengths = all_objects(n_batches)
+    if len(set(lengths)) != 1:
+        raise ValueError(
+            "every process must have the same number of batches in an epoch; "
+            f"got {lengths}: give each as many rows, for classifiers of two classes of each class"
+        )
 
 
 class _AllRows(torch.autograd.Function):
@@ -58,32 +96,24 @@ def all_rows(rows, sizes):
     return _AllRows.apply(rows, sizes)
 
 
-def share_totals(criterion, n_batches, class_total, weight, n_rows, partial):
+def share_totals(criterion, class_total, weight, n_rows, partial):
     """Tell a criterion what it has to know of the rows of all processes.
 
     Parameters
     ----------
     criterion : nn.Module
-    n_batches : int
-        Of an epoch, which must be that of the others.
     class_total : ndarray of shape (2,)
-        What the classes weigh in training.
+        What the classes weigh in training, in all processes together.
     weight, n_rows : ndarray of shape (2,)
-        What they weigh, and how many rows they have, in the batches that follow.
+        What they weigh, and how many rows they have, in the batches of this process.
     partial : bool
         Whether these batches come on top of others.
     """
-    lengths = all_objects(n_batches)
-    if len(set(lengths)) != 1:
-        raise ValueError(
-            "every process must have the same number of batches in an epoch; "
-            f"got {lengths}: give each as many rows of each class"
-        )
     if not hasattr(criterion, "class_total"):
         return
     class_total, weight, n_rows = (
-        torch.from_numpy(np.asarray(sum(all_objects(each)), dtype=np.float64))
-        for each in (class_total, weight, n_rows)
+        torch.from_numpy(np.asarray(each, dtype=np.float64))
+        for each in (class_total, total(weight), total(n_rows))
     )
     # In float64, whatever the float type of the network.
     device = criterion.class_total.device

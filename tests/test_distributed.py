@@ -1,12 +1,23 @@
 """Two processes that train together learn what one process learns from the joined batches."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import Callback
 from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sktopk import DeepTopPushClassifier, PatMatClassifier, PrecisionAtRecallClassifier
+import sktopk
+from sktopk import (
+    DeepTopPushClassifier,
+    PatMatClassifier,
+    PrecisionAtRecallClassifier,
+    TopKClassifier,
+)
 from sktopk._top_criterion import TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._thresholds import Largest
@@ -22,6 +33,17 @@ CLASSIFIERS = {
     "top_push": DeepTopPushClassifier(),
     "pat_mat": PatMatClassifier(tau=0.1),
     "precision_at_recall": PrecisionAtRecallClassifier(),
+}
+# Networks that are made parallel by fit.
+ESTIMATORS = {
+    name: getattr(sktopk, name)()
+    for name in sktopk.__all__
+    if name not in ("BudgetClassifier", "SetClassifier") and name.endswith("Classifier")
+}
+ESTIMATORS |= {
+    "cross_entropy": TopKClassifier("cross_entropy", k=2, class_weight="balanced"),
+    "calibrated": TopKClassifier(k=2, calibration="temperature", early_stopping=True),
+    "calibrated ranker": DeepTopPushClassifier(calibration="sigmoid"),
 }
 
 
@@ -56,6 +78,47 @@ def fit(name, module, rows):
     return [*weights, torch.tensor(clf.threshold_)]
 
 
+def three_classes():
+    """Rows of which the second half lacks the class 0."""
+    X, _, weight = data()
+    y = np.digitize(X[:, 0] - X[:, 1], [-1, 1])
+    first = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y > 0)])
+    return X[first], y[first], weight
+
+
+def fit_default(name, rows):
+    """What the default network learned, and what was derived from it."""
+    clf, more = ESTIMATORS[name], {}
+    X, y, weight = three_classes() if isinstance(clf, TopKClassifier) else data()
+    if clf.calibration:
+        more = {"X_val": X[rows][::2], "y_val": y[rows][::2]}
+    clf.set_params(batch_size=N_ROWS, max_epochs=30, learning_rate=0.01, random_state=0)
+    clf.fit(X[rows], y[rows], sample_weight=weight[rows], **more)
+    learned = [p.detach().clone() for p in clf.net_.module_.parameters()]
+    derived = clf.classes_, clf.class_count_, clf.n_iter_, clf.history_[-1]["train_loss"]
+    derived += getattr(clf, "threshold_", 0), *getattr(clf, "calibration_", ())[1:]
+    return learned + [torch.as_tensor(each) for each in derived]
+
+
+class StopAfterThree(Callback):
+    def on_epoch_end(self, net, **kwargs):
+        net.stop_training = len(net.history) == 3
+
+
+def with_buffers(n_features, n_outputs):
+    return nn.Sequential(nn.BatchNorm1d(n_features), nn.Linear(n_features, n_outputs))
+
+
+def stopped_by_one(rank):
+    """How long both trained, and their buffers, if the first stops after three epochs."""
+    X, y, _ = three_classes()
+    clf = TopKClassifier(
+        k=2, module=with_buffers, callbacks=[] if rank else [StopAfterThree()], random_state=0
+    )
+    clf.fit(X[half(rank)], y[half(rank)])
+    return clf.n_iter_, [b.clone() for b in clf.net_.module_.buffers()]
+
+
 def loop(name, wrap, rank, world):
     """Ten steps on minibatches that the ranks share evenly, with rows carried between them."""
     X, y, _ = data()
@@ -85,6 +148,8 @@ def work(rank, folder):
     )
     result = {name: fit(name, parallel, half(rank)) for name in CLASSIFIERS}
     result |= {name: loop(name, DistributedDataParallel, rank, 2) for name in CRITERIA}
+    result |= {f"default {name}": fit_default(name, half(rank)) for name in ESTIMATORS}
+    result["stopped"] = stopped_by_one(rank)
     X, y, _ = data()
     rows = half(rank) if rank else slice(20, 60)
     try:
@@ -107,6 +172,28 @@ def test_classifiers_fit_the_parameters_of_one_process(name, of_each_rank):
     expected = fit(name, linear, slice(None))
     for result in of_each_rank:
         torch.testing.assert_close(result[name], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_fit_is_of_all_processes_together(name, of_each_rank):
+    expected = fit_default(name, slice(None))
+    for result in of_each_rank:
+        torch.testing.assert_close(result[f"default {name}"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):
+    (n_iter, buffers), (other_n_iter, other_buffers) = (each["stopped"] for each in of_each_rank)
+    assert n_iter == other_n_iter == 3
+    torch.testing.assert_close(buffers, other_buffers, rtol=0, atol=0)
+
+
+def test_the_example_runs_in_two_processes():
+    pytest.importorskip("accelerate")
+    example = Path(__file__).parents[1] / "examples" / "scale" / "several_processes.py"
+    run = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", str(example)]
+    result = subprocess.run(run, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "2 processes, top-3 accuracy 0.9" in result.stdout
 
 
 @pytest.mark.parametrize("name", CRITERIA)

@@ -1,0 +1,31 @@
+"""Train one network in several processes, each on its share of the rows.
+
+Start it with one of
+
+    accelerate launch --num_processes 2 examples/scale/several_processes.py    # a GPU each
+    torchrun --nproc_per_node 2 examples/scale/several_processes.py            # on a CPU
+"""
+
+import torch
+from accelerate import PartialState
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import StandardScaler
+
+from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk.metrics import make_topk_scorer
+
+top_3 = make_topk_scorer(3)
+# This opens the process group: from here on, fit is of all processes together.
+state = PartialState(cpu=not torch.cuda.is_available())
+
+X, y = load_digits(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+train, test = slice(0, 1200), slice(1200, None)
+mine = slice(state.process_index, 1200, state.num_processes)
+
+clf = TopKClassifier(k=3, random_state=0).fit(X[train][mine], y[train][mine])
+state.print(f"{state.num_processes} processes, top-3 accuracy {top_3(clf, X[test], y[test]):.3f}")
+
+ranker = DeepTopPushClassifier(random_state=0)
+ranker.fit(X[train][mine], y[train][mine] == 8)
+state.print(f"positives above every negative: {ranker.score(X[test], y[test] == 8):.3f}")
