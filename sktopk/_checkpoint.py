@@ -7,7 +7,6 @@ import os
 import re
 import reprlib
 import types
-import warnings
 from importlib.metadata import version
 
 import numpy as np
@@ -20,6 +19,7 @@ from ._distributed import world_size
 from ._net_state import load_net_state, net_state
 from ._params import check_device
 from ._randomness import rng_state, set_rng_state
+from ._warn import warn
 
 # What changes nothing of what is trained.
 IMMATERIAL = ("checkpoint", "checkpoint_every", "verbose")
@@ -114,10 +114,9 @@ class Checkpoint:
             if read_head(self.path) == self.head:
                 os.unlink(self.path)
         except OSError as error:
-            warnings.warn(
+            warn(
                 f"checkpoint={self.name!r} could not be removed after the fit ({error.strerror}): "
                 "delete it before the next one",
-                stacklevel=4,
             )
 
     def _save(self, net, n_epochs):

@@ -7,12 +7,12 @@ code.
 
 import hashlib
 import json
-import os
 from collections import Counter, OrderedDict
-from contextlib import suppress
 
 import numpy as np
 import torch
+
+from ._atomic_write import write_atomically
 
 MAGIC = b"sktopk checkpoint 1\n"
 HEAD_BYTES = len(MAGIC) + 65
@@ -41,18 +41,7 @@ def write_state(path, state):
     for part in parts:
         checksum.update(part)
     head = MAGIC + checksum.hexdigest().encode() + b"\n"
-    unfinished = f"{path}.part"
-    try:
-        with open(unfinished, "wb") as file:
-            for part in (head, *parts):
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
+    write_atomically(path, (head, *parts), one_writer=True)
     return head
 
 

@@ -5,11 +5,11 @@ labels whose conformity is at least the threshold.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
+from ._warn import warn
 from .metrics._checks import check_nonnegative, n_kept
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
@@ -82,17 +82,16 @@ def find_threshold(conformity, proba, u, code, coverage):
         return average_size_threshold(proba, conformity.k)
     n, n_unknown = len(code), np.count_nonzero(code < 0)
     if n_unknown:
-        warnings.warn(
+        warn(
             f"{n_unknown} of {n} calibration rows have labels that estimator does not know: "
             "no set covers them",
-            stacklevel=3,
         )
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
         reason = f"cannot be reached with {n_unknown} of {n} labels unknown to estimator"
         if n < n_rows_needed(coverage):
             reason = f"needs at least {n_rows_needed(coverage)} calibration rows; got {n}"
-        warnings.warn(f"coverage={coverage} {reason}: every set holds all classes", stacklevel=3)
+        warn(f"coverage={coverage} {reason}: every set holds all classes")
     return threshold
 
 

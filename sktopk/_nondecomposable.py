@@ -1,6 +1,5 @@
 """Classifiers trained on losses that are linear programs: F-score, recall at precision."""
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.metrics import fbeta_score
 from ._binary import BinaryNetClassifier
 from ._params import PRECISIONS, check_number
 from ._program_criterion import ProgramCriterion
+from ._warn import warn
 from .losses import FBetaLoss, RecallAtPrecisionLoss
 from .metrics._checks import check_option
 
@@ -141,7 +141,7 @@ def f_score(estimator, X, y, sample_weight=None):
 
 def undefined(score, reason):
     """Return NaN with a warning."""
-    warnings.warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning, stacklevel=3)
+    warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
     return float("nan")
 
 
@@ -218,11 +218,10 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
         _, found, looked_at = cuts(scores, positive, weight)
         best = (found / looked_at).max()
         if best < self.precision * (1 - 1e-12):
-            warnings.warn(
+            warn(
                 f"precision={self.precision:g} is reached by no threshold on the training rows: "
                 f"threshold_ is that of the highest, {best:.3g}",
                 ConvergenceWarning,
-                stacklevel=6,
             )
 
 

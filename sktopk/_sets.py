@@ -1,7 +1,5 @@
 """SetClassifier: a set of labels per row, on top of any classifier."""
 
-import warnings
-
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn import get_config
@@ -27,6 +25,7 @@ from ._conformal import (
 )
 from ._data import check_labels
 from ._params import check_flag, check_number
+from ._warn import warn
 from .metrics._checks import check_option
 
 
@@ -387,9 +386,8 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):
-            warnings.warn(
+            warn(
                 f"k={self.k} must not exceed the number of classes ({n_classes}): "
                 f"k_={n_classes} is used",
-                stacklevel=3,
             )
         return min(self.k, n_classes)

@@ -2,16 +2,13 @@
 
 import hashlib
 import json
-import os
 import platform
-import secrets
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from sktopk import __version__
-
-from ._extras import import_extra
+from sktopk._atomic_write import write_atomically
+from sktopk._extras import import_extra
 
 FORMAT_VERSION = 1
 # Of the description: what a small file can make the reader allocate has to end somewhere.
@@ -38,7 +35,7 @@ def write_file(path, content, arrays):
         )
     start = data.index(_FIELD + _BLANK, 8, 8 + n_header) + len(_FIELD)
     data[start : start + 64] = hashlib.sha256(data).hexdigest().encode()
-    write_atomically(path, data)
+    write_atomically(path, [data])
 
 
 def read_file(path):
@@ -72,31 +69,6 @@ def _versions():
     """The versions of all that takes part in training and saving."""
     own = {"sktopk": __version__, "python": platform.python_version()}
     return own | {name: version(name) for name in ("numpy", "scikit-learn", "skorch", "torch")}
-
-
-def write_atomically(path, data):
-    """Write a file so that at any moment, and after any crash, the old or the new one is there."""
-    # Where `path` is a link, its target is what has to be replaced.
-    path = Path(os.path.realpath(path))
-    # In the same folder, as a rename does not cross file systems; hidden, and never read.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    # The new name has to reach the disk too, where folders can be synchronised.
-    with suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _header(data):

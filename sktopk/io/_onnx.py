@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from sktopk import __version__
+from sktopk._atomic_write import write_atomically
 from sktopk._base import NetClassifier
 from sktopk._budget import BudgetClassifier
+from sktopk._extras import import_extra
 from sktopk._topk import TopKClassifier
 from sktopk.modules import MLP, NormalizedLinear, ScaledScores
-
-from ._extras import import_extra
-from ._file import write_atomically
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 _IR_VERSION = 10
@@ -100,7 +99,7 @@ def to_onnx(estimator, path):
         model = _with_steps(onnx, steps, model, dtype)
     model.producer_name, model.producer_version = "sktopk", __version__
     onnx.checker.check_model(model, full_check=True)
-    write_atomically(path, model.SerializeToString())
+    write_atomically(path, [model.SerializeToString()])
     return os.fspath(path)
 
 

@@ -1,4 +1,4 @@
-"""Packages that only saving and exporting need."""
+"""Packages that only some functions need."""
 
 from importlib import import_module
 
