@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ._data import encode
+from ._lazy_rows import LazyRows, SomeRows
 from .metrics._scorer import predict_scores
 
 
@@ -48,6 +49,8 @@ def take_rows(values, index):
     """Return the rows of an array, a sparse matrix, a frame or a list; all of them for None."""
     if index is None:
         return values
+    if isinstance(values, LazyRows):
+        return SomeRows(values, index)
     if hasattr(values, "iloc"):
         return values.iloc[index]
     if isinstance(values, list | tuple):

@@ -1,6 +1,5 @@
 """AUCClassifier: the area under the ROC curve, of two classes or of several."""
 
-import warnings
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,6 +15,7 @@ from ._binary import BinaryNetClassifier
 from ._data import check_classes, encode
 from ._fitting import make_batches
 from ._nondecomposable import ProgramClassifier, cuts
+from ._warn import warn
 from .losses import PairwiseAUCLoss
 from .metrics._checks import check_option
 
@@ -42,10 +42,9 @@ def auc_score(estimator, X, y, sample_weight=None):
     weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight)
     areas = list(areas_of(scores, target, weight, estimator.multi_class))
     if not areas:
-        warnings.warn(
+        warn(
             "AUCClassifier.score: y has no two known classes, the score is NaN",
             UndefinedMetricWarning,
-            stacklevel=3,
         )
         return float("nan")
     return float(np.mean(areas))
@@ -160,7 +159,7 @@ class AUCClassifier(ProgramClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -177,7 +176,7 @@ class AUCClassifier(ProgramClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -193,7 +192,8 @@ class AUCClassifier(ProgramClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+            Or a stream of such tables, of which only the best rows' scores are kept.
         n : int
             How many, 1 <= n <= n_samples.
 

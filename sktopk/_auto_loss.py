@@ -45,6 +45,8 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     copy = clone(estimator)
     y = check_labels(y)
     X, y, weight = copy._check_data(X, y, sample_weight, reset=True)
+    # A CSR matrix without its rows of weight 0.
+    X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
     classes = copy._check_classes(y)
     validation = None
     if X_val is not None or y_val is not None:
@@ -183,8 +185,6 @@ def _row_keys(X, seed):
     if issparse(X):
         X = X.copy()
         X.sum_duplicates()
-    else:
-        X = X.reshape(len(X), -1)
     salt = int(seed).to_bytes(8, "little")
     keys = np.empty(X.shape[0], dtype=np.uint64)
     for i in range(len(keys)):
@@ -193,8 +193,9 @@ def _row_keys(X, seed):
             columns, values = X.indices[span], X.data[span]
             columns, values = columns[values != 0], values[values != 0]
         else:
-            columns = np.flatnonzero(X[i])
-            values = X[i, columns]
+            values = np.ravel(X[i])
+            columns = np.flatnonzero(values)
+            values = values[columns]
         content = hashlib.blake2b(columns.astype(np.int64).tobytes(), digest_size=8, key=salt)
         content.update(values.astype(np.float64).tobytes())
         keys[i] = int.from_bytes(content.digest(), "little")

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 from ._batches import Rows
 from ._checkpoint import Checkpoint, CheckpointError, describe_call
 from ._data import (
-    all_rows,
     check_classes,
     check_labels,
     check_length,
@@ -20,6 +19,7 @@ from ._data import (
     held_out,
     take,
 )
+from ._distributed import all_objects, total
 from ._fitting import (
     build_net,
     columns,
@@ -32,8 +32,12 @@ from ._fitting import (
     trainable,
     warn_unsettled,
 )
+from ._gpu_worker import one_worker
+from ._lazy_rows import LazyRows, is_stream, own_labels
 from ._net import DivergedError
 from ._net_estimator import NetEstimator
+from ._params import check_partial_fit
+from ._streams import partial_fit_pieces
 
 
 class NetClassifier(ClassifierMixin, NetEstimator):
@@ -50,21 +54,23 @@ class NetClassifier(ClassifierMixin, NetEstimator):
     # Whether the metric of `score` needs more than the network's scores.
     _scores_labels = False
 
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X, y=None, sample_weight=None, *, X_val=None, y_val=None):
         """Train the network.
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Finite numbers; float memory maps are read batch by batch. With `module`, also
-            (n_samples, channels, height, width). float64 or float32; anything else
-            becomes float64.
-        y : array-like of shape (n_samples,)
-            Class labels: integers, strings, booleans or categories; at least two classes.
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+            Finite numbers; float memory maps are read batch by batch, and map-style Datasets of
+            torch, of (row, label, ...) or rows. With `module`, also (n_samples, channels, height,
+            width). float64 or float32; anything else becomes float64.
+        y : array-like of shape (n_samples,), default=None
+            Class labels: integers, strings, booleans or categories; at least two classes. None
+            reads those of a Dataset: in one pass over its items, or from `targets` (`tensors` of
+            a TensorDataset, also in a Subset) if three items show that they are the labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights; weight 2 equals the row given twice, weight 0 its absence.
         X_val, y_val : array-like, default=None
-            Validation rows, scored after each epoch (see `history_`). With
+            Validation rows, as X and y, scored after each epoch (see `history_`). With
             ``early_stopping=True`` they take the place of rows held out from X.
 
         Returns
@@ -107,11 +113,11 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         new = not (self.warm_start and hasattr(self, "net_"))
         with columns_kept(self):
             # Labels before X, whose columns are noted even on an estimator that was fitted before.
-            y = check_labels(y)
+            y = check_labels(own_labels(X, y))
             if len(y):
-                self._check_classes(y)
+                self._all_classes(y)
             X, y, weight = self._check_data(X, y, sample_weight, reset=new)
-            classes = self._check_classes(y)
+            classes = self._all_classes(y)
             if not new and not np.array_equal(classes, self.classes_):
                 raise ValueError(
                     f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
@@ -126,13 +132,13 @@ class NetClassifier(ClassifierMixin, NetEstimator):
                 call = describe_call(self, after, *everything, validation)
                 checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
                 random = checkpoint.random(self.random_state)
-            seed = random.randint(np.iinfo(np.int32).max)
+            seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
             if validation is None and (self.early_stopping or self.calibration is not None):
                 mask = held_out(y, self.validation_fraction, random, self._stratify)
                 validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
                 X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
         target = encode(classes, y)
-        count = class_count(target, weight, len(classes))
+        count = total(class_count(target, weight, len(classes)))
         if new:
             self._start(X, classes, count, seed)
         else:
@@ -150,13 +156,14 @@ class NetClassifier(ClassifierMixin, NetEstimator):
             checkpoint.remove()
         return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y=None, classes=None, sample_weight=None):
         """Train for one epoch on a piece of the data.
 
         Parameters
         ----------
         X, y, sample_weight
-            As for `fit`.
+            As for `fit`. Or X alone, a stream: a generator, DataLoader, IterableDataset or other
+            iterable of pieces (X, y) or (X, y, sample_weight); the same as a call for each.
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever come; needed in the first call unless y has them all.
 
@@ -167,22 +174,15 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         Raises
         ------
         ValueError, TypeError
-            As for `fit`, and ValueError if y has a label that the first call did not announce.
+            As for `fit`, and ValueError if y has a label that the first call did not announce,
+            or a piece of a stream has no labels. What pieces before it have taught stays.
         """
         self._check_params()
-        for name in ("class_weight", "calibration", "early_stopping"):
-            value = getattr(self, name, None)
-            if isinstance(value, str) or value is True:
-                raise ValueError(
-                    f"{name}={value!r} needs all data at once, which partial_fit does not have"
-                )
-        if self.checkpoint is not None:
-            raise ValueError(
-                f"checkpoint={self.checkpoint!r} is for fit: set checkpoint=None and save the "
-                "estimator between calls of partial_fit, each of which trains for one epoch"
-            )
+        check_partial_fit(self)
+        if is_stream(X):
+            return partial_fit_pieces(self, X, y, classes, sample_weight)
         new = not hasattr(self, "net_")
-        y = check_labels(y)
+        y = check_labels(own_labels(X, y))
         X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         announced = None
         if classes is not None:
@@ -192,15 +192,15 @@ class NetClassifier(ClassifierMixin, NetEstimator):
             if announced is not None and not np.array_equal(announced, known):
                 raise ValueError(f"classes must be those of the first call, {known}; got {classes}")
         else:
-            known = self._check_classes(y) if announced is None else announced
+            known = self._all_classes(y) if announced is None else announced
         unseen = np.setdiff1d(y, known)
         if len(unseen):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
         target = encode(known, y)
-        count = class_count(target, weight, len(known))
+        count = total(class_count(target, weight, len(known)))
         if new:
             random = check_random_state(self.random_state)
-            seed = random.randint(np.iinfo(np.int32).max)
+            seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
             self._start(X, known, count, seed, partial=True)
         else:
             self._go_on(self.class_count_ + count, partial=True)
@@ -216,7 +216,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -234,7 +234,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -243,6 +243,21 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         """
         index = self._map_rows(X, (), np.intp, lambda scores: scores.argmax(1))
         return self.classes_[index]
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        score : float
+            Share of the rows, or of their weight, that get their label.
+        """
+        return super().score(X, own_labels(X, y), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -253,10 +268,11 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         X = check_rows(self, X, reset=reset)
         check_length(y, X.shape[0])
         weight = check_weight(sample_weight, X.shape[0])
-        mask = all_rows(weight > 0)
-        return take(X, mask), take(y, mask), take(weight, mask)
+        mask = weight > 0
+        return (X, y, weight) if mask.all() else (take(X, mask), y[mask], weight[mask])
 
     def _check_validation(self, X_val, y_val, classes):
+        y_val = own_labels(X_val, y_val)
         if X_val is None or y_val is None:
             missing = "X_val" if X_val is None else "y_val"
             raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
@@ -313,11 +329,12 @@ class NetClassifier(ClassifierMixin, NetEstimator):
             data = {"X": X, "y": target}
             if validation is not None:
                 X_val, y_val, _ = validation
-                X_val = X_val.astype(self._numpy_dtype(), copy=False)
+                if not isinstance(X_val, LazyRows):
+                    X_val = X_val.astype(self._numpy_dtype(), copy=False)
                 data |= {"X_val": X_val, "y_val": encode(self.classes_, y_val)}
             callbacks = make_callbacks(self, validation, origin, epochs, settle)
             callbacks |= self._make_callbacks(X, target, weight)
-            with trainable():
+            with trainable(), one_worker(torch.device(net.device)):
                 batches = self._make_batches(X, target, weight, partial)
                 net.train(batches, epochs, callbacks, checkpoint, **data)
                 batches.carry()
@@ -351,6 +368,10 @@ class NetClassifier(ClassifierMixin, NetEstimator):
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
 
+    def _all_classes(self, y):
+        """The classes of y, and of that of every other process that trains with this one."""
+        return self._check_classes(np.concatenate(all_objects(np.unique(y))))
+
     def _autocast(self):
         return self.precision
 
@@ -363,8 +384,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
     def _rows(self, X):
         """X, checked, as rows to predict."""
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
-        return Rows(X, torch.device(self.net_.device), self.net_.dtype)
+        return self.net_.rows(check_rows(self, X, reset=False))
 
     def _map_rows(self, X, shape, dtype, function):
         """Apply `function` to the scores of chunks of rows; X may be checked `Rows`."""

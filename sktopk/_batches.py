@@ -1,23 +1,55 @@
 """Rows of any table as tensors, whole minibatches at a time."""
 
+import copy
+import math
+
 import numpy as np
 import torch
 from scipy.sparse import issparse
 
+from ._lazy_rows import is_memory_map
+from .modules._sparse_input import SparseRows
+
 # A chunk of prediction: large enough to keep every core busy, small enough for the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 14
+# With fewer rows, the weights of a million classes take longer to read than to use.
+_CHUNK_LEAST = 32
 # Images grow many times over inside a network.
 _CHUNK_IMAGES = 256
+# The share of a GPU's free memory that the data may take; the rest is for network and batches.
+RESIDENT_SHARE = 0.5
+# Where a first layer multiplies sparse rows faster than dense ones: the share of numbers stored,
+# and the columns from which that pays for what a call costs (benchmarks/large_data.py).
+SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
-def is_memory_map(X):
-    """Tell whether an array, or what it is a view of, lies in a file."""
-    while X is not None:
-        if isinstance(X, np.memmap):
-            return True
-        X = getattr(X, "base", None)
-    return False
+def free_memory(device):
+    """Bytes that torch can still get of a GPU; no bound elsewhere."""
+    if device.type != "cuda":
+        return math.inf
+    # What torch holds in reserve is free, too.
+    reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + reserve
+
+
+def stays_on(device, n_bytes):
+    """Tell whether a table of so many bytes is moved to the device once, or batch by batch."""
+    return n_bytes <= RESIDENT_SHARE * free_memory(device)
+
+
+def stays_sparse(X):
+    """Tell whether products with rows of X are faster the sparse way."""
+    n_stored = getattr(X, "nnz", None)
+    if n_stored is None or X.shape[1] < SPARSE_COLUMNS:
+        return False
+    return n_stored <= SPARSE_SHARE * X.shape[0] * X.shape[1]
+
+
+def csr_tensor(X):
+    """A CSR matrix of SciPy as a tensor that shares its memory."""
+    parts = map(torch.from_numpy, (X.indptr, X.indices, X.data))
+    return torch.sparse_csr_tensor(*parts, X.shape, check_invariants=False)
 
 
 class Rows:
@@ -29,24 +61,31 @@ class Rows:
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, ...) or CSR matrix or array
+    X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
         Never modified.
     device : torch.device
         Where the rows are asked for.
     dtype : torch.dtype
         Floating type of the rows.
     resident : bool, default=False
-        Whether to move dense X to `device` once, for many passes.
+        Whether to move X to `device` once, for many passes, if it is dense, in memory, and
+        takes at most `RESIDENT_SHARE` of what is free there. Other rows go to a GPU through
+        pinned memory, which the CPU does not wait for.
+    sparse : bool, default=False
+        Whether the rows of a CSR matrix come as `SparseRows` where that is faster.
     """
 
-    def __init__(self, X, device, dtype, *, resident=False):
+    def __init__(self, X, device, dtype, *, resident=False, sparse=False):
         self.device, self.dtype = device, dtype
-        self._sparse = issparse(X)
-        if not self._sparse and not X.flags.writeable and resident and not is_memory_map(X):
+        self._sparse = sparse and stays_sparse(X)
+        is_array = isinstance(X, np.ndarray)
+        resident = resident and is_array and not is_memory_map(X)
+        self.resident = resident and stays_on(device, X.size * dtype.itemsize)
+        if resident and not X.flags.writeable:
             X = X.copy()  # frames hand out read-only arrays
-        if not self._sparse and X.flags.writeable:
+        if is_array and X.flags.writeable:
             X = torch.from_numpy(np.ascontiguousarray(X))
-            if resident:
+            if self.resident:
                 X = X.to(device=device, dtype=dtype)
         self._X = X
         self.shape = tuple(X.shape)
@@ -55,19 +94,38 @@ class Rows:
         return self.shape[0]
 
     def __getitem__(self, index):
+        own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
+            rows = self._X[index]
             # A slice would be a view, through which a network that works in place reaches X.
-            rows, own = self._X[index], isinstance(index, slice)
-            return rows.to(device=self.device, dtype=self.dtype, copy=own)
-        rows = self._X[index if isinstance(index, slice) else index.numpy()]
-        rows = rows.toarray() if self._sparse else np.array(rows)
-        return torch.from_numpy(rows).to(device=self.device, dtype=self.dtype)
+            return self._moved(rows, own)
+        rows = self._X[index if own else index.numpy()]
+        if self._sparse:
+            rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
+            return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
+        rows = rows.toarray() if issparse(rows) else np.array(rows)
+        return self._moved(torch.from_numpy(rows))
+
+    def dense(self):
+        """The same rows, dense whenever they are asked for."""
+        rows = copy.copy(self)
+        rows._sparse = False
+        return rows
+
+    def _moved(self, rows, own=False):
+        if self.device.type == "cuda" and not self.resident:
+            return rows.to(self.dtype).pin_memory().to(self.device, non_blocking=True)
+        return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
         """Slices of consecutive rows, bounded by the bytes of `n_columns` numbers a row."""
-        row_bytes = max(n_columns, int(np.prod(self.shape[1:]))) * self.dtype.itemsize
+        n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if len(self.shape) == 2 else _CHUNK_IMAGES
-        step = min(most, max(1, _CHUNK_BYTES // row_bytes))
+        row_size = int(np.prod(self.shape[1:]))
+        if self._sparse:  # a number and its column
+            row_size = 2 * self._X.nnz // max(1, len(self))
+        step = min(most, n_numbers // max(1, row_size))
+        step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
         return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
 
 
@@ -77,20 +135,28 @@ class RowsAndMore:
     Parameters
     ----------
     rows : Rows
+        Dense ones.
     more : Tensor of shape (n_more, ...)
         Their row numbers go on from those of `rows`.
     """
 
     def __init__(self, rows, more):
         self.rows, self.more = rows, more.to(rows.device, rows.dtype)
+        self.device, self.resident = rows.device, rows.resident
+
+    def dense(self):
+        """These rows, which are dense."""
+        return self
 
     def __getitem__(self, index):
-        beyond = index >= len(self.rows)
-        if not beyond.any():
+        beyond = index - len(self.rows)
+        # What a GPU is asked for has a shape that does not depend on the numbers.
+        if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
-        found = torch.cat([self.rows[index[~beyond]], self.more[index[beyond] - len(self.rows)]])
-        # From the order in which they were found to the one asked for.
-        return found[beyond.to(torch.int8).argsort(stable=True).argsort()]
+        found = self.rows[index.clamp(max=len(self.rows) - 1)]
+        beyond = beyond.to(self.device)
+        more = self.more[beyond.clamp(min=0)]
+        return torch.where((beyond >= 0).view(-1, *[1] * (more.ndim - 1)), more, found)
 
 
 class ShuffledBatches:
@@ -119,8 +185,27 @@ class ShuffledBatches:
             yield order[i * self.batch_size : stop]
 
 
+def one_ahead(rows, batches):
+    """Yield the rows of each batch, which a stream of its own copies during the batch before."""
+    copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
+    ready = None
+    for index in [*batches, None]:
+        before = ready
+        if before is not None:
+            computing.wait_stream(copying)
+            before.record_stream(computing)
+        with torch.cuda.stream(copying):
+            ready = None if index is None else rows[index]
+        if before is not None:
+            yield before
+
+
 class MiniBatches:
     """Minibatches ``(rows, (target, weight))``, fetched by one index operation each.
+
+    On a GPU no batch waits for the CPU: the row numbers of an epoch are moved there at its
+    begin. Rows that do not lie there are copied while the batch before is computed on, but for
+    hard ones, which are known after it.
 
     Parameters
     ----------
@@ -142,12 +227,28 @@ class MiniBatches:
         return 1 if self.sampler is None else len(self.sampler)
 
     def __iter__(self):
-        for index in [slice(None)] if self.sampler is None else self.sampler:
+        for index, rows in self._fetched():
             joined = index if self.hard is None else self.hard.join(index)
+            if rows is None:
+                rows = self.rows[joined]
+            elif self.hard is not None:
+                rows = torch.cat([rows, self.rows[self.hard.index.cpu()]])
             weight = None if self.weight is None else self.weight[joined]
-            yield self.rows[joined], (self.target[joined], weight)
+            yield rows, (self.target[joined], weight)
+
+    def _fetched(self):
+        """Row numbers of each batch, where the target is, and the rows if that was elsewhere."""
+        device = self.target.device
+        if self.sampler is None:
+            return [(slice(None), None)]
+        if device.type == "cpu":
+            return ((index, None) for index in self.sampler)
+        batches = list(self.sampler)
+        moved = torch.cat(batches).to(device).split([len(index) for index in batches])
+        ahead = one_ahead(self.rows, batches) if not self.rows.resident else [None] * len(batches)
+        return zip(moved, ahead, strict=True)
 
     def carry(self):
         """Keep copies of the hard rows beyond these batches."""
         if self.hard is not None:
-            self.hard.carry(self.rows, self.target, self.weight)
+            self.hard.carry(self.rows.dense(), self.target, self.weight)

@@ -1,6 +1,5 @@
 """What the classifiers of two classes share: one score a row, and a threshold on it."""
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -10,13 +9,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import NetClassifier
-from ._batches import MiniBatches, Rows, RowsAndMore, ShuffledBatches
+from ._batches import MiniBatches, RowsAndMore, ShuffledBatches
+from ._best_rows import BestRows
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
 from ._data import check_classes, encode
-from ._distributed import all_objects, share_totals
+from ._distributed import all_objects, check_equal_batches, joined, share_totals
 from ._fitting import batch_size
+from ._lazy_rows import own_labels
 from ._params import check_number, check_training_params
+from ._streams import parts
 from ._training_parameters import K_ATTRIBUTE, TRAINING_PARAMETERS
+from ._warn import warn
 from .metrics import make_top_scorer
 from .metrics._checks import check_option
 from .samplers import StratifiedBatchSampler
@@ -89,7 +92,7 @@ class BinaryNetClassifier(NetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -106,7 +109,7 @@ class BinaryNetClassifier(NetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -121,14 +124,17 @@ class BinaryNetClassifier(NetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+            Or a stream: an iterable without shape and indexing of such tables, or of tuples
+            that begin with one. Of it, no more than a piece is in memory, and n rows' scores.
         n : int
             How many, 1 <= n <= n_samples.
 
         Returns
         -------
         index : ndarray of shape (n,)
-            Row numbers, best first; tied rows in the order of X.
+            Row numbers, best first; tied rows in the order of X. Those of a stream go on from
+            piece to piece.
 
         Raises
         ------
@@ -137,19 +143,19 @@ class BinaryNetClassifier(NetClassifier):
         """
         check_is_fitted(self)
         check_number(n, "n", 1, integer=True)
-        scores = self._scores(X)
-        if n > len(scores):
-            raise ValueError(f"n={n} must be at most the number of rows of X ({len(scores)})")
-        return np.argsort(-scores, kind="stable")[:n]
+        best = BestRows(n).add_all(map(self._scores, parts(X)))
+        if n > best.n_rows:
+            raise ValueError(f"n={n} must be at most the number of rows of X ({best.n_rows})")
+        return best.index
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None):
         """Return the metric that the estimator optimises; see the class.
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels.
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -159,6 +165,7 @@ class BinaryNetClassifier(NetClassifier):
         """
         check_is_fitted(self)
         fitted = self._as_fitted(self.net_.params_of_net)
+        y = own_labels(X, y)
         return fitted._default_scorer()(fitted, X, y, sample_weight=sample_weight)
 
     @available_if(has_proba)
@@ -167,7 +174,7 @@ class BinaryNetClassifier(NetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -238,16 +245,16 @@ class BinaryNetClassifier(NetClassifier):
             sampler = ShuffledBatches(n_rows, size, net.generator)
         elif partial and hard is not None:
             sampler = [torch.arange(n_rows)]
-        rows = Rows(X, torch.device(net.device), net.dtype, resident=True)
+        rows = net.rows(X, resident=True)
         if hard is not None and partial:
             rows, positive, weight = self._with_carried(hard, rows, positive, weight)
         elif hard is not None:
             hard.forget()
         if hard is not None:
             hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
+        check_equal_batches(1 if sampler is None else len(sampler))
         share_totals(
             net.criterion_,
-            1 if sampler is None else len(sampler),
             self.class_count_,
             np.bincount(target, weight[:n_rows], minlength=2),
             np.bincount(target, minlength=2),
@@ -274,7 +281,7 @@ class BinaryNetClassifier(NetClassifier):
         hard.index = torch.arange(len(positive), len(positive) + len(carried["rows"]))
         positive = np.concatenate([positive, carried["target"].numpy()])
         weight = np.concatenate([weight, carried["weight"].numpy()])
-        return RowsAndMore(rows, carried["rows"]), positive, weight
+        return RowsAndMore(rows.dense(), carried["rows"]), positive, weight
 
     def _check_validation(self, X_val, y_val, classes):
         X_val, y_val, weight = super()._check_validation(X_val, y_val, classes)
@@ -287,8 +294,7 @@ class BinaryNetClassifier(NetClassifier):
 
     def _settle(self, X, y, weight, validation=None, final=True):
         scores, positive = self._scores(self._checked_rows(X)), encode(self.classes_, y) == 1
-        parts = zip(*all_objects((scores, positive, weight)), strict=True)
-        scores, positive, weight = (np.concatenate(part) for part in parts)
+        scores, positive, weight = joined(scores, positive, weight)
         tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
         t = self._score_threshold(*tensors).item()
         if np.isfinite(t):
@@ -308,24 +314,22 @@ class BinaryNetClassifier(NetClassifier):
         # The unit of the losses is the distance that scores should keep.
         spread, unit = float(scores.std()), getattr(self, "margin", 1.0)
         if len(scores) > 1 and spread < 0.01 * unit:
-            warnings.warn(
+            warn(
                 "The network gives every row nearly the same score (their standard deviation is "
                 f"{spread:.2g}, where the loss asks for distances of {unit:g}): it has not "
                 "learned to rank. Raise learning_rate, max_epochs or batch_size, let more rows "
                 "stay on top (a larger k or tau), or check that X tells the classes apart",
                 ConvergenceWarning,
-                stacklevel=6,
             )
 
     def _warn_of_one_class(self):
         criterion = self.net_.criterion_
         n_without = int(getattr(criterion, "n_without_class", 0))
         if n_without:
-            warnings.warn(
+            warn(
                 f"{n_without} of {int(criterion.n_batches)} batches had rows of one class only, "
                 "whose loss is zero: raise batch_size or min_positives",
                 ConvergenceWarning,
-                stacklevel=6,
             )
             criterion.n_without_class.zero_()
             criterion.n_batches.zero_()
@@ -344,11 +348,11 @@ class BinaryNetClassifier(NetClassifier):
         if not known.any():
             raise ValueError("y_val has no label of the training data to calibrate with")
         scores = _columns(self.decision_function(self._checked_rows(X)))[known]
-        slopes = fit_calibration(self.calibration, scores, target[known], weight[known])
+        slopes = fit_calibration(self.calibration, *joined(scores, target[known], weight[known]))
         self.calibration_ = (self.calibration, *slopes)
 
     def _checked_rows(self, X):
-        return Rows(X, torch.device(self.net_.device), self.net_.dtype)
+        return self.net_.rows(X)
 
 
 def _columns(y_score):

@@ -1,6 +1,5 @@
 """BudgetClassifier: which rows to look at, on top of any binary classifier."""
 
-import warnings
 from numbers import Integral
 
 import numpy as np
@@ -12,10 +11,19 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from ._any_classifier import calibration_rows, take_params, take_rows
-from ._best_rows import best_rows, finite_scores, known_positives
+from ._best_rows import (
+    BestRows,
+    best_rows,
+    check_groups,
+    finite_scores,
+    known_positives,
+    rows_above,
+    score_parts,
+)
 from ._data import check_classes, check_labels, check_weight
 from ._guarantees import calibrate, drift
 from ._params import check_number
+from ._warn import warn
 from .metrics._checks import check_count, check_option
 from .metrics._ranking import encode_groups
 
@@ -276,7 +284,10 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
+            Or a stream: an iterable without shape and indexing of such tables, or of tuples
+            that begin with one. No more than a piece of it is in memory, and the scores of the
+            rows that are returned (of all rows for groups, and for a fraction of a batch).
         n : int, default=None
             How many rows, with ``per="group"`` of each group. None: those that are flagged.
         groups : array-like of shape (n_samples,), default=None
@@ -286,7 +297,7 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         index : ndarray of shape (n_top,)
             Row numbers, of the highest score first, also across groups; tied rows in the order
-            of X.
+            of X. Those of a stream go on from piece to piece.
 
         Raises
         ------
@@ -295,7 +306,17 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         if n is not None:
             check_count(n, "n")
-        scores = self._scores(X)
+        check_is_fitted(self, "threshold_" if self.per == "fit" else "estimator_")
+        check_groups(groups, self.per)
+        each = score_parts(self.estimator_, X)
+        if self.per == "fit" and n is None:
+            return rows_above(each, self.threshold_)
+        kept, name = (self.budget, "budget") if n is None else (n, "n")
+        if groups is None and isinstance(kept, Integral):
+            best = BestRows(kept).add_all(each)
+            _warn(best.problems(name, kept))
+            return best.index
+        scores = np.concatenate(list(each))
         flagged, problems = self._flagged(scores, groups, n)
         _warn(problems)
         order = np.argsort(-scores, kind="stable")
@@ -364,11 +385,7 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _flagged(self, scores, groups, n=None):
         """Return the mask of the n best rows or, for None, of the budget, and what to warn of."""
-        if (groups is None) == (self.per == "group"):
-            raise ValueError(
-                f'groups must be passed with per="group" and only then; got per={self.per!r} and '
-                f"{'no groups' if groups is None else 'groups'}"
-            )
+        check_groups(groups, self.per)
         if self.per == "fit" and n is None:
             return scores.astype(np.float64) > self.threshold_, []
         group = np.zeros(len(scores), dtype=np.intp)
@@ -379,4 +396,4 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 def _warn(problems):
     for problem in problems:
-        warnings.warn(problem, stacklevel=3)
+        warn(problem)

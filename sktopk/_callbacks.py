@@ -87,7 +87,7 @@ class Validation(Callback):
             raise ValueError(f"scoring must return a finite number; got {score!r}")
         net.history.record("valid_score", float(score))
         # What skorch's callbacks look for.
-        loss = net.mean_loss(dataset_valid.X, dataset_valid.y)
+        loss = float(np.mean(all_objects(net.mean_loss(dataset_valid.X, dataset_valid.y))))
         net.history.record("valid_loss", loss)
         net.history.record("valid_loss_best", loss < self.best_loss_)
         self.best_loss_ = min(loss, self.best_loss_)

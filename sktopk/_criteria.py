@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from . import losses
+from ._candidates import SampledLoss
+from ._params import OPTIMIZERS, check_number, check_optimizer
 from .losses._reduction import REDUCTIONS
 
 
@@ -22,6 +24,12 @@ class Criterion(NamedTuple):
     models_proba: bool = False
     # score_scale="auto" as a function of k and tau; benchmarks/defaults.py compares others.
     score_scale: Callable = lambda k, tau: 1.0
+    # What it divides scores by, if all it asks of the classes are sums of exponentials.
+    unit: Callable | None = None
+
+
+def _one(k, tau):
+    return 1.0
 
 
 def _ten(k, tau):
@@ -31,13 +39,14 @@ def _ten(k, tau):
 _NOISED = ("k", "sigma", "n_noise")
 
 CRITERIA = {
-    "cross_entropy": Criterion(losses.CrossEntropyLoss, models_proba=True),
+    "cross_entropy": Criterion(losses.CrossEntropyLoss, models_proba=True, unit=_one),
     # The losses that divide scores need them larger by what they divide by.
     "smooth_topk": Criterion(
         losses.SmoothTopKLoss,
         ("k", "tau", "margin"),
         # For small tau it is the hinge below, and wants the same room.
         score_scale=lambda k, tau: k * max(5.0, 10.0 * tau),
+        unit=lambda k, tau: k * tau,
     ),
     "topk_hinge": Criterion(
         losses.TopKHingeLoss, ("k", "margin"), score_scale=lambda k, tau: 5.0 * k
@@ -55,7 +64,7 @@ CRITERIA = {
         ("class_counts", *_NOISED, "max_margin", "scale"),
         score_scale=lambda k, tau: 3.0,
     ),
-    "focal": Criterion(losses.FocalLoss, ("gamma",)),
+    "focal": Criterion(losses.FocalLoss, ("gamma",), unit=_one),
     "ldam": Criterion(
         losses.LDAMLoss,
         ("class_counts", "max_margin", "scale"),
@@ -92,13 +101,45 @@ def make_criterion(estimator):
         values["class_counts"] = loss_counts(estimator)
     # None stands for the loss's own default.
     values = {name: value for name, value in values.items() if value is not None}
-    if "k" not in values:
-        return criterion.module(**values)
     k = estimator.k
-    if not isinstance(k, dict):
-        return criterion.module(**values | {"k": estimator.k_})
-    each = [criterion.module(**values | {"k": min(k_, estimator.k_)}) for k_ in k]
-    return losses.TopKDistributionLoss(each, k.values())
+    if "k" in values and isinstance(k, dict):
+        each = [criterion.module(**values | {"k": min(k_, estimator.k_)}) for k_ in k]
+        return losses.TopKDistributionLoss(each, k.values())
+    if "k" in values:
+        values["k"] = estimator.k_
+    module = criterion.module(**values)
+    if estimator.n_candidates is None:
+        return module
+    unit = criterion.unit(estimator.k_, estimator.tau)
+    return SampledLoss(module, len(estimator.classes_), estimator.n_candidates, unit)
+
+
+def check_candidates(estimator):
+    """Check `n_candidates`, and that loss and optimizer can do with a few of the classes."""
+    n_candidates, loss, k = estimator.n_candidates, estimator.loss, estimator.k
+    if n_candidates is None:
+        return
+    check_number(n_candidates, "n_candidates", 1, integer=True)
+    able = [name for name, each in CRITERIA.items() if each.unit is not None]
+    if not isinstance(loss, str) or loss not in able:
+        raise ValueError(
+            f"n_candidates works with loss={' or '.join(map(repr, able))}: any other asks for more "
+            f"of the classes than sums, which a sample does not tell; got loss={loss!r}"
+        )
+    if "k" in CRITERIA[loss].params:
+        if isinstance(k, dict):
+            raise ValueError(
+                f"n_candidates needs one k for loss={loss!r}, whose sums depend on it; got k={k!r}"
+            )
+        if n_candidates <= k:
+            raise ValueError(f"n_candidates={n_candidates} must be larger than k ({k})")
+    if check_optimizer(estimator.optimizer) not in OPTIMIZERS.values():
+        raise ValueError(
+            "n_candidates needs an optimizer that treats each weight by itself, one of "
+            f"{', '.join(map(repr, OPTIMIZERS))}; got {estimator.optimizer!r}"
+        )
+    if estimator.compile:
+        raise ValueError("n_candidates does not go with compile=True: set one of them")
 
 
 def loss_counts(estimator):

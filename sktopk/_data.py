@@ -8,29 +8,40 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
+from ._lazy_rows import LazyRows, SomeRows, as_lazy, check_table, is_memory_map
+
 FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
 
 
 def check_rows(estimator, X, *, reset):
-    """Return X as a float array or CSR, images only where a `module` can take them."""
+    """Return X as a float array, CSR or lazy rows, images only where a `module` can take them."""
+    check_table(X)
+    X = as_lazy(X, estimator.dtype)
     n_dim = getattr(X, "ndim", 2)
     if n_dim > 2 and estimator.module is None:
         raise ValueError(
             f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "
             f"with dim {n_dim}. Images (n_samples, channels, height, width) need module="
         )
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=FLOATS[estimator.dtype],
-        allow_nd=n_dim > 2,
-        ensure_2d=n_dim <= 2,
-    )
+    if isinstance(X, LazyRows):
+        # Numbers are checked when they are read.
+        if n_dim < 2:
+            raise ValueError(f"X must have rows of numbers; got a Dataset of shape {X.shape}")
+        if reset:
+            vars(estimator).pop("feature_names_in_", None)
+    else:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=FLOATS[estimator.dtype],
+            allow_nd=n_dim > 2,
+            ensure_2d=n_dim <= 2,
+        )
     if reset:
-        if n_dim > 2:  # which scikit-learn does not count
-            estimator.n_features_in_ = X.shape[1]
+        # Which scikit-learn counts in tables only.
+        estimator.n_features_in_ = X.shape[1]
         estimator.input_shape_ = X.shape[1:]
     elif X.shape[1:] != estimator.input_shape_:
         raise ValueError(
@@ -133,7 +144,8 @@ def class_weights(class_weight, classes, count):
             f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
             f"got {class_weight!r}"
         )
-    unknown = [label for label in class_weight if label not in classes]
+    known = set(classes.tolist())
+    unknown = [label for label in class_weight if label not in known]
     if unknown:
         raise ValueError(
             f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
@@ -168,13 +180,10 @@ def held_out(y, fraction, random, stratify=False):
     return mask
 
 
-def all_rows(mask):
-    """Return None where the mask keeps everything, so that memory maps stay uncopied."""
-    return None if mask.all() else mask
-
-
 def take(X, mask):
-    """Rows of X where `mask` is true; X itself for None."""
-    if mask is None:
-        return X
-    return X[np.flatnonzero(mask)] if issparse(X) else X[mask]
+    """Rows of X where `mask` is true; looked up later where a copy of them would be large."""
+    if isinstance(X, np.ndarray) and not is_memory_map(X):
+        return X[mask]
+    index = np.flatnonzero(mask)
+    few = issparse(X) and 2 * len(index) < X.shape[0]
+    return X[index] if few else SomeRows(X, index)

@@ -26,6 +26,11 @@ def arrays(scores, target, weight):
     return np, scores.numpy().ravel(), positive.numpy(), weight
 
 
+def as_arrays(xp, tensor):
+    """A tensor as what `xp` computes with."""
+    return tensor.numpy() if xp is np else tensor
+
+
 def _quadratic(xp, z):
     z = z + 1
     z = xp.where(z > 0, z, 0.0)

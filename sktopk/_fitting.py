@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,11 +11,15 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 
-from ._batches import MiniBatches, Rows, ShuffledBatches
+from ._batches import MiniBatches, ShuffledBatches
 from ._callbacks import ProgressBar, Validation
+from ._candidates import CandidateNet
 from ._data import class_weights
+from ._distributed import all_objects, check_equal_batches, total
+from ._lazy_rows import LazyRows
 from ._net import Net
 from ._params import check_device, check_optimizer
+from ._warn import warn
 from .metrics._scorer import TopKScorer
 from .metrics._top_scorer import TopScorer
 from .modules import MLP, ScaledScores
@@ -91,7 +94,8 @@ def build_net(estimator, dtype, seed, device=None):
         scale = estimator._score_scale()
         return module if scale == 1 else ScaledScores(module, n_outputs, scale)
 
-    net = Net.build(
+    kind = Net if getattr(estimator, "n_candidates", None) is None else CandidateNet
+    net = kind.build(
         build_module,
         estimator._criterion().to(getattr(torch, dtype)),
         seed=seed,
@@ -148,7 +152,7 @@ def _same(a, b):
 
 def probe(net, X):
     """Check what the module returns for two rows."""
-    rows = Rows(X[:2], torch.device(net.device), net.dtype)
+    rows = net.rows(X[:2])
     module = net.module_.eval()
     if isinstance(module, ScaledScores):
         module = module.module
@@ -179,6 +183,8 @@ def probe(net, X):
                 f"class, or per row of two classes that are ranked; got shape "
                 f"{tuple(scores.shape)} for {n_rows} rows"
             )
+    if isinstance(net, CandidateNet):
+        net.check_last_layer(rows)
 
 
 def make_batches(estimator, X, target, weight):
@@ -187,17 +193,20 @@ def make_batches(estimator, X, target, weight):
     weights = class_weights(
         getattr(estimator, "class_weight", None), estimator.classes_, estimator.class_count_
     )
-    weight = weight / weight.max() * weights[target]
-    if not weight.any():
+    weight = weight / max(all_objects(weight.max())) * weights[target]
+    mean = total(weight.sum()) / total(len(weight))
+    if mean == 0:
         raise ValueError("sample_weight times class_weight must not be 0 for every row")
-    weight = weight / weight.mean()
+    weight = weight / mean
     device = torch.device(net.device)
     size = batch_size(estimator)
+    sampler = ShuffledBatches(len(target), size, net.generator) if len(target) > size + 1 else None
+    check_equal_batches(1 if sampler is None else len(sampler))
     return MiniBatches(
-        Rows(X, device, net.dtype, resident=True),
+        net.rows(X, resident=True),
         torch.from_numpy(target).to(device),
         None if np.all(weight == 1) else torch.from_numpy(weight).to(device, net.dtype),
-        ShuffledBatches(len(target), size, net.generator) if len(target) > size + 1 else None,
+        sampler,
     )
 
 
@@ -212,7 +221,7 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
     if validation is not None:
         X_val, y_val, weight = validation
         what = f"Training, valid_score on {len(y_val)} {origin}"
-        if hasattr(estimator, "feature_names_in_"):
+        if hasattr(estimator, "feature_names_in_") and not isinstance(X_val, LazyRows):
             make = pd.DataFrame.sparse.from_spmatrix if issparse(X_val) else pd.DataFrame
             X_val = make(X_val, columns=estimator.feature_names_in_)
         if estimator.scoring is None:
@@ -236,7 +245,23 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
             ranks = isinstance(scorer, TopKScorer | TopScorer)
             if not ranks and (estimator.scoring is not None or estimator._scores_labels):
                 settle()
-            return scorer(estimator, X_val, y_val, **params)
+            try:
+                return scorer(estimator, X_val, y_val, **params)
+            except AttributeError as error:
+                if "predict_proba" not in str(error) or hasattr(estimator, "predict_proba"):
+                    raise
+                if estimator.calibration is None:
+                    raise ValueError(
+                        f"scoring={estimator.scoring!r} asks for predict_proba, which there is not "
+                        "without calibration: set calibration='temperature' or 'sigmoid', or "
+                        "scoring=None"
+                    ) from error
+            # On the rows that it judges, and for this once: the final one comes after training.
+            estimator._calibrate(*validation)
+            try:
+                return scorer(estimator, X_val, y_val, **params)
+            finally:
+                del estimator.calibration_
 
         callbacks["validation"] = Validation(score, patience, estimator.tol)
     if estimator.verbose == 1:
@@ -249,21 +274,19 @@ def warn_unsettled(estimator, early_stopping):
     n = estimator.n_iter_no_change
     if early_stopping:
         if not estimator.net_.stop_training:
-            warnings.warn(
+            warn(
                 f"max_epochs={estimator.max_epochs} ended the training before the validation "
                 f"score stopped improving for n_iter_no_change={n} epochs: raise max_epochs",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return
     loss = [row["train_loss"] for row in estimator.history_]
     if len(loss) > 2 * n and loss[-n - 1] - loss[-1] > 0.05 * loss[0]:
-        warnings.warn(
+        warn(
             f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "
             f"last {n} of max_epochs={estimator.max_epochs} epochs: raise max_epochs or "
             f"learning_rate (now {estimator.learning_rate:g})",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
 

@@ -1,7 +1,6 @@
 """The training engine: everything that knows skorch."""
 
 import inspect
-import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -11,8 +10,12 @@ from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
 from ._batches import Rows
+from ._distributed import all_objects, in_parallel, share_buffers, total, world_size
 from ._net_state import copied_weights, noise_generator
 from ._randomness import isolated_rng, note_threads, rng_state
+from ._warn import warn
+from .modules import ScaledScores
+from .modules._sparse_input import takes_sparse
 
 
 def is_of_the_batch(criterion):
@@ -30,6 +33,9 @@ class Net(NeuralNetClassifier):
     Callbacks and history live on. The history holds one batch per epoch, which carries the
     epoch's mean loss: callbacks read it where skorch leaves the last batch.
     """
+
+    # In training: the module, with gradients averaged over all processes that train.
+    forward_in_training = None
 
     @classmethod
     def build(
@@ -90,7 +96,16 @@ class Net(NeuralNetClassifier):
             net.module_.compile()
             if not is_of_the_batch(net.criterion_):
                 net.criterion_.compile()
+        plain = not compile and precision is None and torch.device(device).type == "cpu"
+        network = net.module_.module if isinstance(net.module_, ScaledScores) else net.module_
+        net.takes_sparse = plain and takes_sparse(network)
         return net
+
+    def rows(self, X, resident=False):
+        """Rows of X for the network: sparse where its first layer takes them, and is faster so."""
+        sparse = self.takes_sparse and world_size() == 1
+        device = torch.device(self.device)
+        return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
 
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)
@@ -119,6 +134,8 @@ class Net(NeuralNetClassifier):
         }
         device = torch.device(self.device)
         randomness = isolated_rng(device, state=self.rng_state) if self.draws else nullcontext()
+        # A bound method: skorch takes a module for one more part of the net.
+        self.forward_in_training = in_parallel(self.module_).__call__
         with randomness:
             self.notify("on_train_begin", X=X, y=y)
             try:
@@ -127,8 +144,10 @@ class Net(NeuralNetClassifier):
                 for epoch in range(done, 0 if self.stop_training else epochs):
                     self.notify("on_epoch_begin", **data)
                     self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
+                    share_buffers(self.module_)
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, data)
+                    self.stop_training = any(all_objects(self.stop_training))
                     if checkpoint is not None:
                         checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:
@@ -139,6 +158,7 @@ class Net(NeuralNetClassifier):
             finally:
                 self.notify("on_train_end", X=X, y=y)
                 self.callbacks_ = own
+                self.forward_in_training = None
                 if self.draws:
                     self.rng_state = rng_state(device)
 
@@ -165,10 +185,9 @@ class Net(NeuralNetClassifier):
             # Its moments are no longer finite.
             self.initialize_optimizer()
         elif isinstance(error, KeyboardInterrupt):
-            warnings.warn(
+            warn(
                 f"Training interrupted after epoch {len(self.history_)}: its weights are kept "
                 "(the best so far with early_stopping=True)",
-                stacklevel=5,
             )
 
     def mean_loss(self, X, y):
@@ -176,7 +195,7 @@ class Net(NeuralNetClassifier):
         noise = noise_generator(self)
         state = None if noise is None else noise.get_state()
         total, known = 0.0, y >= 0
-        rows = Rows(X, torch.device(self.device), self.dtype)
+        rows = self.rows(X)
         chunks = self.score_rows(rows)
         if is_of_the_batch(self.criterion_):
             # Scores of one number a row, and a loss that has no parts.
@@ -210,8 +229,10 @@ class Net(NeuralNetClassifier):
                 callback.on_batch_end(
                     self, batch=batch, training=training, loss=loss, y_pred=scores
                 )
-        self._check_finite(losses := torch.stack(losses).double().cpu())
-        mean = losses @ torch.tensor(sizes, dtype=losses.dtype) / sum(sizes)
+        n_rows = total(np.array(sizes))
+        losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_rows
+        self._check_finite(torch.from_numpy(losses))
+        mean = losses @ n_rows / n_rows.sum()
         self.history.record_batch(f"{prefix}_loss", mean.item())
         self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
         self.history.record(f"{prefix}_batch_count", len(sizes))
@@ -230,7 +251,9 @@ class Net(NeuralNetClassifier):
         def closure():
             self.optimizer_.zero_grad()
             with self.autocast():
-                scores = self.module_(rows)
+                scores = (self.forward_in_training or self.module_)(rows)
+            if self.precision is not None:
+                scores = scores.to(self.dtype)
             if scores.numel() != len(rows) * self.n_outputs:
                 raise ValueError(
                     f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "

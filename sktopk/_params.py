@@ -189,3 +189,18 @@ def check_net_params(estimator):
                 f"allowed are {', '.join(prefix + '*' for prefix in ROUTED)} and skorch's "
                 "other arguments"
             )
+
+
+def check_partial_fit(estimator):
+    """Refuse parameters that mean something for all data only, or for a fit of many epochs."""
+    for name in ("class_weight", "calibration", "early_stopping"):
+        value = getattr(estimator, name, None)
+        if isinstance(value, str) or value is True:
+            raise ValueError(
+                f"{name}={value!r} needs all data at once, which partial_fit does not have"
+            )
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            f"checkpoint={estimator.checkpoint!r} is for fit: set checkpoint=None and save the "
+            "estimator between calls of partial_fit, each of which trains for one epoch"
+        )

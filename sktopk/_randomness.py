@@ -41,7 +41,8 @@ def isolated_rng(device, seed=None, state=None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
             if on_gpu:
-                torch.cuda.manual_seed(seed)
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(seed)
         if state is not None:
             set_rng_state(device, state)
         yield

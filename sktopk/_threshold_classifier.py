@@ -1,7 +1,6 @@
 """What the accuracy-at-the-top classifiers share: a threshold, errors, a surrogate."""
 
 import dataclasses
-import warnings
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from ._callbacks import TrueThreshold
 from ._distributed import all_objects
 from ._params import check_flag, check_number
 from ._top_criterion import TopCriterion
+from ._warn import warn
 from .losses._surrogates import SURROGATES
 from .losses._thresholds import in_group
 from .metrics import make_top_scorer
@@ -65,9 +65,8 @@ class ThresholdClassifier(BinaryNetClassifier, ThresholdParameters):
         total = int(sum(all_objects(total)))
         self.k_ = self.k if partial else max(1, min(self.k, total))
         if self.k_ < self.k:
-            warnings.warn(
+            warn(
                 f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used",
-                stacklevel=5,
             )
 
     def _criterion(self):

@@ -1,18 +1,12 @@
 """Accuracy at the top on minibatches: the threshold of all rows, estimated from a few."""
 
-import numpy as np
 import torch
 from torch import nn
 
 from ._distributed import all_objects, all_rows, world_size
-from ._errors_at_score import arrays, errors_at_score
+from ._errors_at_score import arrays, as_arrays, errors_at_score
 from ._hard_samples import HardSamples
 from .losses._thresholds import NEARLY, Largest
-
-
-def as_arrays(xp, tensor):
-    """A tensor as what `xp` computes with."""
-    return tensor.numpy() if xp is np else tensor
 
 
 class TopCriterion(nn.Module):
@@ -128,7 +122,7 @@ class TopCriterion(nn.Module):
         key = scores if smallest else -scores
         members = None if of == "all" else positive if smallest else ~positive
         # A remembered row that was drawn again is one row; the largest score may stand twice.
-        repeated = hard.repeated() if size > (1 if largest else 0) else None
+        repeated = hard.repeated(xp) if size > (1 if largest else 0) else None
         if repeated is not None:
             once = ~xp.asarray(repeated, device=scores.device)
             members = once if members is None else members & once
@@ -137,10 +131,10 @@ class TopCriterion(nn.Module):
         if largest and size <= 1:
             position = key.argmin(0, keepdims=True)
             t = -key[position]
-            return t, position, hard.members(position, t) if size else None
+            return t, position, hard.members(xp, position, t) if size else None
         order = key.argsort(stable=True)
         # The hard rows come first: the largest scores, or the smallest of the positives.
-        kept = hard.members(order[:size], key[order[:size]]) if size else None
+        kept = hard.members(xp, order[:size], key[order[:size]]) if size else None
         if largest:
             return -key[order[:1]], order[:1], kept
         own = weight

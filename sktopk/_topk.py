@@ -1,7 +1,5 @@
 """TopKClassifier: k labels per row."""
 
-import warnings
-
 import torch
 from sklearn.utils.metaestimators import available_if
 
@@ -11,13 +9,16 @@ from ._calibration import CALIBRATIONS
 from ._criteria import (
     CRITERIA,
     auto_scale,
+    check_candidates,
     has_partial_fit,
     loss_in_use,
     make_criterion,
     refresh_counts,
 )
+from ._lazy_rows import own_labels
 from ._params import check_number, check_training_params
 from ._topk_predictions import TopKPredictions
+from ._warn import warn
 from .losses._mixtures import check_k_distribution
 from .metrics import make_topk_scorer
 from .metrics._checks import check_option
@@ -62,6 +63,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         Largest margin of the class-dependent losses; None is the loss's own default.
     gamma : float, default=2.0
         Focusing exponent of the focal loss.
+    n_candidates : int, default=None
+        For thousands of classes and more: a step trains the labels of its batch and this many
+        classes drawn at random, see the notes. None: all classes.
     module : callable, default=None
         An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
         ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.
@@ -93,7 +97,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         `n_iter_no_change` epochs without a gain above `tol`, and keep the best weights.
         Every class keeps a row in training.
     scoring : str, callable or None, default=None
-        Score of the validation rows; None is the top-k accuracy at `k_`.
+        Score of the validation rows; None is the top-k accuracy at `k_`. One of probabilities,
+        such as "neg_log_loss", needs a loss that models them or `calibration`, which is then
+        fitted on these rows after each epoch.
     validation_fraction : float, default=0.1
         Share of rows held out for `early_stopping` and `calibration`.
     n_iter_no_change : int, default=10
@@ -167,6 +173,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     See Also
     --------
     sktopk.losses.smooth_topk_loss : The default loss on torch tensors.
+    sktopk.losses.sample_candidates : What `n_candidates` draws.
     sktopk.model_selection.compare_losses : A comparison of any losses, with a test.
     sktopk.metrics.make_topk_scorer : What to pass as `scoring` to a search.
 
@@ -181,6 +188,15 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     it takes five fits. Cross-entropy is used without a comparison where `k_` is 1, and where
     fewer than 100 distinct rows are there to score. Fits run one after another unless
     ``joblib.parallel_config(n_jobs=...)`` says otherwise. With `warm_start`, the loss stays.
+
+    With `n_candidates`, a step costs the same for any number of classes. It evaluates the rows
+    of the last layer of its candidates alone, whose scores are shifted as
+    :func:`sktopk.losses.sample_candidates` says, so that "cross_entropy", "smooth_topk" and
+    "focal" estimate their value over all classes; the other losses are refused. Other rows stay
+    as they are in that step: `weight_decay` and the moments of the optimizer ("adam", "adamw" or
+    "sgd") act on a row only when it is a candidate. The network must end in an nn.Linear or a
+    NormalizedLinear. `train_loss` and `valid_loss` are then estimates, a little too low.
+    Predictions look at all classes.
 
     References
     ----------
@@ -212,6 +228,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         margin=1.0,
         max_margin=None,
         gamma=2.0,
+        n_candidates=None,
         module=None,
         hidden_layer_sizes=(100,),
         normalize=False,
@@ -249,6 +266,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         self.margin = margin
         self.max_margin = max_margin
         self.gamma = gamma
+        self.n_candidates = n_candidates
         self.module = module
         self.hidden_layer_sizes = hidden_layer_sizes
         self.normalize = normalize
@@ -278,9 +296,10 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X, y=None, sample_weight=None, *, X_val=None, y_val=None):
         if self.loss == "auto" and not (self.warm_start and hasattr(self, "net_")):
             self._check_params()
+            y = own_labels(X, y)
             self._choice = choose_loss(self, X, y, sample_weight, X_val, y_val)
         try:
             return super().fit(X, y, sample_weight, X_val=X_val, y_val=y_val)
@@ -290,7 +309,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     fit.__doc__ = NetClassifier.fit.__doc__
 
     @available_if(has_partial_fit)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y=None, classes=None, sample_weight=None):
         return super().partial_fit(X, y, classes, sample_weight)
 
     partial_fit.__doc__ = NetClassifier.partial_fit.__doc__
@@ -320,16 +339,16 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, 0, bounds="neither")
         check_option(self.calibration, "calibration", CALIBRATIONS)
+        check_candidates(self)
 
     def _begin(self, partial):
         n_classes = len(self.classes_)
         k = max(self.k) if isinstance(self.k, dict) else self.k
         self.k_ = min(int(k), n_classes - 1)
         if self.k_ < k:
-            warnings.warn(
+            warn(
                 f"k={k} must be smaller than the number of classes ({n_classes}): "
                 f"k_={self.k_} is used",
-                stacklevel=4,
             )
         if self.loss == "auto":
             self.loss_, self.comparison_ = self._choice

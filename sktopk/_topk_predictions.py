@@ -1,14 +1,15 @@
 """What a fitted TopKClassifier answers beside labels: subsets and probabilities."""
 
 import numpy as np
-import torch
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from ._batches import Rows
+from ._base import NetClassifier
 from ._calibration import calibrated_proba, fit_calibration
+from ._class_blocks import best_classes
 from ._criteria import has_proba
 from ._data import encode, take
+from ._distributed import joined
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
 
@@ -16,19 +17,24 @@ from .losses._checks import check_k
 class TopKPredictions:
     """Predictions of one score per class: the k best labels, and probabilities."""
 
+    def predict(self, X):
+        return self._best(self._rows(X), 1)[:, 0]
+
+    predict.__doc__ = NetClassifier.predict.__doc__
+
     def predict_topk(self, X, k=None):
         """Return the k labels of highest score of each row.
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         k : int, default=None
             Number of labels, 1 <= k < n_classes; None is `k_`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best first, in the dtype of the y of `fit`; tied labels in no particular order.
+            Best first, in the dtype of the y of `fit`; tied labels in the order of `classes_`.
 
         Raises
         ------
@@ -36,9 +42,7 @@ class TopKPredictions:
             If k is not an integer or out of range.
         """
         rows = self._rows(X)
-        k = self._check_predict_k(k)
-        index = self._map_rows(rows, (k,), np.int32, lambda scores: scores.topk(k).indices)
-        return self.classes_[index]
+        return self._best(rows, self._check_predict_k(k))
 
     def predict_topk_proba(self, X, k=None, *, transform=None):
         """Return the probability of each class to belong to the top k.
@@ -48,7 +52,7 @@ class TopKPredictions:
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features), or a list
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features), or a list
             A list of such tables holds several views of the same rows, such as crops of
             images; the probabilities are averaged over them.
         k : int, default=None
@@ -92,7 +96,7 @@ class TopKPredictions:
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -104,14 +108,21 @@ class TopKPredictions:
             return softmax(scores, axis=1)
         return calibrated_proba(*self.calibration_, scores)
 
+    def _best(self, rows, k):
+        """Labels (n_samples, k) of highest score."""
+        index = np.empty((len(rows), k), np.int32)
+        for chunk, classes in best_classes(self.net_, rows, k):
+            index[chunk] = classes.cpu().numpy()
+        return self.classes_[index]
+
     def _calibrate(self, X, y, weight):
         target = encode(self.classes_, y)
         known = target >= 0
         if not known.any():
             raise ValueError("y_val has no label of the training data to calibrate with")
-        rows = Rows(take(X, known), torch.device(self.net_.device), self.net_.dtype)
+        rows = self.net_.rows(take(X, known))
         method, scores = self.calibration, self._scores(rows)
-        slopes = fit_calibration(method, scores, target[known], weight[known])
+        slopes = fit_calibration(method, *joined(scores, target[known], weight[known]))
         self.calibration_ = (method, *slopes)
 
     def _check_predict_k(self, k):

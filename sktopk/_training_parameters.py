@@ -29,7 +29,9 @@ TRAINING_PARAMETERS = """\
         each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
         the best weights.
     scoring : str, callable or None, default=None
-        Score of the validation rows; None is the metric of `score`.
+        Score of the validation rows; None is the metric of `score`. One of probabilities,
+        such as "neg_log_loss", needs `calibration`, which is then fitted on these rows after
+        each epoch.
     validation_fraction : float, default=0.1
         Share of rows held out for `early_stopping` and `calibration`.
     n_iter_no_change : int, default=10

@@ -72,7 +72,8 @@ def run(code):
 def test_importing_loads_no_optional_package():
     loaded = run(
         "import sys, sktopk, sktopk.io, sktopk.metrics; print([m for m in ('matplotlib', 'skops', "
-        "'safetensors', 'onnx', 'onnxruntime', 'polars', 'hypothesis') if m in sys.modules])"
+        "'safetensors', 'onnx', 'onnxruntime', 'polars', 'hypothesis', 'triton') "
+        "if m in sys.modules])"
     )
     assert loaded == "[]"
 
@@ -92,7 +93,7 @@ def test_importing_loads_no_slow_part_of_torch_or_scikit_learn():
 @pytest.mark.parametrize(
     ("folder", "allowed"),
     [
-        ("losses", {"torch", "scipy"}),  # HiGHS, on demand
+        ("losses", {"torch", "scipy", "triton"}),  # HiGHS and kernels, on demand
         ("modules", {"torch"}),
         ("metrics", {"numpy", "scipy", "sklearn", "sktopk.metrics", "matplotlib"}),
     ],

@@ -373,8 +373,8 @@ def test_default_network_has_the_layers_asked_for(blobs):
     shapes = [tuple(p.shape) for p in clf.net_.module_.parameters()]
     assert shapes == [(6, 4), (6,), (4, 6), (4,), (5, 4), (5,)]
     dropout = MLP(4, 3, hidden_layer_sizes=(5,), dropout=0.5, batch_norm=True)
-    kinds = [type(layer).__name__ for layer in dropout]
-    assert kinds == ["Linear", "BatchNorm1d", "ReLU", "Dropout", "Linear"]
+    kinds = (nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Dropout, nn.Linear)
+    assert all(isinstance(layer, kind) for layer, kind in zip(dropout, kinds, strict=True))
 
 
 def test_normalized_scores_are_cosines(blobs):

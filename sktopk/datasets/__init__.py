@@ -5,6 +5,7 @@ from ._images import load_cifar100, load_fashion_mnist, load_mnist
 from ._label_noise import inject_label_noise
 from ._long_tail import make_long_tail
 from ._openml import fetch_cifar100, fetch_fashion_mnist, fetch_letter
+from ._parquet import parquet_batches
 from ._tables import load_adbench, load_leaves100, load_merck_cyp3a4, load_pmlb
 from ._texts import load_banking77, load_clinc150, load_trec
 
@@ -25,4 +26,5 @@ __all__ = [
     "load_trec",
     "make_circle_modes",
     "make_long_tail",
+    "parquet_batches",
 ]

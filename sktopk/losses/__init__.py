@@ -1,6 +1,7 @@
 """Losses on torch tensors: functions, and an nn.Module shell of each."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
+from ._candidates import Candidates, sample_candidates
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
 from ._fbeta import FBetaLoss, fbeta_loss
 from ._linear_program import (
@@ -73,6 +74,7 @@ from ._topk_hinge import (
 )
 
 __all__ = [
+    "Candidates",
     "CrossEntropyLoss",
     "FBetaLoss",
     "FixedThreshold",
@@ -125,6 +127,7 @@ __all__ = [
     "recall_at_k_loss",
     "recall_at_precision_loss",
     "reduce",
+    "sample_candidates",
     "smooth_topk_loss",
     "top_push_k_loss",
     "top_push_loss",

@@ -26,11 +26,32 @@ _BLOCK = 1 << 18
 # From here on two short selections beat one over the row.
 _LONG_ROW = 4096
 _STRIDE = 8
+# Number of classes from which on a GPU makes the two long passes with kernels of Triton. None:
+# never, until benchmarks/gpu.py has shown from where on they win.
+TRITON_FROM = None
 
 
-def row_blocks(n_rows, n_columns):
-    """Slices of rows that fit the cache; one slice under torch.compile, which fuses the passes."""
-    step = n_rows if torch.compiler.is_compiling() else max(1, _BLOCK // max(n_columns, 1))
+def fused_passes(scores):
+    """The kernels for these scores, or None where torch makes the passes."""
+    if TRITON_FROM is None or scores.shape[1] < TRITON_FROM or torch.compiler.is_compiling():
+        return None
+    on_gpu = scores.device.type == "cuda" and scores.dtype == torch.float32
+    if not on_gpu or not scores.is_contiguous():
+        return None
+    from . import _smooth_topk_triton
+
+    return _smooth_topk_triton if _smooth_topk_triton.triton else None
+
+
+def row_blocks(scores):
+    """Slices of rows that fit the cache.
+
+    All rows at once under torch.compile, which fuses the passes, and on a GPU, which has no
+    such cache and would wait for many small kernels.
+    """
+    n_rows, n_columns = scores.shape
+    whole = torch.compiler.is_compiling() or scores.device.type != "cpu"
+    step = n_rows if whole else max(1, _BLOCK // max(n_columns, 1))
     return [slice(start, start + step) for start in range(0, max(n_rows, 1), max(step, 1))]
 
 
@@ -73,6 +94,19 @@ def _power_sums(v, k):
         power = power * v if i == 1 else power.mul_(v)
         sums.append(power.sum(1))
     return torch.stack(sums).double()
+
+
+def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
+    """The rest, v of the classes that are not left out, and its power sums."""
+    blocks = row_blocks(scores)
+    rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
+    p = []
+    for rows in blocks:
+        block = rest[rows] if keep_rest else rest[: len(kth[rows])]
+        torch.sub(scores[rows], kth[rows].unsqueeze(1), out=block)
+        block.div_(scale).exp_().scatter_(1, left_out[rows], 0.0)
+        p.append(_power_sums(block, k))
+    return rest, torch.cat(p, dim=1)
 
 
 def _polynomial_of_power_sums(p, out):
@@ -135,15 +169,11 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     products[0][1] = 1.0
     tilt, rest = torch.ones_like(u[0]), None
     if left_out.shape[1] < n_classes:
-        blocks = row_blocks(n_samples, n_classes)
-        rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
-        p = []
-        for rows in blocks:
-            block = rest[rows] if keep_rest else rest[: len(kth[rows])]
-            torch.sub(scores[rows], kth[rows].unsqueeze(1), out=block)
-            block.div_(scale).exp_().scatter_(1, left_out[rows], 0.0)
-            p.append(_power_sums(block, k))
-        p = torch.cat(p, dim=1)
+        passes = fused_passes(scores)
+        if passes is None:
+            rest, p = _rest_and_power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
+        else:
+            rest, p = passes.power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
         tilt = (p[0] / k).clamp(min=1.0)
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
@@ -212,9 +242,14 @@ def rest_inclusion(sums, coefficients):
     rest, k = sums.rest, len(coefficients)
     sign = torch.ones(k, 1, dtype=coefficients.dtype, device=coefficients.device)
     sign[1::2] = -1.0
-    coefficients = (coefficients * sign).to(rest.dtype).unsqueeze(2)
-    to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype).unsqueeze(1)
-    for rows in row_blocks(*rest.shape):
+    coefficients = (coefficients * sign).to(rest.dtype)
+    to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype)
+    passes = fused_passes(rest)
+    if passes is not None:
+        passes.inclusion(rest, to_odds, coefficients)
+        return rest
+    coefficients, to_odds = coefficients.unsqueeze(2), to_odds.unsqueeze(1)
+    for rows in row_blocks(rest):
         odds = rest[rows].mul_(to_odds[rows])
         value = odds * coefficients[-1, rows]
         for i in range(k - 2, -1, -1):

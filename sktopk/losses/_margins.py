@@ -11,16 +11,17 @@ from ._softmax import negative_log_likelihood
 
 def check_class_counts(class_counts, scores):
     """Return the number of training samples of each class as a tensor like `scores`."""
-    counts = torch.as_tensor(class_counts, dtype=scores.dtype, device=scores.device)
+    counts = torch.as_tensor(class_counts)
     if counts.shape != scores.shape[1:]:
         raise ValueError(
             f"class_counts must have shape ({scores.shape[1]},), one count per class; "
             f"got {tuple(counts.shape)}"
         )
-    # A compiled graph cannot branch on values.
-    if not torch.compiler.is_compiling() and not (counts > 0).all():
+    # A compiled graph cannot branch on values, and a GPU would have to be waited for.
+    looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looks and not (counts > 0).all():
         raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
-    return counts
+    return counts.to(scores.device, scores.dtype)
 
 
 def class_margins(class_counts, max_margin, scores):
@@ -115,7 +116,8 @@ def ldam_loss(
     target : Tensor of shape (n_samples,)
         Integer class indices.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class.
+        Positive number of training samples of each class. A tensor on a GPU is not checked,
+        for the CPU would have to wait.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0
@@ -178,7 +180,8 @@ def logit_adjusted_loss(
     target : Tensor of shape (n_samples,)
         Integer class indices.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class.
+        Positive number of training samples of each class. A tensor on a GPU is not checked,
+        for the CPU would have to wait.
     tau : float, default=1.0
         How much of the class frequencies to take out, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None

@@ -79,7 +79,8 @@ def noised_topk_loss(
     Notes
     -----
     Drawing a normal for every class is wasteful, as most classes cannot become the (k+1)-th
-    largest. Only those that may are drawn, with the same distribution of value and gradient.
+    largest. Only those that may are drawn, with the same distribution of value and gradient. On
+    a GPU every class is drawn, one draw after the other: how many may is not known on the CPU.
 
     References
     ----------
@@ -143,7 +144,8 @@ def noised_topk_imbalanced_loss(
     k : int
         Number of classes that may be shown, ``1 <= k < n_classes``.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class.
+        Positive number of training samples of each class. A tensor on a GPU is not checked,
+        for the CPU would have to wait.
     sigma : float
         Standard deviation of the noise, nonnegative, in the units of the scores.
     n_noise : int or "exact", default=5

@@ -233,12 +233,15 @@ def _logistic_pairs(scores, positive, negative):
 
 def _all_logistic_pairs(scores, positive, negative):
     """Return the sum over the pairs of one problem, a block at a time, and its gradient."""
-    high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
+    if scores.device.type == "cpu":
+        high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
+    else:  # Pairs of weight 0, too: for how many there are a GPU would have to be waited for.
+        high = low = torch.arange(len(scores), device=scores.device)
     low_scores, low_weight = scores[low], negative[low]
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
     for rows in high.split(max(1, _PAIRS_AT_ONCE // max(1, len(low)))):
-        z = low_scores - scores[rows].unsqueeze(1)
         weight = positive[rows].unsqueeze(1) * low_weight
+        z = (low_scores - scores[rows].unsqueeze(1)).masked_fill(weight == 0, 0.0)
         value -= (weight * F.logsigmoid(-z)).sum()
         slope = weight * z.sigmoid()
         gradient[rows] -= slope.sum(1)

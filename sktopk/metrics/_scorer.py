@@ -6,7 +6,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_k, check_option
-from ._topk import topk_accuracy_score
+from ._topk import LabelRanks, topk_accuracy_score
+
+# Scores that are there at a time: 128 MiB of float32.
+_MOST_SCORES = 1 << 25
 
 
 def make_topk_scorer(k, *, average="micro", ties="expected"):
@@ -105,16 +108,25 @@ class TopKScorer(BaseEstimator):
 
     def score(self, estimator, X, y, sample_weight=None):
         """Return the top-k accuracy of a fitted classifier, as a call does."""
+        options = {"average": self.average, "ties": self.ties}
+        classes = getattr(estimator, "classes_", ())
+        n_rows = _MOST_SCORES // max(1, len(classes))
+        if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
+            pieces = (predict_scores(estimator, rows)[1] for rows in _row_pieces(X, n_rows))
+            ranks = LabelRanks.from_pieces(y, pieces, classes, sample_weight)
+            return ranks.accuracy(self.k, **options)
         classes, y_score = predict_scores(estimator, X)
         return topk_accuracy_score(
-            y,
-            y_score,
-            k=self.k,
-            labels=classes,
-            average=self.average,
-            ties=self.ties,
-            sample_weight=sample_weight,
+            y, y_score, k=self.k, labels=classes, sample_weight=sample_weight, **options
         )
+
+
+def _row_pieces(X, n_rows):
+    """Yield the rows of an array, a sparse matrix or a frame, some at a time."""
+    # Not every sparse format can be sliced.
+    rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+    for start in range(0, X.shape[0], max(1, n_rows)):
+        yield rows[start : start + max(1, n_rows)]
 
 
 def predict_scores(estimator, X):

@@ -222,7 +222,31 @@ class LabelRanks:
             sample_weight, "sample_weight", n_samples, "one per row of y_score"
         )
         code = _encode(y_true, _check_labels(labels, y_true, n_classes))
-        n_greater, n_tied = _count_greater_and_tied(y_score, np.where(code < n_classes, code, 0))
+        counts = _count_greater_and_tied(y_score, np.where(code < n_classes, code, 0))
+        return cls(code, *counts, sample_weight, n_classes)
+
+    @classmethod
+    def from_pieces(cls, y_true, pieces, labels, sample_weight=None):
+        """Count in scores (n_rows, n_classes) that come a few rows at a time, in their order."""
+        y_true, n_classes = np.asarray(y_true), len(labels)
+        if sample_weight is None:
+            sample_weight = np.ones(len(y_true))
+        sample_weight = check_nonnegative(
+            sample_weight, "sample_weight", len(y_true), "one per row of X"
+        )
+        code = _encode(y_true, _check_labels(labels, y_true, n_classes))
+        column, counts, start = np.where(code < n_classes, code, 0), [], 0
+        for y_score in pieces:
+            rows = slice(start, start + len(y_score))
+            _, y_score = _check_labels_and_scores(y_true[rows], y_score)
+            counts.append(_count_greater_and_tied(y_score, column[rows]))
+            start = rows.stop
+        if start != len(y_true):
+            raise ValueError(
+                "y_true and y_score must have the same number of rows; "
+                f"got {len(y_true)} and {start}"
+            )
+        n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
     def hits(self, k, *, ties="expected"):

@@ -5,6 +5,7 @@ from itertools import pairwise
 from torch import nn
 
 from ._normalized_linear import NormalizedLinear
+from ._sparse_input import SparseInputLinear
 
 
 class MLP(nn.Sequential):
@@ -57,11 +58,12 @@ class MLP(nn.Sequential):
         sizes = (n_features, *hidden_layer_sizes)
         layers = []
         for n_in, n_out in pairwise(sizes):
-            layers.append(nn.Linear(n_in, n_out))
+            layers.append((nn.Linear if layers else SparseInputLinear)(n_in, n_out))
             if batch_norm:
                 layers.append(nn.BatchNorm1d(n_out))
             layers.append(nn.ReLU())
             if dropout:
                 layers.append(nn.Dropout(dropout))
-        layers.append((NormalizedLinear if normalize else nn.Linear)(sizes[-1], n_outputs))
+        linear = nn.Linear if layers else SparseInputLinear
+        layers.append((NormalizedLinear if normalize else linear)(sizes[-1], n_outputs))
         super().__init__(*layers)

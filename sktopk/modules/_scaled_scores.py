@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from ._last_layer import last_layer
+
 
 class ScaledScores(nn.Module):
     r"""Multiply the scores of a network by a constant.
@@ -35,10 +37,10 @@ class ScaledScores(nn.Module):
 
     def __init__(self, module, n_outputs, scale):
         super().__init__()
-        linear = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
-        if linear and linear[-1].out_features == n_outputs:
+        layer = last_layer(module, n_outputs)
+        if isinstance(layer, nn.Linear):
             with torch.no_grad():
-                for parameter in linear[-1].parameters():
+                for parameter in layer.parameters():
                     parameter.div_(scale)
         self.module = module
         self.scale = scale

@@ -1,8 +1,11 @@
 import pickle
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import sklearn
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.dummy import DummyClassifier
@@ -21,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+from sktopk.metrics import _scorer, make_topk_scorer, topk_accuracy_score
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +224,42 @@ def test_pairwise_scores_are_refused(n_classes, make):
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(ValueError, match=f"score each of its {n_classes} classes.*SVC"):
         make_topk_scorer(1)(estimator, X, y)
+
+
+class Recorded(LogisticRegression):
+    """Notes how many rows were scored at a time."""
+
+    def decision_function(self, X):
+        Recorded.n_rows.append(X.shape[0])
+        return super().decision_function(X)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("average", ["micro", "macro"])
+@pytest.mark.parametrize(
+    "table", [np.asarray, sparse.csr_array, pd.DataFrame, pl.DataFrame, lambda X: X[::-1][::-1]]
+)
+def test_scores_of_many_rows_and_classes_are_counted_in_pieces(table, average, digits, monkeypatch):
+    X, y = digits
+    estimator = Recorded(C=1e-3, max_iter=500).fit(X, y)
+    y = np.where(np.arange(400) % 7, y, "z")  # not seen in training
+    weight = np.linspace(0, 1, 400)
+    scorer = make_topk_scorer(2, average=average)
+    for model in (estimator, make_pipeline("passthrough", estimator)):
+        Recorded.n_rows = []
+        whole = scorer(model, table(X), y), scorer(model, table(X), y, sample_weight=weight)
+        assert Recorded.n_rows == [400] * 2
+        with monkeypatch.context() as patch:
+            patch.setattr(_scorer, "_MOST_SCORES", 70 * 10)
+            pieces = scorer(model, table(X), y), scorer(model, table(X), y, sample_weight=weight)
+            assert Recorded.n_rows[2:] == ([70] * 5 + [50]) * 2
+            with pytest.raises(ValueError, match="same number of rows; got 45 and 50"):
+                scorer(model, table(X), y[:395])
+            with pytest.raises(ValueError, match="same number of rows; got 401 and 400"):
+                scorer(model, table(X), np.append(y, "z"))
+            with pytest.raises(ValueError, match="sample_weight must"):
+                scorer(model, table(X), y, sample_weight=weight[1:])
+        assert pieces == whole
 
 
 def test_what_is_no_classifier_is_refused(digits):

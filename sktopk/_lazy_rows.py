@@ -1,0 +1,204 @@
+"""Rows that are looked up when they are asked for: of a Dataset, some of a table.
+
+And how to tell both from a stream, whose rows come once.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
+
+# Items asked of a Dataset at a time to read its labels, and rows looked at to trust `targets`.
+_LABEL_ITEMS = 256
+
+
+def is_memory_map(X):
+    """Tell whether an array, or what it is a view of, lies in a file."""
+    while X is not None:
+        if isinstance(X, np.memmap):
+            return True
+        X = getattr(X, "base", None)
+    return False
+
+
+class LazyRows:
+    """A table with shape, dtype and indexing like an array, that holds no rows itself."""
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def nbytes(self):
+        """What all rows would take in memory, dense."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __array__(self, dtype=None, copy=None):
+        # For scorers of others, which ask for an array; nothing here does.
+        rows = self[:]
+        return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
+
+
+class SomeRows(LazyRows):
+    """Some rows of a table, not copied before they are asked for.
+
+    Parameters
+    ----------
+    table : memory map, CSR matrix or array, or LazyRows
+    index : ndarray of int
+        Their numbers.
+    """
+
+    def __init__(self, table, index):
+        self.table, self.index = table, index
+        self.shape, self.dtype = (len(index), *table.shape[1:]), table.dtype
+        if hasattr(table, "nnz"):
+            # About how many numbers are stored: what the share of the rows tells.
+            self.nnz = table.nnz * len(index) // max(1, table.shape[0])
+
+    def __getitem__(self, index):
+        return self.table[self.index[index]]
+
+
+class DatasetRows(LazyRows):
+    """The rows of a map-style Dataset, fetched a batch at a time.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its items are rows, or tuples or lists that begin with a row: tensors or arrays of
+        numbers of one shape. ``__getitems__`` is used if there is one.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Of the rows; "auto" keeps float32 and float64, and makes anything else float64.
+    """
+
+    def __init__(self, dataset, dtype="auto"):
+        if not hasattr(dataset, "__len__"):
+            raise TypeError(f"X must be a Dataset with a length; got {type(dataset).__name__}")
+        if len(dataset) == 0:
+            raise ValueError(
+                "X must have rows; found a Dataset with 0 sample(s) while at least 1 is required"
+            )
+        self.dataset = dataset
+        (item,) = self._items([0])
+        first = self._row(item, 0)
+        own = str(first.dtype).removeprefix("torch.")
+        auto = own if own in ("float32", "float64") else "float64"
+        self.dtype = np.dtype(auto if dtype == "auto" else dtype)
+        self.shape = (len(dataset), *first.shape)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            index = np.arange(len(self))[index]
+        elif np.ndim(index) == 0:
+            return self[[index]][0]
+        index = np.asarray(index)
+        if not len(index):
+            return np.empty((0, *self.shape[1:]), self.dtype)
+        rows = [
+            self._row(item, number)
+            for item, number in zip(self._items(index.tolist()), index, strict=True)
+        ]
+        for row, number in zip(rows, index, strict=True):
+            if tuple(row.shape) != self.shape[1:]:
+                raise ValueError(
+                    f"X must have rows of one shape; row {number} of the Dataset has shape "
+                    f"{tuple(row.shape)}, row 0 {self.shape[1:]}"
+                )
+        rows = default_collate(rows).numpy().astype(self.dtype, copy=False)
+        finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+        if not finite.all():
+            refused = np.argmin(finite)
+            what = "NaN" if np.isnan(rows[refused]).any() else "infinity"
+            raise ValueError(f"Input X contains {what}: row {index[refused]} of the Dataset")
+        return rows
+
+    def labels(self):
+        """The label of every row: what the Dataset tells at once, else one pass over its items."""
+        known = _known_labels(self.dataset)
+        if known is not None and len(known) == len(self):
+            # `targets` may be something else than what items have: three of them tell.
+            some = sorted({0, len(self) // 2, len(self) - 1})
+            if np.array_equal(self._read_labels(some), np.asarray(known)[some]):
+                return np.asarray(known)
+        parts = range(0, len(self), _LABEL_ITEMS)
+        parts = [range(i, min(i + _LABEL_ITEMS, len(self))) for i in parts]
+        return np.concatenate([self._read_labels(list(part)) for part in parts])
+
+    def _read_labels(self, index):
+        labels = []
+        for item, number in zip(self._items(index), index, strict=True):
+            if not isinstance(item, tuple | list) or len(item) < 2:
+                raise ValueError(
+                    f"y must be passed, or the items of the Dataset be (row, label); item {number} "
+                    f"is a {type(item).__name__} without a label"
+                )
+            label = item[1]
+            is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
+            labels.append(np.asarray(label).item() if is_array and np.size(label) == 1 else label)
+        return np.asarray(labels)
+
+    def _items(self, index):
+        if callable(fetch := getattr(self.dataset, "__getitems__", None)):
+            return fetch(index)
+        return [self.dataset[number] for number in index]
+
+    def _row(self, item, number):
+        row = item[0] if isinstance(item, tuple | list) and len(item) else item
+        if isinstance(row, np.ndarray) and row.dtype.kind in "fiub" and row.ndim:
+            return row
+        if isinstance(row, torch.Tensor) and not row.is_complex() and row.ndim:
+            return row.detach().cpu()
+        shown = type(row).__name__
+        if isinstance(row, np.ndarray | torch.Tensor):
+            shown += f" of {row.dtype} and shape {tuple(row.shape)}"
+        raise TypeError(
+            f"X must be a Dataset whose items are (row, label, ...) or rows, with a row a tensor "
+            f"or array of numbers of at least one dimension; got a {shown} in item {number}"
+        )
+
+
+def as_lazy(X, dtype="auto"):
+    """A Dataset as its rows; anything else as it is."""
+    return DatasetRows(X, dtype) if isinstance(X, Dataset) else X
+
+
+def is_stream(X):
+    """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
+    if isinstance(X, Dataset):
+        return isinstance(X, IterableDataset)
+    known = ("shape", "__array__", "__getitem__", "__dataframe__")
+    return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
+
+
+def check_table(X):
+    """Raise if X is a stream."""
+    if is_stream(X):
+        raise TypeError(
+            f"X must be a table; got a stream, {type(X).__name__}, whose pieces come one after "
+            "another: train by partial_fit, and predict piece by piece (predict_top takes it whole)"
+        )
+
+
+def own_labels(X, y):
+    """y or, for None and a Dataset or rows of one, the labels that this has."""
+    check_table(X)
+    if y is None and isinstance(X, Dataset):
+        X = DatasetRows(X)
+    return X.labels() if y is None and isinstance(X, DatasetRows) else y
+
+
+def _known_labels(dataset):
+    """The labels that a Dataset of a usual kind has in one place, or None."""
+    if type(dataset) is Subset:
+        labels = _known_labels(dataset.dataset)
+        return None if labels is None else np.asarray(labels)[dataset.indices]
+    if type(dataset) is TensorDataset:
+        return dataset.tensors[1] if len(dataset.tensors) > 1 else None
+    return getattr(dataset, "targets", None)

@@ -1,0 +1,134 @@
+"""A few classes in the place of all of them, for losses over very many classes."""
+
+from typing import NamedTuple
+
+import torch
+
+from ._checks import check_count
+
+
+class Candidates(NamedTuple):
+    """What :func:`sample_candidates` returns, with m columns.
+
+    Attributes
+    ----------
+    classes : Tensor of shape (m,)
+        Class indices in ascending order, int64.
+    target : Tensor of shape (n_samples,)
+        The position of the label of each row among `classes`, int64.
+    log_weight : Tensor of shape (m,)
+        Logarithm of the number of classes that a candidate stands for; minus infinity
+        where it repeats the one before it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import sample_candidates
+    >>> candidates = sample_candidates(torch.tensor([2, 0]), n_classes=3, n_candidates=3)
+    >>> candidates.classes, candidates.log_weight
+    (tensor([0, 1, 2]), tensor([0., 0., 0.]))
+    """
+
+    classes: torch.Tensor
+    target: torch.Tensor
+    log_weight: torch.Tensor
+
+
+def sample_candidates(target, n_classes, n_candidates, *, generator=None):
+    r"""Draw the classes that a training step looks at: the labels and a random sample.
+
+    .. math::
+        \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j
+        + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
+
+    Here B are the classes among the labels of the batch and D the others that were drawn, all
+    equally likely. For any e that does not depend on the draw, the right side has the left one
+    as its expectation: the labels count as they are, and D is a simple random sample of the
+    rest. The weights, as `log_weight`, become a shift of the scores, so that an ordinary loss
+    estimates its value over all classes:
+
+    - cross-entropy of ``scores + log_weight``: the sum over :math:`e_j = \exp s_j` is unbiased,
+      its logarithm to first order, as in the sampled softmax of [1]_: if the estimate of the sum
+      has the relative variance v, the loss is too small by about v/2 on average;
+    - the smooth top-k loss of ``scores + k * tau * log_weight``, as it divides scores by
+      :math:`k \tau`: the sum over the subsets A of k classes is that of
+      :math:`\prod_{j \in A} e_j`, times a factor :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}`
+      for subsets with r of the :math:`N = C - |B|` classes outside of B, which is between
+      :math:`1 - r(r-1)/(2|D|)` and 1. Where no class stands out, the loss is too small by about
+      :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
+
+    Losses that ask for the k-th largest score (hinges, noised losses, grouping, transition)
+    cannot be had in this way: the k-th largest of a sample is not that of all classes.
+
+    The memory and the cost do not depend on the number of classes. On a GPU, nothing is copied
+    to the host.
+
+    Parameters
+    ----------
+    target : Tensor of shape (n_samples,)
+        Integer class indices.
+    n_classes : int
+        Number C of classes.
+    n_candidates : int
+        Number of draws, at least 1. Repeated draws, and draws of a label, count once.
+    generator : torch.Generator, default=None
+        Source of the draws, on the device of `target`; None is torch's own.
+
+    Returns
+    -------
+    candidates : Candidates
+        A named tuple ``(classes, target, log_weight)`` on the device of `target` with
+        m = n_samples + n_candidates columns; with all classes, each of weight 1 (so that the loss
+        is exact), where that is not less than C.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `target` is no 1-dimensional Tensor of integers, or a number is not an integer of at
+        least 1.
+
+    See Also
+    --------
+    sktopk.TopKClassifier : Its `n_candidates` trains the rows of the last layer that are drawn.
+
+    References
+    ----------
+    .. [1] Jean, Cho, Memisevic, Bengio. "On Using Very Large Target Vocabulary for Neural
+       Machine Translation", ACL 2015, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import sample_candidates, smooth_topk_loss
+    >>> n_classes, k, tau = 1_000_000, 5, 1.0
+    >>> layer = torch.nn.Embedding(n_classes, 8, sparse=True)
+    >>> features, y = torch.randn(32, 8), torch.randint(n_classes, (32,))
+    >>> classes, target, log_weight = sample_candidates(y, n_classes, n_candidates=1000)
+    >>> scores = features @ layer(classes).T
+    >>> loss = smooth_topk_loss(scores + k * tau * log_weight, target, k=k, tau=tau)
+    >>> scores.shape
+    torch.Size([32, 1032])
+    """
+    check_count(n_classes, "n_classes")
+    check_count(n_candidates, "n_candidates")
+    if not isinstance(target, torch.Tensor):
+        raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise TypeError(f"target must hold integer class indices; got {target.dtype}")
+    if target.ndim != 1:
+        raise ValueError(f"target must have shape (n_samples,); got {tuple(target.shape)}")
+    target, device = target.long(), target.device
+    if len(target) + n_candidates >= n_classes:
+        everything = torch.arange(n_classes, device=device)
+        return Candidates(everything, target, torch.zeros(n_classes, device=device))
+    drawn = torch.randint(n_classes, (n_candidates,), generator=generator, device=device)
+    classes, order = torch.cat([target, drawn]).sort(stable=True)
+    first = torch.ones_like(classes, dtype=torch.bool)
+    first[1:] = classes[1:] != classes[:-1]
+    # A stable sort leaves a label before the draws of its class.
+    is_label = first & (order < len(target))
+    is_sampled = first & ~is_label
+    # Given their number, every set of classes is as likely as any other.
+    weight = (n_classes - is_label.sum()) / is_sampled.sum()
+    log_weight = torch.where(is_sampled, weight.log(), 0.0).masked_fill(~first, -torch.inf)
+    return Candidates(classes, torch.searchsorted(classes, target.contiguous()), log_weight)

@@ -1,0 +1,201 @@
+"""Every classifier trains on a GPU as it does on the CPU, and no step waits for it."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch import nn
+
+from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier, _batches
+from sktopk._criteria import CRITERIA
+from sktopk.io import dump, load
+from tests.crashing import Crash, WithDropout, crashing, quick, target
+from tests.gpu import DEVICE, needs_gpu, no_waiting
+from tests.test_no_waiting import OF_CLASSES, RANKERS
+
+pytestmark = [
+    *needs_gpu,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+CLASSIFIERS = {**RANKERS, **OF_CLASSES}
+# The noise of a GPU is not that of the CPU.
+NOISED = [name for name in CRITERIA if name.startswith("noised")]
+every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 8))
+    return X, (X[:, :6] + rng.standard_normal((600, 6))).argmax(axis=1)
+
+
+def fitted(name, table, device=DEVICE, dtype=np.float64, **params):
+    clf = CLASSIFIERS[name]
+    X, y = table
+    fixed = {"max_epochs": 4, "batch_size": 64, "hidden_layer_sizes": (16,), "random_state": 0}
+    fixed |= {"optimizer": "adam", "device": device, "precision": None, "compile": False}
+    if hasattr(clf, "autocast"):  # where `precision` is another one
+        fixed["autocast"] = fixed.pop("precision")
+        params = {("autocast" if k == "precision" else k): v for k, v in params.items()}
+    clf.set_params(**fixed | params)
+    return clf.fit(X.astype(dtype), (y == 0).astype(int) if name in RANKERS else y)
+
+
+def losses_of(clf):
+    return [row["train_loss"] for row in clf.history_]
+
+
+def assert_same_fit(clf, expected, table, tolerance):
+    assert losses_of(clf) == pytest.approx(losses_of(expected), rel=tolerance)
+    X = table[0].astype(clf._numpy_dtype())
+    scores = expected.decision_function(X)
+    scale = np.abs(scores).max()
+    np.testing.assert_allclose(clf.decision_function(X), scores, atol=tolerance * scale)
+    if hasattr(expected, "threshold_"):
+        assert clf.threshold_ == pytest.approx(expected.threshold_, abs=tolerance * scale)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in NOISED])
+def test_fits_equal_those_of_the_cpu(name, table):
+    expected = copy.copy(fitted(name, table, device="cpu"))
+    clf = fitted(name, table)
+    assert next(clf.net_.module_.parameters()).is_cuda
+    # float64: what differs is the order of sums.
+    assert_same_fit(clf, expected, table, 1e-6)
+
+
+@every_classifier
+def test_fits_with_one_seed_are_one_fit(name, table):
+    before = torch.cuda.get_rng_state()
+    first = copy.copy(fitted(name, table))
+    assert_same_fit(fitted(name, table), first, table, 1e-9)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", ["smooth_topk", "DeepTopPush", "RecallAtK", "FScore"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_do_not_fit_train_the_same_network(name, sparse, table, monkeypatch):
+    expected = copy.copy(fitted(name, table))
+    monkeypatch.setattr(_batches, "RESIDENT_SHARE", 0.0)
+    X, y = table
+    clf = fitted(name, (csr_array(X) if sparse else X, y))
+    assert losses_of(clf) == pytest.approx(losses_of(expected), rel=1e-9)
+
+
+def encoded(clf, y):
+    return (y == 0).astype(int) if len(clf.classes_) == 2 else y
+
+
+@every_classifier
+@pytest.mark.parametrize("resident", [True, False])
+def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
+    if not resident:
+        if name in RANKERS and getattr(CLASSIFIERS[name], "buffer_size", 0):
+            pytest.skip("the numbers of hard rows have to come to the rows")
+        monkeypatch.setattr(_batches, "RESIDENT_SHARE", 0.0)
+    clf = fitted(name, table, dtype=np.float32)
+    X, y = table
+    X, y = X.astype(np.float32), encoded(clf, y)
+    batches = clf._make_batches(X, np.searchsorted(clf.classes_, y), np.ones(len(y)), False)
+    steps = iter(batches._fetched())
+    first = next(steps)  # moves the row numbers of the epoch
+    batches._fetched = lambda: itertools.chain([first], steps)
+    with no_waiting():
+        results = [clf.net_.step(batch) for batch in batches]
+    assert len(results) == len(batches) > 1
+    assert all(loss.is_cuda and loss.isfinite() for loss, _ in results)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside torch
+@pytest.mark.parametrize("way", [{"precision": "bfloat16"}, {"compile": True}], ids=str)
+@pytest.mark.parametrize(
+    "name", ["cross_entropy", "smooth_topk", "noised_topk", "ldam", "DeepTopPush", "FScore"]
+)
+def test_faster_ways_train_nearly_the_same_network(name, way, table):
+    expected = losses_of(fitted(name, table, dtype=np.float32))
+    assert losses_of(fitted(name, table, dtype=np.float32, **way)) == pytest.approx(
+        expected, rel=0.05
+    )
+
+
+class OnGPU(nn.Module):
+    """Fails on rows that are elsewhere."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__()
+        self.layer = nn.Linear(n_features, n_outputs)
+
+    def forward(self, rows):
+        if not rows.is_cuda:
+            raise RuntimeError("the rows are elsewhere")
+        return self.layer(rows)
+
+
+def test_pieces_of_a_stream(table):
+    X, y = table
+    clf = PatMatClassifier(tau=0.1, buffer_size=5, module=OnGPU, device=DEVICE, random_state=0)
+    on_cpu = PatMatClassifier(
+        tau=0.1, buffer_size=5, module=nn.Linear, device="cpu", random_state=0
+    )
+    for piece in np.array_split(np.arange(len(X)), 5):
+        for each in (clf, on_cpu):
+            each.partial_fit(X[piece], (y == 0)[piece].astype(int))
+    np.testing.assert_allclose(clf.decision_function(X), on_cpu.decision_function(X), atol=1e-9)
+
+
+def test_a_crashed_fit_goes_on_where_it_was(tmp_path):
+    X = np.random.default_rng(0).standard_normal((300, 6))
+    for classifier, params in (
+        (TopKClassifier, {"loss": "noised_topk"}),
+        (TopKClassifier, {"module": WithDropout}),
+        (DeepTopPushClassifier, {"buffer_size": 3}),
+    ):
+        clf = quick(classifier, device=DEVICE, **params)
+        expected = losses_of(clf.fit(X, target(clf)))
+        clf = quick(classifier, device=DEVICE, checkpoint=tmp_path / "fit", **params)
+        with crashing(after=3):
+            clf.fit(X, target(clf))
+        Crash.n_epochs = 0
+        clf.fit(X, target(clf))
+        assert Crash.n_epochs == 3
+        assert losses_of(clf) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_fit_does_not_go_on_elsewhere(tmp_path):
+    X = np.random.default_rng(0).standard_normal((300, 6))
+    clf = quick(device=DEVICE, checkpoint=tmp_path / "fit")
+    with crashing(after=2):
+        clf.fit(X, target(clf))
+    with pytest.raises(ValueError, match="device was cuda, is cpu"):
+        clf.set_params(device="cpu").fit(X, target(clf))
+
+
+@pytest.mark.parametrize("name", ["smooth_topk", "noised_topk", "DeepTopPush", "FScore"])
+def test_files_go_from_the_gpu_to_the_cpu(name, table, tmp_path):
+    clf = fitted(name, table)
+    dump(clf, tmp_path / "clf")
+    loaded = load(tmp_path / "clf", device="cpu")
+    assert not next(loaded.net_.module_.parameters()).is_cuda
+    np.testing.assert_allclose(
+        loaded.decision_function(table[0]), clf.decision_function(table[0]), atol=1e-9
+    )
+
+
+def test_a_gpu_that_is_not_there(table):
+    with pytest.raises(ValueError, match="device='cuda:99' cannot be used here"):
+        TopKClassifier(device="cuda:99").fit(*table)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("name", ["noised_topk", "DeepTopPush"])
+def test_the_second_gpu_has_everything_and_the_first_keeps_its_generator(name, table):
+    expected = copy.copy(fitted(name, table))
+    before = torch.cuda.get_rng_state(0)
+    clf = fitted(name, table, device="cuda:1")
+    assert {p.device.index for p in clf.net_.module_.parameters()} == {1}
+    assert torch.equal(torch.cuda.get_rng_state(0), before)
+    assert_same_fit(clf, expected, table, 1e-6)

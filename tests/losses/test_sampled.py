@@ -1,0 +1,182 @@
+"""Do a few candidates tell what all classes would?"""
+
+from itertools import combinations, product
+from math import comb, prod
+
+import pytest
+import torch
+
+from sktopk.losses import cross_entropy_loss, focal_loss, smooth_topk_loss
+from sktopk.losses._candidates import Candidates, sample_candidates
+
+# Loss, and what it divides scores by.
+LOSSES = {
+    "cross_entropy": (cross_entropy_loss, {}, 1.0),
+    "focal": (focal_loss, {"gamma": 1.0}, 1.0),
+    "smooth_topk": (smooth_topk_loss, {"k": 3, "tau": 0.7}, 3 * 0.7),
+}
+N_CLASSES = 7
+LABELS = torch.tensor([4, 1, 4])
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def distinct(candidates):
+    """Each class among the candidates and the logarithm of its weight."""
+    present = candidates.log_weight > -torch.inf
+    pairs = zip(candidates.classes[present].tolist(), candidates.log_weight[present], strict=True)
+    return {j: log_weight.item() for j, log_weight in pairs}
+
+
+@pytest.fixture
+def every_draw(monkeypatch):
+    """Candidates for each way in which two draws can come out, all equally likely."""
+    found = []
+    for draw in product(range(N_CLASSES), repeat=2):
+        monkeypatch.setattr(torch, "randint", lambda *a, draw=draw, **k: torch.tensor(draw))
+        found.append(sample_candidates(LABELS, N_CLASSES, 2))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_candidates_are_the_labels_and_the_drawn_rest(seed):
+    target = torch.randint(50, (9,), generator=seeded(seed + 100))
+    candidates = sample_candidates(target, 50, 20, generator=seeded(seed))
+    drawn = torch.randint(50, (20,), generator=seeded(seed)).tolist()
+    labels, rest = set(target.tolist()), set(drawn) - set(target.tolist())
+    stands_for = torch.tensor((50 - len(labels)) / len(rest)).log().item()
+    expected = dict.fromkeys(labels, 0.0) | dict.fromkeys(rest, pytest.approx(stands_for))
+    assert distinct(candidates) == expected
+    assert candidates.classes.tolist() == sorted([*target.tolist(), *drawn])
+    assert torch.equal(candidates.classes[candidates.target], target)
+    assert (candidates.log_weight[candidates.target] == 0).all()
+
+
+def test_the_sum_of_exponentials_is_unbiased_exactly(every_draw):
+    scores = torch.randn(3, N_CLASSES, dtype=torch.float64, generator=seeded())
+    # exp(loss) is the sum over all classes over that of the label.
+    whole = cross_entropy_loss(scores, LABELS, reduction="none").exp()
+    estimates = [
+        cross_entropy_loss(scores[:, c.classes] + c.log_weight, c.target, reduction="none").exp()
+        for c in every_draw
+        if len(distinct(c)) > 2
+    ]
+    mean = torch.stack(estimates).mean(0)
+    torch.testing.assert_close(mean, whole, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("n_drawn", [1, 2])
+def test_sums_over_subsets_have_the_expectation_of_the_docstring(every_draw, k, n_drawn):
+    e = torch.rand(N_CLASSES, dtype=torch.float64, generator=seeded()).tolist()
+    sums = []
+    for candidates in every_draw:
+        weight = {j: torch.tensor(log).exp().item() for j, log in distinct(candidates).items()}
+        if len(weight) == 2 + n_drawn:
+            subsets = combinations(weight, k)
+            sums.append(sum(prod(weight[j] * e[j] for j in subset) for subset in subsets))
+    expected = 0.0
+    for subset in combinations(range(N_CLASSES), k):
+        r = len(set(subset) - {1, 4})
+        factor = prod((1 - i / n_drawn) / (1 - i / 5) for i in range(r))
+        # The share of the draws that have these r classes, times their weights.
+        assert factor == pytest.approx(
+            comb(5 - r, n_drawn - r) / comb(5, n_drawn) * (5 / n_drawn) ** r
+            if r <= n_drawn
+            else 0.0
+        )
+        expected += factor * prod(e[j] for j in subset)
+    assert sum(sums) / len(sums) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_on_average_the_loss_and_its_gradient_are_those_of_all_classes(name):
+    loss, parameters, unit = LOSSES[name]
+    n_classes, n_candidates, n_draws, generator = 600, 150, 400, seeded()
+    # A layer of 8 features: the gradient of its weights has a row per class.
+    weight = torch.randn(n_classes, 8, dtype=torch.float64, generator=generator) * unit / 2
+    features = torch.randn(16, 8, dtype=torch.float64, generator=generator)
+    target = torch.randint(n_classes, (16,), generator=generator)
+    weight.requires_grad_()
+    whole = loss(features @ weight.T, target, **parameters)
+    (gradient,) = torch.autograd.grad(whole, weight)
+    losses, mean = [], torch.zeros_like(gradient)
+    for _ in range(n_draws):
+        candidates = sample_candidates(target, n_classes, n_candidates, generator=generator)
+        scores = features @ weight[candidates.classes].T + unit * candidates.log_weight
+        losses.append(loss(scores, candidates.target, **parameters, reduction="none"))
+        mean += torch.autograd.grad(losses[-1].mean(), weight)[0] / n_draws
+    losses = torch.stack(losses).detach()
+    # Beside chance, the logarithm's curvature: with a sum p of relative variance v, the k-subsets
+    # have about p^k / k!, of relative variance k^2 v. And the factor of the docstring.
+    tau, k = parameters.get("tau", 1.0), parameters.get("k", 1)
+    bias = (2 * k - 1) * losses.var(0).mean() / (2 * tau) + tau * (k - 1) / n_candidates
+    chance = losses.mean(1).std() / n_draws**0.5
+    assert abs(whole - losses.mean()) <= bias + 5 * chance
+    assert bias + 5 * chance < 0.025 * whole
+    cosine = torch.nn.functional.cosine_similarity(mean.flatten(), gradient.flatten(), dim=0)
+    assert cosine > 0.995
+    assert mean.norm() == pytest.approx(gradient.norm().item(), rel=0.05)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_repeated_candidates_count_once(name):
+    loss, parameters, unit = LOSSES[name]
+    target = torch.tensor([3, 3, 3, 8])
+    classes, position, log_weight = sample_candidates(target, 40, 30, generator=seeded())
+    repeated = log_weight == -torch.inf
+    assert repeated.sum() > 5
+    scores = torch.randn(4, 40, generator=seeded()).double()[:, classes].requires_grad_()
+    value = loss(scores + unit * log_weight, position, **parameters)
+    (gradient,) = torch.autograd.grad(value, scores)
+    assert gradient.isfinite().all()
+    assert (gradient[:, repeated] == 0).all()
+    once = torch.searchsorted(classes[~repeated], target)
+    few = scores[:, ~repeated] + unit * log_weight[~repeated]
+    torch.testing.assert_close(value, loss(few, once, **parameters))
+
+
+@pytest.mark.parametrize("n_classes", [5, 12])
+def test_with_room_for_all_classes_there_is_nothing_to_estimate(n_classes):
+    target = torch.tensor([4, 0, 4])
+    classes, position, log_weight = sample_candidates(target, n_classes, n_classes - 3)
+    assert classes.tolist() == list(range(n_classes))
+    assert torch.equal(position, target)
+    assert not log_weight.any()
+
+
+def test_a_generator_makes_draws_reproducible_and_leaves_the_others_alone():
+    state = torch.get_rng_state()
+    one, other = (sample_candidates(LABELS, 10**6, 50, generator=seeded()) for _ in range(2))
+    assert all(map(torch.equal, one, other))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not torch.equal(one.classes, sample_candidates(LABELS, 10**6, 50).classes)
+
+
+def test_any_integers_will_do_as_labels_and_none_are_modified():
+    target = torch.tensor([9, 2], dtype=torch.int32)
+    candidates = sample_candidates(target, 100, 5, generator=seeded())
+    assert isinstance(candidates, Candidates)
+    assert len(candidates.classes) == 7
+    assert candidates.classes[candidates.target].tolist() == [9, 2]
+    assert target.tolist() == [9, 2]
+    assert len(sample_candidates(target[:0], 100, 5).classes) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([1, 2], 10, 3), TypeError, "target must be a torch.Tensor; got list"),
+        ((torch.tensor([1.0]), 10, 3), TypeError, "integer class indices; got torch.float32"),
+        ((torch.tensor([True]), 10, 3), TypeError, "integer class indices; got torch.bool"),
+        ((torch.tensor([[1]]), 10, 3), ValueError, r"shape \(n_samples,\); got \(1, 1\)"),
+        ((torch.tensor([1]), 10, 0), ValueError, "n_candidates=0 must be at least 1"),
+        ((torch.tensor([1]), 10, 2.5), TypeError, "n_candidates must be an integer; got 2.5"),
+        ((torch.tensor([1]), 0, 3), ValueError, "n_classes=0 must be at least 1"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        sample_candidates(*arguments)

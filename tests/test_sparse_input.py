@@ -1,0 +1,284 @@
+"""CSR matrices are fed batch by batch, and multiplied as they are where that is faster."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.feature_extraction.text import TfidfVectorizer
+from torch import nn
+
+from sktopk import (
+    AUCClassifier,
+    DeepTopPushClassifier,
+    PatMatClassifier,
+    TopKClassifier,
+    _batches,
+)
+from sktopk._batches import Rows
+from sktopk._fitting import build_net
+from sktopk._lazy_rows import SomeRows
+from sktopk.datasets import load_clinc150
+from sktopk.modules import MLP
+from sktopk.modules._sparse_input import SparseRows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL"),
+]
+
+SMALL = {"hidden_layer_sizes": (7,), "batch_size": 64, "max_epochs": 3, "device": "cpu"}
+
+
+@pytest.fixture
+def table():
+    """CSR of 300 rows at 2 %, among them an empty one, with labels that it tells something of."""
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 1_200), dtype=np.float32)
+    X[rng.random(X.shape) > 0.02] = 0
+    X[5] = 0
+    X = csr_array(X)
+    return X, (X[:, :400] @ rng.normal(size=400) > 0).astype(int) + (X[:, 400:].sum(axis=1) > 10)
+
+
+@pytest.fixture
+def dense_way(monkeypatch):
+    return lambda: monkeypatch.setattr(_batches, "SPARSE_SHARE", -1.0)
+
+
+def rows_of(X, dtype=torch.float64):
+    return Rows(X, torch.device("cpu"), dtype, sparse=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (5,)])
+def test_network_and_gradient_equal_those_of_dense_rows(table, hidden_layer_sizes, dtype):
+    X = table[0]
+    torch.manual_seed(0)
+    network = MLP(X.shape[1], 3, hidden_layer_sizes, batch_norm=True).to(dtype)
+    index = torch.tensor([5, 299, 0, 5, 17])  # an empty row, and that twice
+    batch = rows_of(X, dtype)[index]
+    assert isinstance(batch, SparseRows)
+    gradients = []
+    for rows in (batch, torch.from_numpy(X.toarray()[index.numpy()]).to(dtype)):
+        network.zero_grad()
+        scores = network(rows)
+        (scores**2).sum().backward()
+        gradients.append([scores.detach(), *(p.grad.clone() for p in network.parameters())])
+    for sparse, dense in zip(*gradients, strict=True):
+        # Batch normalisation takes the bias away again: its gradient is rounding alone.
+        bound = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {}
+        torch.testing.assert_close(sparse, dense, **bound)
+
+
+def test_gradient_is_that_of_finite_differences():
+    X = np.random.default_rng(0).random((6, 1_000))
+    rows = rows_of(csr_matrix(np.where(X < 0.01, X, 0)))[:]
+    layer = MLP(1_000, 2, ()).double()[0]
+
+    def product(weight, bias):
+        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (rows,))
+
+    inputs = torch.randn(2, 1_000, dtype=torch.float64), torch.randn(2, dtype=torch.float64)
+    inputs = [each.requires_grad_() for each in inputs]
+    assert torch.autograd.gradcheck(product, inputs, fast_mode=True)
+
+
+def test_repeated_and_unsorted_entries_add_up():
+    X = csr_array(
+        (np.array([1.0, 2.0, 3.0]), np.array([999, 4, 999]), np.array([0, 3])), shape=(1, 1_000)
+    )
+    network = MLP(1_000, 2, ()).double()
+    expected = network(torch.from_numpy(X.toarray()))
+    torch.testing.assert_close(network(rows_of(X)[:]), expected)
+
+
+def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
+    torch.manual_seed(0)
+    network = MLP(4, 3, (5,))
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    for name, value in plain.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value)
+    assert network.state_dict().keys() == plain.state_dict().keys()
+
+
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (7,)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **p: TopKClassifier(k=1, **p),
+        lambda **p: TopKClassifier(k=1, early_stopping=True, calibration="temperature", **p),
+        lambda **p: DeepTopPushClassifier(buffer_size=3, **p),
+        lambda **p: PatMatClassifier(tau=0.2, early_stopping=True, **p),
+        lambda **p: AUCClassifier(**p),
+    ],
+)
+def test_fit_and_predictions_equal_the_dense_way(table, dense_way, make, hidden_layer_sizes):
+    X, y = table
+    y = y if isinstance(make(), TopKClassifier) else y == 0
+    params = SMALL | {"hidden_layer_sizes": hidden_layer_sizes, "random_state": 0}
+    sparse = [make(**params).fit(X, y) for _ in range(2)]
+    assert isinstance(sparse[0].net_.rows(X)[:2], SparseRows)
+    scores = [clf.decision_function(X) for clf in sparse]
+    np.testing.assert_array_equal(*scores)
+    dense_way()
+    dense = make(**params).fit(X, y)
+    assert not isinstance(dense.net_.rows(X)[:2], SparseRows)
+    np.testing.assert_allclose(scores[0], dense.decision_function(X), rtol=1e-3, atol=2e-5)
+    np.testing.assert_allclose(dense.predict(X) == sparse[0].predict(X), 1)
+
+
+def test_pieces_with_hard_rows_equal_the_dense_way(table, dense_way):
+    X, y = table
+
+    def trained():
+        clf = DeepTopPushClassifier(buffer_size=3, random_state=0, **SMALL)
+        clf.fit(X[:150], y[:150] == 0)
+        for start in (0, 150):
+            clf.partial_fit(X[start : start + 150], y[start : start + 150] == 0)
+        return clf.decision_function(X)
+
+    found = trained()
+    dense_way()
+    np.testing.assert_allclose(found, trained(), rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"module": lambda n, m: nn.Sequential(nn.Linear(n, m))},
+        {"precision": "bfloat16"},
+        {"normalize": True, "hidden_layer_sizes": ()},
+    ],
+    ids=["module", "precision", "normalize"],
+)
+def test_what_takes_no_sparse_rows_gets_dense_ones(table, params):
+    X, y = table
+    clf = TopKClassifier(k=1, **SMALL | params).fit(X, y)
+    assert isinstance(clf.net_.rows(X)[:2], torch.Tensor)
+    assert np.isfinite(clf.decision_function(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_compiled_networks_get_dense_rows():
+    clf = TopKClassifier(k=1, **SMALL)
+    clf.classes_, clf.n_features_in_, clf.k_ = np.arange(3), 1_200, 1
+    assert build_net(clf, "float32", seed=0).takes_sparse
+    clf.set_params(compile=True)
+    assert not build_net(clf, "float32", seed=0).takes_sparse
+
+
+def test_dense_tables_and_few_columns_stay_dense(table):
+    X = table[0]
+    assert isinstance(rows_of(X[:, :900])[:2], torch.Tensor)
+    crowded = csr_array(np.ones((3, 1_200)))
+    assert isinstance(rows_of(crowded)[:2], torch.Tensor)
+    assert isinstance(Rows(X, torch.device("cpu"), torch.float64)[:2], torch.Tensor)
+
+
+def test_chunks_are_bounded_by_what_is_stored(table):
+    X, rows = table[0], rows_of(table[0])
+    assert sum(len(rows[chunk]) for chunk in rows.chunks(3)) == X.shape[0]
+    assert max(chunk.stop - chunk.start for chunk in rows_of(X).chunks(1 << 20)) < X.shape[0]
+
+
+def test_threads_fit_the_same(table):
+    X, y = table
+    scores = [None] * 3
+
+    def fit(i):
+        clf = TopKClassifier(k=1, random_state=0, **SMALL).fit(X, y)
+        scores[i] = clf.decision_function(X)
+
+    threads = [threading.Thread(target=fit, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+
+
+@pytest.mark.parametrize("kind", ["sparse", "memory map"])
+def test_rows_that_are_left_out_are_not_copied(table, tmp_path, kind):
+    X, y = table
+    clf = TopKClassifier(k=1, early_stopping=True, random_state=0, **SMALL)
+    weight = np.arange(len(y)) % 5 > 0
+    expected = TopKClassifier(k=1, early_stopping=True, random_state=0, **SMALL)
+    expected.fit(X[weight], y[weight])
+    if kind == "memory map":
+        np.save(tmp_path / "X.npy", X.toarray())
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+        expected.fit(X[weight], y[weight])
+    tables = []
+    train = clf._train
+
+    def noted(X, *args, **kwargs):
+        tables.append(X)
+        return train(X, *args, **kwargs)
+
+    clf._train = noted
+    clf.fit(X, y, weight)
+    (rows,) = tables
+    assert isinstance(rows, SomeRows)
+    assert isinstance(rows.table, SomeRows)
+    assert rows.table.table is X or np.shares_memory(rows.table.table, X)
+    np.testing.assert_array_equal(clf.decision_function(X), expected.decision_function(X))
+
+
+MEMORY = """
+import json, sys
+import numpy as np
+from pathlib import Path
+from scipy.sparse import csr_matrix
+from sktopk import TopKClassifier
+
+def status(name):
+    line = next(line for line in open("/proc/self/status") if line.startswith(name))
+    return int(line.split()[1]) * 1024
+
+def table(n_rows, n_columns, each):
+    columns = np.sort(np.random.default_rng(0).integers(0, n_columns, (n_rows, each), np.int32))
+    start = np.arange(0, columns.size + 1, each, dtype=np.int32)
+    values = np.ones(columns.size, dtype=np.float32)
+    return csr_matrix((values, columns.reshape(-1), start), (n_rows, n_columns))
+
+params = dict(k=1, hidden_layer_sizes=(10,), max_epochs=1, device="cpu", early_stopping=True)
+params |= dict(batch_size=1000)
+TopKClassifier(**params).fit(table(400, 2_000, 40), np.arange(400) % 3)
+X = table(30_000, 4_000, 160)
+before = status("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")
+TopKClassifier(**params).fit(X, np.arange(30_000) % 3)
+size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+print(json.dumps([status("VmHWM") - before, size]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_memory_of_a_fit_with_rows_held_out():
+    command = [sys.executable, "-W", "ignore", "-c", MEMORY]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    above, size = json.loads(result.stdout)
+    # The rows held out are a tenth; a copy of the others would be 0.9 of X, dense ones 12.
+    assert size > 38e6
+    assert above < 0.6 * size
+
+
+def test_intents_of_clinc150(shared):
+    home = shared / "data"
+    texts, y = load_clinc150(data_home=home, return_X_y=True)
+    # Twenty intents of many.
+    kept = np.isin(y, np.unique(y)[::8])
+    texts, y = np.asarray(texts)[kept], np.asarray(y)[kept]
+    X = TfidfVectorizer(dtype=np.float32).fit_transform(texts)
+    assert X.shape[1] > 1_000
+    clf = TopKClassifier("cross_entropy", k=1, hidden_layer_sizes=(), random_state=0)
+    clf.set_params(max_epochs=20, learning_rate=0.01, device="cpu").fit(X[::2], y[::2])
+    assert isinstance(clf.net_.rows(X)[:2], SparseRows)
+    assert clf.score(X[1::2], y[1::2]) > 0.9
