@@ -1,0 +1,285 @@
+"""What a GPU has to show: the tests marked gpu, losses against cross-entropy, epochs, memory.
+
+One table, which is written to benchmarks/results/gpu.md, in at most 8 minutes on a large GPU:
+
+- the tests of tests/gpu, first;
+- forward and backward of every loss next to torch's cross_entropy on the same scores, in turns,
+  timed by events of the GPU: a ratio is the median over pairs; of smooth_topk_loss also compiled
+  and with the kernels of Triton, which are off by default until they win here;
+- peak memory of a forward and backward beside the scores, in units of the scores;
+- epochs of a 37 241 x 100 table (MLP 50-25 with batch normalisation) next to a loop by hand whose
+  whole step is one CUDA graph.
+
+`--device cpu --quick` runs the same code small, to show that it runs.
+"""
+
+import argparse
+import contextlib
+import statistics
+import subprocess
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import torch
+from fit_speed import LR, N_SAMPLES, NETWORK, OURS, WEIGHT_DECAY, table
+from loss_speed import SMOOTH, our_losses, step
+from torch.nn import functional as F
+
+from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk.losses import _elementary_symmetric, _smooth_topk_triton
+from sktopk.modules import MLP
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "gpu.md"
+K = 5
+N_CLASSES = (100, 1_000, 10_000, 100_000, 1_000_000)
+BATCH_SIZES = (128, 512, 4096)
+# At most so many rows, and scores in all: a gigabyte.
+BATCH, N_SCORES = 256, 1 << 28
+MAX_RATIO, FROM_CLASSES, MAX_MEMORY, MAX_EPOCH = 1.5, 1_000, 3.0, 1.2
+
+
+class Table:
+    """Rows of the table, printed as they come."""
+
+    def __init__(self):
+        self.lines = []
+
+    def write(self, line=""):
+        print(line, flush=True)
+        self.lines.append(line)
+
+    def row(self, *cells):
+        self.write("| " + " | ".join(str(cell) for cell in cells) + " |")
+
+    def ratio(self, what, size, peer, ours, ratio, most=None):
+        """A row of measured times in milliseconds, or of memory in megabytes."""
+        kept = "" if most is None else "yes" if ratio <= most else "**no**"
+        numbers = ("" if value is None else f"{value:.3g}" for value in (peer, ours))
+        self.row(what, size, *numbers, f"{ratio:.2f}", most or "", kept)
+
+
+def milliseconds(run, device):
+    """Time of one run, in milliseconds, by the clock of the device."""
+    if device.type == "cpu":
+        start = perf_counter()
+        run()
+        return 1e3 * (perf_counter() - start)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def in_turns(runs, device, repeats):
+    """Median time of each run, and of their ratios to the first."""
+    for run in runs:
+        for _ in range(3):
+            run()
+    turns = [[milliseconds(run, device) for run in runs] for _ in range(repeats)]
+    times = [statistics.median(column) for column in zip(*turns, strict=True)]
+    ratios = (statistics.median(turn[i] / turn[0] for turn in turns) for i in range(len(runs)))
+    return times, list(ratios)
+
+
+def run_tests(report, limit):
+    """The outcome of the tests marked gpu."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"]
+    try:
+        run = subprocess.run(
+            [*command, "tests/gpu"], cwd=ROOT, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        report.row("tests marked gpu", "", "", "", "", "", f"**not done in {limit:.0f} s**")
+        return
+    outcome = run.stdout.strip().splitlines()[-1].strip("= ")
+    kept = "**no**" if run.returncode else "yes" if "passed" in outcome else ""
+    report.row("tests marked gpu", outcome, "", "", "", "", kept)
+    if run.returncode:
+        print(run.stdout)
+
+
+def scores_of(n_classes, device):
+    generator = torch.Generator().manual_seed(0)
+    n_rows = max(1, min(BATCH, N_SCORES // n_classes))
+    target = torch.randint(n_classes, (n_rows,), generator=generator)
+    scores = torch.randn(n_rows, n_classes, device=device)
+    return scores.requires_grad_(), target.to(device)
+
+
+@contextlib.contextmanager
+def triton_from(n_classes):
+    before = _elementary_symmetric.TRITON_FROM
+    _elementary_symmetric.TRITON_FROM = n_classes
+    try:
+        yield
+    finally:
+        _elementary_symmetric.TRITON_FROM = before
+
+
+def with_triton(loss):
+    def run(scores, target):
+        with triton_from(0):
+            return loss(scores, target)
+
+    return run
+
+
+def losses_of(n_classes, device, compiled):
+    """Every loss by what the table calls it."""
+    with torch.device(device):  # class counts
+        found = our_losses(n_classes, None) | our_losses(n_classes, K)
+    smooth = found[SMOOTH]
+    if device.type == "cuda" and _smooth_topk_triton.triton:
+        found[f"{SMOOTH}, Triton"] = with_triton(smooth)
+    if compiled:
+        torch.compiler.reset()
+        found[f"{SMOOTH}, compiled"] = torch.compile(smooth, fullgraph=True, dynamic=False)
+    return found
+
+
+def report_losses(report, n_classes, device, repeats, compiled):
+    data = scores_of(n_classes, device)
+    size = f"{len(data[1])} x {n_classes}"
+    peer = partial(step, F.cross_entropy, *data)
+    for name, loss in losses_of(n_classes, device, compiled).items():
+        # It is the smooth loss that has bounds, in the way that is fastest.
+        bounded = name.startswith(SMOOTH) and n_classes >= FROM_CLASSES
+        try:
+            times, ratios = in_turns([peer, partial(step, loss, *data)], device, repeats)
+            memory = peak_memory(loss, data, device)
+        except torch.OutOfMemoryError:
+            report.row(f"{name}, ms", size, "", "", "out of memory", "", "")
+            continue
+        report.ratio(f"{name}, ms", size, *times, ratios[1], MAX_RATIO if bounded else None)
+        if memory is not None and name.startswith(SMOOTH):
+            size_of = data[0].nbytes
+            most = MAX_MEMORY if n_classes >= FROM_CLASSES else None
+            megabytes = (size_of / 1e6, memory / 1e6)
+            report.ratio(f"{name}, peak MB", size, *megabytes, memory / size_of, most)
+
+
+def peak_memory(loss, data, device):
+    """Bytes that a forward and backward take beside the scores, the gradient among them."""
+    if device.type == "cpu":
+        return None
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    step(loss, *data)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+class LoopByHand:
+    """The fastest loop that a torch user would write: the whole step is one CUDA graph."""
+
+    def __init__(self, X, y, batch_size, device):
+        self.X, self.y = torch.from_numpy(X).to(device), torch.from_numpy(y).to(device)
+        self.module = MLP(X.shape[1], int(y.max()) + 1, **NETWORK).to(device)
+        self.index = torch.zeros(batch_size, dtype=torch.long, device=device)
+        options = {"lr": LR, "weight_decay": WEIGHT_DECAY, "fused": True}
+        on_gpu = device.type == "cuda"
+        self.optimizer = torch.optim.Adam(self.module.parameters(), capturable=on_gpu, **options)
+        self.replay = self._captured() if on_gpu else self._step
+
+    def _step(self):
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.module(self.X[self.index]), self.y[self.index])
+        loss.backward()
+        self.optimizer.step()
+
+    def _captured(self):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        return graph.replay
+
+    def epoch(self):
+        # The rows beyond the last whole batch are left to the next epoch.
+        order = torch.randperm(len(self.X), device=self.X.device)
+        for index in order[: len(order) // len(self.index) * len(self.index)].split(
+            len(self.index)
+        ):
+            self.index.copy_(index)
+            self.replay()
+
+
+def report_epochs(report, n_samples, batch_size, device, epochs, compiled):
+    X, y = table(n_samples)
+    loop = LoopByHand(X, y, batch_size, device)
+    loop.epoch()
+    by_hand = statistics.median(milliseconds(loop.epoch, device) for _ in range(epochs))
+    params = {"batch_size": batch_size, "max_epochs": epochs + 1, "device": str(device), **OURS}
+    classifiers = {
+        "cross_entropy": (TopKClassifier("cross_entropy", **params), y),
+        "cross_entropy, compiled": (
+            TopKClassifier("cross_entropy", compile=compiled, **params),
+            y,
+        ),
+        "smooth_topk": (TopKClassifier("smooth_topk", k=K, **params), y),
+        "DeepTopPush": (DeepTopPushClassifier(**params), (y == 0).astype(int)),
+    }
+    for name, (clf, target) in classifiers.items():
+        if name.endswith("compiled") and not compiled:
+            continue
+        clf.fit(X, target)
+        ours = 1e3 * statistics.median(row["dur"] for row in clf.history_[1:])
+        most = MAX_EPOCH if name.startswith("cross_entropy") else None
+        size = f"{n_samples} x {X.shape[1]}, batches of {batch_size}"
+        report.ratio(f"epoch, {name}, ms", size, by_hand, ours, ours / by_hand, most)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--quick", action="store_true", help="small, nothing compiled")
+    parser.add_argument("--seconds", type=float, default=480, help="what is not begun is left out")
+    parser.add_argument("--output", type=Path, help="default: benchmarks/results/gpu.md of a GPU")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    begun, device = perf_counter(), torch.device(args.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+    report = Table()
+    report.write(f"# On a GPU (`benchmarks/gpu.py`{', quick' if args.quick else ''})\n")
+    report.write(
+        f"{name}, torch {torch.__version__}, float32; medians; the peer of losses is torch's "
+        "cross_entropy, that of peak memory the scores, that of epochs a loop by hand with its "
+        "step in one CUDA graph.\n"
+    )
+    report.row("what", "size", "peer", "sktopk", "sktopk / peer", "at most", "kept")
+    report.row(*["---"] * 7)
+    run_tests(report, args.seconds / 2)
+    repeats, epochs, n_samples = (2, 2, 1_000) if args.quick else (30, 5, N_SAMPLES)
+    n_sizes, compiled = (1, False) if args.quick else (None, True)
+    jobs = [
+        partial(report_epochs, report, n_samples, size, device, epochs, compiled)
+        for size in BATCH_SIZES[:n_sizes]
+    ]
+    jobs += [
+        partial(report_losses, report, n_classes, device, repeats, compiled)
+        for n_classes in N_CLASSES[:n_sizes]
+    ]
+    for i, job in enumerate(jobs):
+        if perf_counter() - begun > args.seconds:
+            report.row(f"{len(jobs) - i} more measurements", "", "", "", "out of time", "", "")
+            break
+        job()
+    report.write(f"\n{perf_counter() - begun:.0f} s in all.")
+    output = args.output or (RESULTS if device.type == "cuda" else None)
+    if output:
+        output.write_text("\n".join(report.lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
