@@ -51,8 +51,8 @@ docs-serve: docs
 test-docs: docs
 	$(DOCS)/bin/python -m pytest tests/docs
 
-notebooks: $(DOCS)/.installed
-	OMP_NUM_THREADS=1 $(DOCS)/bin/python -m pytest --nbmake --nbmake-timeout=300 examples/notebooks
+notebooks: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest --nbmake --nbmake-timeout=300 examples/notebooks
 
 # Known weaknesses of what is installed; asks the advisory databases on the network.
 audit: $(VENV)/.installed
@@ -69,19 +69,19 @@ bench: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,onnx,test]"
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,onnx,parquet,test,notebooks]"
 	touch $@
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt $(TORCH_FLAGS) torch
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,io,test]"
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,io,parquet,test]"
 	touch $@
 
 $(DOCS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,onnx,test,docs]"
+	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,io,onnx,parquet,test,docs]"
 	touch $@
 
 clean:
