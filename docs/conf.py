@@ -70,7 +70,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"demo\.py$|notebooks",
+    "ignore_pattern": r"demo\.py$|notebooks|scale",
     "subsection_order": [f"../examples/{s}" for s in ("labels", "ranking", "decisions", "loops")],
     "within_subsection_order": "FileNameSortKey",
     "doc_module": ("sktopk",),
@@ -81,6 +81,8 @@ sphinx_gallery_conf = {
     # Its page loads style sheets from elsewhere; each example has its own time.
     "write_computation_times": False,
     "show_memory": False,
+    # Which picture is on the card is no matter for readers.
+    "remove_config_comments": True,
     # Figures are shrunk to the column, not cut.
     "thumbnail_size": (400, 280),
 }
@@ -107,4 +109,4 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "evidence": []}

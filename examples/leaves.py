@@ -10,6 +10,8 @@ Runs on the shapes of the 100-species leaves data if it finds them:
 ``leaves100/data_Sha_64.txt`` in the folder that SKTOPK_DATA names. Otherwise on generated leaves.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import os
 import warnings
 from pathlib import Path

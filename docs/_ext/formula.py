@@ -34,6 +34,8 @@ class Formula(SphinxDirective):
         name = self.arguments[0]
         module, _, attribute = name.rpartition(".")
         value = getattr(import_module(module), attribute)
+        # The page is out of date where the docstring has changed.
+        self.env.note_dependency(inspect.getsourcefile(value))
         equations, references = parts(inspect.getdoc(value))
         if not equations:
             raise self.error(f"the docstring of {name} has no equation")

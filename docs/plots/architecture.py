@@ -1,6 +1,8 @@
-"""The folders of the package, and the imports between them, read from the source."""
+"""The parts of the package, and the imports between them, read from the source."""
 
 import ast
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -8,40 +10,43 @@ import matplotlib.pyplot as plt
 import sktopk
 
 ROOT = Path(sktopk.__file__).parent
+# The files below datasets and samplers in the layers of the contracts.
+_, below = (ROOT.parent / ".importlinter").read_text().split("datasets | samplers\n")
+CHECKS = sorted(re.findall(r"\b_\w+", below.partition("\n\n")[0]))
 PLACES = {
-    "io": (1.2, 5.0),
-    "model_selection": (4.4, 5.0),
-    "estimators": (2.8, 3.4),
-    "datasets": (7.4, 3.4),
-    "losses": (0.6, 1.6),
-    "modules": (2.6, 1.6),
-    "samplers": (4.4, 1.6),
-    "metrics": (6.4, 1.6),
+    "io": (1.9, 5.2),
+    "model_selection": (5.1, 5.2),
+    "estimators": (3.5, 3.7),
+    "samplers": (5.4, 2.45),
+    "datasets": (8.2, 2.45),
+    "checks": (6.8, 1.2),
+    "losses": (0.9, 0.0),
+    "modules": (3.5, 0.0),
+    "metrics": (6.8, 0.0),
 }
-OUTSIDE = {
-    "torch": (1.6, 0.0),
-    "skorch": (3.4, 0.0),
-    "numpy, scipy,\nscikit-learn": (5.8, 0.0),
-    "matplotlib": (8.0, 0.0),
+FILES = {
+    "estimators": "the other _*.py",
+    "checks": ", ".join(f"{name}.py" for name in CHECKS),
+    "samplers": "samplers.py",
 }
-LABELS = {"estimators": "estimators\n_*.py", "metrics": "metrics\nand metrics/_plot"}
-NUMERIC = "numpy, scipy,\nscikit-learn"
-GROUP = {"torch": "torch", "skorch": "skorch", "matplotlib": "matplotlib"}
-GROUP |= dict.fromkeys(("numpy", "scipy", "sklearn"), NUMERIC)
+OUTSIDE = ("torch", "triton", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")
 
 
-def part_of(path):
-    """Return the name of the box a file of the package belongs to."""
-    first = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    return first if first in PLACES else "estimators"
+def part(name):
+    """Return the part that a module, or a folder of them, belongs to."""
+    if name in CHECKS:
+        return "checks"
+    return name if name in PLACES else "estimators"
 
 
 def imports():
-    """Yield (box of the importing file, box of what it imports)."""
+    """Yield (part that imports, what it imports: a part or a package from outside)."""
     for path in ROOT.rglob("*.py"):
         if path == ROOT / "__init__.py":
             continue
-        package = ["sktopk", *path.relative_to(ROOT).parts[:-1]]
+        folders = path.relative_to(ROOT).parts
+        package = ["sktopk", *folders[:-1]]
+        start = part(folders[0].removesuffix(".py"))
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -54,31 +59,36 @@ def imports():
             for name in names:
                 top, *rest = name.split(".")
                 if top == "sktopk" and rest and rest[0] != "__version__":
-                    yield part_of(path), rest[0] if rest[0] in PLACES else "estimators"
-                elif top in GROUP:
-                    yield part_of(path), GROUP[top]
+                    yield start, part(rest[0])
+                elif top in OUTSIDE:
+                    yield start, top
+
+
+found = defaultdict(set)
+for start, end in imports():
+    if start != end:
+        found[start].add(end)
+
+
+def reached(start):
+    """Return what lies behind the imports of a part."""
+    return {far for end in found[start] & PLACES.keys() for far in found[end] | reached(end)}
 
 
 figure, ax = plt.subplots(figsize=(9.5, 6))
-ax.set(xlim=(-0.6, 9), ylim=(-0.5, 5.5))
+ax.set(xlim=(-0.3, 9.7), ylim=(-0.6, 5.7))
 ax.axis("off")
-places = PLACES | OUTSIDE
-for start, end in sorted(set(imports())):
-    if start == end:
-        continue
-    color = "0.75" if end in OUTSIDE else "#00589c"
-    ax.annotate(
-        "",
-        places[end],
-        places[start],
-        arrowprops={"arrowstyle": "-|>", "color": color, "shrinkA": 20, "shrinkB": 24},
-        zorder=1,
-    )
-for name, (x, y) in places.items():
-    inside = name in PLACES
-    style = {
-        "boxstyle": "round,pad=0.5",
-        "facecolor": "#e8f1f8" if inside else "w",
-        "edgecolor": "#00589c" if inside else "0.6",
-    }
-    ax.text(x, y, LABELS.get(name, name), ha="center", va="center", bbox=style, zorder=3)
+style = {"boxstyle": "round,pad=0.6", "facecolor": "#e8f1f8", "edgecolor": "#00589c"}
+boxes = {}
+for name, (x, y) in PLACES.items():
+    packages = ", ".join(each for each in OUTSIDE if each in found[name])
+    lines = [f"$\\bf{{{name}}}$".replace("_", r"\_"), FILES.get(name), packages]
+    text = "\n".join(line for line in lines if line)
+    written = ax.text(x, y, text, ha="center", va="center", fontsize=8.5, bbox=style)
+    boxes[name] = written.get_bbox_patch()
+figure.canvas.draw()  # Boxes have their sizes from now on.
+for start in PLACES:
+    for end in (found[start] & PLACES.keys()) - reached(start):
+        ends = {"patchA": boxes[start], "patchB": boxes[end]}
+        arrow = {"arrowstyle": "-|>", "color": "#00589c", "shrinkA": 0, "shrinkB": 2}
+        ax.annotate("", PLACES[end], PLACES[start], arrowprops=arrow | ends)

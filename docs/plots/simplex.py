@@ -69,3 +69,12 @@ def draw_several(named):
     _, axes = plt.subplots(1, len(named), figsize=(2.6 * len(named), 2.5), layout="constrained")
     for ax, (name, params) in zip(axes, named.items(), strict=True):
         draw_on(ax, name, name.removesuffix("_loss"), **params)
+
+
+def draw_mixture(name, k, **params):
+    """Draw a loss at each k, and its mean over them."""
+    loss = getattr(losses, name)
+    _, axes = plt.subplots(1, len(k) + 1, figsize=(2.6 * (len(k) + 1), 2.5), layout="constrained")
+    for ax, each in zip(axes, k, strict=False):
+        draw_on(ax, name, f"k={each}", k=each, **params)
+    draw_on(axes[-1], "topk_distribution_loss", f"k={k}", loss=loss, k=k, **params)

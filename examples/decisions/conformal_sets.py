@@ -7,6 +7,8 @@ sets hold as many labels as it takes to contain the right one nine times out of 
 the classifier. The methods differ in who gets the labels.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import warnings
 
 import matplotlib.pyplot as plt

@@ -32,7 +32,7 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_
 # --------
 # A list of grids: each loss has its own parameters, and cross-entropy is one of the candidates.
 
-clf = TopKClassifier(hidden_layer_sizes=(), max_epochs=25, learning_rate=3e-3, random_state=0)
+clf = TopKClassifier(hidden_layer_sizes=(), max_epochs=15, learning_rate=5e-3, random_state=0)
 pipe = Pipeline([("scale", StandardScaler()), ("pca", PCA(5, random_state=0)), ("clf", clf)])
 TAUS, SIGMAS, KS = [0.3, 1.0, 3.0], [0.1, 0.3, 1.0], [2, 3, 4]
 grid = [

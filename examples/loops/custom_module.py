@@ -6,6 +6,8 @@ Your own network on images
 of channels and of classes, and does the rest: batches, device, early stopping, prediction.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import warnings
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,10 @@
 
 Start it with one of
 
-    accelerate launch --num_processes 2 examples/scale/several_processes.py    # a GPU each
-    torchrun --nproc_per_node 2 examples/scale/several_processes.py            # on a CPU
+    accelerate launch --num_processes 2 examples/scale/several_processes.py
+    torchrun --standalone --nproc_per_node 2 examples/scale/several_processes.py
+
+The first gives each process a GPU; the second also works on a CPU.
 """
 
 import torch
