@@ -111,7 +111,7 @@ class AUCClassifier(ProgramClassifier):
 
     References
     ----------
-    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs.
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
 
     Examples
     --------

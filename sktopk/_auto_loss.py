@@ -47,7 +47,7 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     X, y, weight = copy._check_data(X, y, sample_weight, reset=True)
     # A CSR matrix without its rows of weight 0.
     X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
-    classes = copy._check_classes(y)
+    classes = copy._all_classes(y)
     validation = None
     if X_val is not None or y_val is not None:
         validation = copy._check_validation(X_val, y_val, classes)

@@ -13,13 +13,14 @@ from ._data import (
     check_labels,
     check_length,
     check_rows,
+    check_validation,
     check_weight,
     class_count,
     encode,
     held_out,
     take,
 )
-from ._distributed import all_objects, total
+from ._distributed import all_objects, total, world_size
 from ._fitting import (
     build_net,
     columns,
@@ -30,6 +31,7 @@ from ._fitting import (
     probe,
     take_changes,
     trainable,
+    undoing,
     warn_unsettled,
 )
 from ._gpu_worker import one_worker
@@ -80,8 +82,9 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the data are not allowed, before any training; ValueError if
-            the loss becomes NaN or infinite, with the weights of the last good epoch kept.
+            If a parameter or the data are not allowed, before any training; rows of a Dataset
+            are refused when they are read, during training. ValueError if the loss becomes NaN
+            or infinite, with the weights of the last good epoch kept.
             ValueError if the file `checkpoint` is damaged or belongs to another call.
         OSError
             If `checkpoint` cannot be read or written, before training where that shows, with
@@ -141,14 +144,13 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         count = total(class_count(target, weight, len(classes)))
         if new:
             self._start(X, classes, count, seed)
-        else:
-            self._go_on(count)
         given = validation if X_val is not None else None
 
         def settle(final=False):
             self._settle(*everything, validation=given, final=final)
 
-        self._train(X, target, weight, self.max_epochs, new, settle, validation, origin, checkpoint)
+        epochs = self.max_epochs
+        self._train(X, target, weight, count, epochs, new, settle, validation, origin, checkpoint)
         warn_unsettled(self, validation is not None and self.early_stopping)
         if self.calibration is not None:
             self._calibrate(*validation)
@@ -203,12 +205,12 @@ class NetClassifier(ClassifierMixin, NetEstimator):
             seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
             self._start(X, known, count, seed, partial=True)
         else:
-            self._go_on(self.class_count_ + count, partial=True)
+            count += self.class_count_
 
         def settle(final=False):
             self._settle(X, y, weight, final=final)
 
-        self._train(X, target, weight, 1, new, settle, partial=True)
+        self._train(X, target, weight, count, 1, new, settle, partial=True)
         return self
 
     def decision_function(self, X):
@@ -257,7 +259,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         score : float
             Share of the rows, or of their weight, that get their label.
         """
-        return super().score(X, own_labels(X, y), sample_weight)
+        return super().score(X, own_labels(X, y, needed=True), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -272,17 +274,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         return (X, y, weight) if mask.all() else (take(X, mask), y[mask], weight[mask])
 
     def _check_validation(self, X_val, y_val, classes):
-        y_val = own_labels(X_val, y_val)
-        if X_val is None or y_val is None:
-            missing = "X_val" if X_val is None else "y_val"
-            raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
-        try:
-            X_val = check_rows(self, X_val, reset=False)
-        except ValueError as error:
-            raise ValueError(f"X_val is not allowed: {error}") from error
-        y_val = check_labels(y_val, "y_val")
-        check_length(y_val, X_val.shape[0], "y_val")
-        return X_val, y_val, np.ones(len(y_val))
+        return check_validation(self, X_val, y_val)
 
     def _forget(self):
         """Become unfitted."""
@@ -316,6 +308,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         X,
         target,
         weight,
+        count,
         epochs,
         new,
         settle,
@@ -324,7 +317,9 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         checkpoint=None,
         partial=False,
     ):
-        net = self.net_
+        net, undo, ended = self.net_, undoing(self), False
+        if not new:
+            self._go_on(count, partial)
         try:
             data = {"X": X, "y": target}
             if validation is not None:
@@ -338,6 +333,7 @@ class NetClassifier(ClassifierMixin, NetEstimator):
                 batches = self._make_batches(X, target, weight, partial)
                 net.train(batches, epochs, callbacks, checkpoint, **data)
                 batches.carry()
+            ended = True
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
             interrupted = isinstance(error, DivergedError | KeyboardInterrupt | CheckpointError)
@@ -346,12 +342,15 @@ class NetClassifier(ClassifierMixin, NetEstimator):
                 checkpoint.remove()
             if not net.history_ or (new and not interrupted):
                 self._forget()
+            undo()
             raise
         finally:
             if hasattr(self, "net_"):
                 self.history_ = [plain_row(row) for row in net.history_.to_list()]
                 self.n_iter_ = len(self.history_)
-                settle(final=True)
+                # Other processes do not settle while this one breaks off.
+                if ended or world_size() == 1:
+                    settle(final=True)
 
     def _make_batches(self, X, target, weight, partial):
         return make_batches(self, X, target, weight)

@@ -30,9 +30,9 @@ class BestRows:
         self.n, self.n_rows, self.n_at_cut = n, 0, 0
         self.index, self.scores = np.empty(0, dtype=np.intp), np.empty(0)
 
-    def add_all(self, parts):
+    def add_all(self, scores_of_parts):
         """Add the scores of rows that come one part after another; return self."""
-        for scores in parts:
+        for scores in scores_of_parts:
             self.add(scores)
         return self
 
@@ -61,13 +61,13 @@ class BestRows:
         return [_tied(self.n_at_cut, "the cut")] if left_out else []
 
 
-def rows_above(parts, threshold):
+def rows_above(scores_of_parts, threshold):
     """Return the numbers of the rows that score above `threshold`, best first, ties in order.
 
-    `parts` has the scores of rows that come one after another.
+    `scores_of_parts` has the scores of rows that come one part after another.
     """
     start, found = 0, [(np.empty(0, dtype=np.intp), np.empty(0))]
-    for scores in parts:
+    for scores in scores_of_parts:
         above = np.flatnonzero(scores.astype(np.float64) > threshold)
         found.append((above + start, scores[above]))
         start += len(scores)

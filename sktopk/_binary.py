@@ -13,7 +13,7 @@ from ._batches import MiniBatches, RowsAndMore, ShuffledBatches
 from ._best_rows import BestRows
 from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
 from ._data import check_classes, encode
-from ._distributed import all_objects, check_equal_batches, joined, share_totals
+from ._distributed import all_objects, check_equal_batches, joined, share_totals, total
 from ._fitting import batch_size
 from ._lazy_rows import own_labels
 from ._params import check_number, check_training_params
@@ -165,7 +165,7 @@ class BinaryNetClassifier(NetClassifier):
         """
         check_is_fitted(self)
         fitted = self._as_fitted(self.net_.params_of_net)
-        y = own_labels(X, y)
+        y = own_labels(X, y, needed=True)
         return fitted._default_scorer()(fitted, X, y, sample_weight=sample_weight)
 
     @available_if(has_proba)
@@ -273,8 +273,7 @@ class BinaryNetClassifier(NetClassifier):
 
     def _with_carried(self, hard, rows, positive, weight):
         """The data followed by the rows that earlier pieces left behind."""
-        carried, hard.carried = hard.carried, None
-        hard.batch = None
+        carried, hard.batch = hard.carried, None
         if carried is None:
             hard.index = hard.index[:0]
             return rows, positive, weight
@@ -345,7 +344,7 @@ class BinaryNetClassifier(NetClassifier):
     def _calibrate(self, X, y, weight):
         target = encode(self.classes_, y)
         known = target >= 0
-        if not known.any():
+        if not total(np.count_nonzero(known)):
             raise ValueError("y_val has no label of the training data to calibrate with")
         scores = _columns(self.decision_function(self._checked_rows(X)))[known]
         slopes = fit_calibration(self.calibration, *joined(scores, target[known], weight[known]))

@@ -9,7 +9,11 @@ from ._class_blocks import CutNetwork, cut
 from ._distributed import world_size
 from ._net import Net
 from .losses._candidates import Candidates, sample_candidates
+from .modules import ScaledScores
 from .modules._last_layer import last_layer
+
+# Room for the labels of a chunk among its columns: with it, a chunk has at most half as many rows.
+_CHUNK_LABELS = 1 << 11
 
 
 class SampledLoss(nn.Module):
@@ -62,10 +66,13 @@ class CandidateNet(Net):
                 f"got {world_size()} processes"
             )
         if cut(self, rows) is None:
+            module = self.module_
+            if isinstance(module, ScaledScores):
+                module = module.module
             raise ValueError(
-                "n_candidates needs a module that ends in an nn.Linear (or NormalizedLinear) with "
-                f"{self.n_outputs} outputs, one per class, whose parameters no other layer uses; "
-                f"got {type(self.module_).__name__}, which ends otherwise"
+                "n_candidates needs a module that ends in an nn.Linear (or NormalizedLinear), "
+                f"registered last, with {self.n_outputs} outputs, one per class, whose parameters "
+                f"no other layer uses; got {type(module).__name__}, which ends otherwise"
             )
 
     def step(self, batch):
@@ -84,7 +91,8 @@ class CandidateNet(Net):
         parts, rows = CutNetwork(self), self.rows(X)
         generator, total, n_known = self.criterion_.generator, 0.0, 0
         state = generator.get_state()
-        for chunk in rows.chunks(self.criterion_.n_candidates):
+        # The labels of its rows, too, are columns of the scores.
+        for chunk in rows.chunks(self.criterion_.n_candidates + _CHUNK_LABELS):
             target = torch.from_numpy(y[chunk]).to(rows.device)
             known = target >= 0
             if not known.any():

@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import reprlib
+import tempfile
 import types
 from importlib.metadata import version
 
@@ -68,9 +69,9 @@ class Checkpoint:
             if os.path.lexists(self.path):
                 self.found, self.head = read_state(self.path)
             doing = "written"
-            with open(f"{self.path}.part", "wb"):
+            # Under no name that somebody may have given.
+            with tempfile.TemporaryFile(dir=os.path.dirname(self.path)):
                 pass
-            os.unlink(f"{self.path}.part")
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint={self.name!r} cannot be {doing} ({error.strerror}): give its folder "
@@ -298,17 +299,21 @@ def _placeless(value):
 def describe_table(X):
     """Shape, dtype and a hash of an array or CSR matrix, or of a sample of the rows of a table."""
     n_rows = X.shape[0]
-    row_bytes = max(1, (X.data.nbytes if issparse(X) else X.nbytes) // max(1, n_rows))
+    row_bytes = max(1, _stored_bytes(X) // max(1, n_rows))
     n_hashed = n_rows if X.ndim == 1 else min(n_rows, max(1, _HASHED_BYTES // row_bytes))
     rows = np.linspace(0, max(0, n_rows - 1), n_hashed).astype(np.intp)
     step = max(1, _BLOCK_BYTES // row_bytes)
     checksum = hashlib.sha256()
     for start in range(0, n_hashed, step):
         block = X[rows[start : start + step]]
-        parts = (block.data, block.indices, block.indptr) if issparse(X) else (block,)
+        parts = (block.data, block.indices, block.indptr) if issparse(block) else (block,)
         for part in parts:
             checksum.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return f"{X.dtype} of shape {tuple(X.shape)}, sha256 {checksum.hexdigest()[:16]}"
+
+
+def _stored_bytes(X):
+    return X.nnz * X.dtype.itemsize if hasattr(X, "nnz") else X.nbytes
 
 
 def _labels(y):

@@ -15,6 +15,10 @@ from ._params import OPTIMIZERS, check_number, check_optimizer
 from .losses._reduction import REDUCTIONS
 
 
+def _one(k, tau):
+    return 1.0
+
+
 class Criterion(NamedTuple):
     """A loss, the parameters of the estimator that it takes, and what its scores mean."""
 
@@ -23,13 +27,9 @@ class Criterion(NamedTuple):
     # softmax(scores) estimates class probabilities.
     models_proba: bool = False
     # score_scale="auto" as a function of k and tau; benchmarks/defaults.py compares others.
-    score_scale: Callable = lambda k, tau: 1.0
+    score_scale: Callable = _one
     # What it divides scores by, if all it asks of the classes are sums of exponentials.
     unit: Callable | None = None
-
-
-def _one(k, tau):
-    return 1.0
 
 
 def _ten(k, tau):

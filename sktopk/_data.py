@@ -8,7 +8,15 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from ._lazy_rows import LazyRows, SomeRows, as_lazy, check_table, is_memory_map
+from ._lazy_rows import (
+    LazyRows,
+    SomeRows,
+    as_lazy,
+    check_given,
+    check_table,
+    is_memory_map,
+    own_labels,
+)
 
 FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
 
@@ -52,11 +60,7 @@ def check_rows(estimator, X, *, reset):
 
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
-    if y is None:
-        raise ValueError(
-            f"requires {name} to be passed, but the target {name} is None: "
-            f"{name} must hold a class label per row"
-        )
+    check_given(y, name)
     if (values := np.asarray(y)).dtype.kind == "f" and not np.isfinite(values).all():
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
@@ -88,6 +92,21 @@ def check_length(y, n_samples, name="y"):
             f"{name} must have one label per row of X: X has {n_samples} rows, "
             f"{name} has inconsistent length {len(y)}"
         )
+
+
+def check_validation(estimator, X_val, y_val):
+    """Return validation rows, their labels, and weights of 1."""
+    y_val = own_labels(X_val, y_val)
+    if X_val is None or y_val is None:
+        missing = "X_val" if X_val is None else "y_val"
+        raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
+    try:
+        X_val = check_rows(estimator, X_val, reset=False)
+    except ValueError as error:
+        raise ValueError(f"X_val is not allowed: {error}") from error
+    y_val = check_labels(y_val, "y_val")
+    check_length(y_val, X_val.shape[0], "y_val")
+    return X_val, y_val, np.ones(len(y_val))
 
 
 def check_classes(y, name="y"):

@@ -139,6 +139,26 @@ def take_changes(estimator):
         then.update({name: getattr(estimator, name) for name in changed})
 
 
+def undoing(estimator):
+    """Return what takes back all but weights that more data change, if no epoch was trained."""
+    if not getattr(estimator, "net_", None) or not estimator.net_.history_:
+        return lambda: None
+    net, n_epochs = estimator.net_, len(estimator.net_.history_)
+    criterion = net.criterion_
+    # With the hard rows among it.
+    state, n_rows = copy.deepcopy(criterion.state_dict()), getattr(criterion, "n_rows", None)
+    fitted = {k: v for k, v in vars(estimator).items() if k in ("class_count_", "calibration_")}
+
+    def undo():
+        if len(net.history_) == n_epochs:
+            vars(estimator).update(fitted)
+            criterion.load_state_dict(state)
+            if n_rows is not None:
+                criterion.n_rows = n_rows
+
+    return undo
+
+
 def _same(a, b):
     """Whether two values of a parameter, which may hold arrays, are equal."""
     if isinstance(a, np.ndarray | torch.Tensor) or isinstance(b, np.ndarray | torch.Tensor):

@@ -1,4 +1,4 @@
-"""One worker per GPU: workers of a search that meet on one are told so."""
+"""One fit per GPU: workers of a search that meet on one are told so."""
 
 import multiprocessing
 import os
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import torch
 
+from ._distributed import world_size
+
 try:
     import fcntl
 except ImportError:  # Windows, which has no such locks
@@ -15,7 +17,7 @@ except ImportError:  # Windows, which has no such locks
 
 
 def is_worker():
-    """Whether joblib, dask or ray started this process to work for another."""
+    """Whether another process started this one to work for it, as joblib, dask and ray do."""
     if multiprocessing.parent_process() is not None:
         return True
     ray = sys.modules.get("ray")
@@ -31,15 +33,17 @@ def gpu_name(device):
 
 @contextmanager
 def one_worker(device):
-    """Hold the GPU for the fits of this worker while it trains.
+    """Hold the GPU for a fit of this worker while it trains.
+
+    Processes that train one network together may share.
 
     Raises
     ------
     RuntimeError
-        If another worker trains on it: both would be slower than one after the other, and
-        may run out of memory together.
+        If a fit of another worker, or of another thread of this one, trains on it: both would
+        be slower than one after the other, and may run out of memory together.
     """
-    if device.type != "cuda" or fcntl is None or not is_worker():
+    if device.type != "cuda" or fcntl is None or world_size() > 1 or not is_worker():
         yield
         return
     name = f"sktopk-{os.getuid()}-{gpu_name(device)}.lock"
@@ -51,11 +55,15 @@ def one_worker(device):
             file.seek(0)
             raise RuntimeError(
                 f"device={str(device)!r} is the GPU on which another worker trains (process "
-                f"{file.read() or 'unknown'}): use as many workers as GPUs, each with its own in "
-                "CUDA_VISIBLE_DEVICES (dask-cuda and ray's num_gpus see to that), or n_jobs=1, or "
-                "device='cpu'"
+                f"{file.read() or 'unknown'}; this one is {os.getpid()}): use as many workers as "
+                "GPUs, each with one thread and a GPU of its own in CUDA_VISIBLE_DEVICES "
+                "(dask-cuda and ray's num_gpus see to that), or n_jobs=1, or device='cpu'"
             ) from error
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            # A child of this process may have the file open for longer.
+            fcntl.flock(file, fcntl.LOCK_UN)

@@ -111,7 +111,8 @@ class DatasetRows(LazyRows):
                     f"X must have rows of one shape; row {number} of the Dataset has shape "
                     f"{tuple(row.shape)}, row 0 {self.shape[1:]}"
                 )
-        rows = default_collate(rows).numpy().astype(self.dtype, copy=False)
+        # By torch, as NumPy has no bfloat16.
+        rows = default_collate(rows).to(getattr(torch, self.dtype.name)).numpy()
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
             refused = np.argmin(finite)
@@ -122,11 +123,11 @@ class DatasetRows(LazyRows):
     def labels(self):
         """The label of every row: what the Dataset tells at once, else one pass over its items."""
         known = _known_labels(self.dataset)
-        if known is not None and len(known) == len(self):
+        if known is not None:
             # `targets` may be something else than what items have: three of them tell.
             some = sorted({0, len(self) // 2, len(self) - 1})
-            if np.array_equal(self._read_labels(some), np.asarray(known)[some]):
-                return np.asarray(known)
+            if np.array_equal(self._read_labels(some), known[some]):
+                return known
         parts = range(0, len(self), _LABEL_ITEMS)
         parts = [range(i, min(i + _LABEL_ITEMS, len(self))) for i in parts]
         return np.concatenate([self._read_labels(list(part)) for part in parts])
@@ -186,19 +187,38 @@ def check_table(X):
         )
 
 
-def own_labels(X, y):
+def own_labels(X, y, *, needed=False):
     """y or, for None and a Dataset or rows of one, the labels that this has."""
     check_table(X)
     if y is None and isinstance(X, Dataset):
         X = DatasetRows(X)
-    return X.labels() if y is None and isinstance(X, DatasetRows) else y
+    y = X.labels() if y is None and isinstance(X, DatasetRows) else y
+    if needed:
+        check_given(y)
+    return y
+
+
+def check_given(y, name="y"):
+    """Raise if there are no labels."""
+    if y is None:
+        raise ValueError(
+            f"requires {name} to be passed, but the target {name} is None: "
+            f"{name} must hold a class label per row"
+        )
 
 
 def _known_labels(dataset):
-    """The labels that a Dataset of a usual kind has in one place, or None."""
+    """The labels, one per item, that a Dataset of a usual kind has in one place, or None."""
     if type(dataset) is Subset:
         labels = _known_labels(dataset.dataset)
-        return None if labels is None else np.asarray(labels)[dataset.indices]
+        return None if labels is None else labels[dataset.indices]
     if type(dataset) is TensorDataset:
-        return dataset.tensors[1] if len(dataset.tensors) > 1 else None
-    return getattr(dataset, "targets", None)
+        labels = dataset.tensors[1] if len(dataset.tensors) > 1 else None
+    else:
+        labels = getattr(dataset, "targets", None)
+    try:
+        labels = np.asarray(labels)
+        return labels if labels.shape[:1] == (len(dataset),) else None
+    except (RuntimeError, TypeError, ValueError):
+        # Lists of different lengths, tensors that are no arrays: something else than labels.
+        return None

@@ -102,8 +102,11 @@ class Net(NeuralNetClassifier):
         return net
 
     def rows(self, X, resident=False):
-        """Rows of X for the network: sparse where its first layer takes them, and is faster so."""
-        sparse = self.takes_sparse and world_size() == 1
+        """Rows of X for the network: sparse where its first layer takes them, and is faster so.
+
+        `resident` ones, which are those of batches, are dense if a user's callback sees them.
+        """
+        sparse = self.takes_sparse and world_size() == 1 and not (resident and self._shows())
         device = torch.device(self.device)
         return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
 
@@ -315,6 +318,13 @@ class Net(NeuralNetClassifier):
         """Callbacks that do something at `method`."""
         silent = getattr(Callback, method)
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method) is not silent]
+
+    def _shows(self):
+        """Tell whether code of the user's is given batches; that of skorch needs no rows."""
+        methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
+        heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
+        places = [getattr(each, "__module__", "") for each in heard]
+        return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 
     def _check_finite(self, losses):
         refused = (~losses.isfinite()).nonzero()

@@ -90,7 +90,7 @@ class FScoreClassifier(ProgramClassifier):
 
     References
     ----------
-    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs.
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
 
     References
     ----------
-    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs.
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
 
     Examples
     --------

@@ -65,7 +65,8 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         Focusing exponent of the focal loss.
     n_candidates : int, default=None
         For thousands of classes and more: a step trains the labels of its batch and this many
-        classes drawn at random, see the notes. None: all classes.
+        classes drawn at random, see the notes. Larger than k, and better many times k: where at
+        most k candidates are distinct, the smooth loss is 0. None: all classes.
     module : callable, default=None
         An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
         ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.

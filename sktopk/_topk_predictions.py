@@ -3,13 +3,14 @@
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
+from torch.utils.data import Dataset
 
 from ._base import NetClassifier
 from ._calibration import calibrated_proba, fit_calibration
 from ._class_blocks import best_classes
 from ._criteria import has_proba
-from ._data import encode, take
-from ._distributed import joined
+from ._data import encode
+from ._distributed import joined, total
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
 
@@ -75,7 +76,7 @@ class TopKPredictions:
             if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
                 raise TypeError(f"transform must be a list of callables; got {transform!r}")
             X = [view(X) for view in transform]
-        is_list = isinstance(X, list | tuple) and all(len(getattr(x, "shape", ())) > 1 for x in X)
+        is_list = isinstance(X, list | tuple) and all(map(_is_table, X))
         views = [self._rows(view) for view in (X if is_list else [X])]
         sizes = [len(rows) for rows in views]
         if len(set(sizes)) != 1:
@@ -118,12 +119,16 @@ class TopKPredictions:
     def _calibrate(self, X, y, weight):
         target = encode(self.classes_, y)
         known = target >= 0
-        if not known.any():
+        if not total(np.count_nonzero(known)):
             raise ValueError("y_val has no label of the training data to calibrate with")
-        rows = self.net_.rows(take(X, known))
-        method, scores = self.calibration, self._scores(rows)
+        method, scores = self.calibration, self._scores(self.net_.rows(X))[known]
         slopes = fit_calibration(method, *joined(scores, target[known], weight[known]))
         self.calibration_ = (method, *slopes)
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))
+
+
+def _is_table(X):
+    """Tell a table from a row."""
+    return isinstance(X, Dataset) or len(getattr(X, "shape", ())) > 1

@@ -123,6 +123,14 @@ def test_a_path_that_cannot_be_is_refused_before_training(path, error, message):
         quick(checkpoint=path).fit(X, Y)
 
 
+def test_files_beside_it_are_left_alone(tmp_path):
+    mine = tmp_path / "file.part"
+    mine.write_text("mine")
+    quick(checkpoint=tmp_path / "file").fit(X, Y)
+    assert list(tmp_path.iterdir()) == [mine]
+    assert mine.read_text() == "mine"
+
+
 def test_other_parameters_are_refused(tmp_path):
     with pytest.raises(ValueError, match="checkpoint_every == 0, must be >= 1"):
         quick(checkpoint_every=0).fit(X, Y)

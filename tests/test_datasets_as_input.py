@@ -10,7 +10,12 @@ from sklearn.frozen import FrozenEstimator
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from sktopk import BudgetClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk import (
+    BudgetClassifier,
+    DeepTopPushClassifier,
+    TopKClassifier,
+    TopPushKClassifier,
+)
 from sktopk._lazy_rows import DatasetRows, own_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -185,6 +190,41 @@ def test_labels_are_read_at_once_where_that_is_right(dataset, n_asked):
         assert dataset.asked == n_asked + 1
 
 
+@pytest.mark.parametrize("targets", [8, {"a": 1}, [[1], [2, 3]], Y[:5], None], ids=str)
+@pytest.mark.parametrize("within", [False, True])
+def test_targets_that_are_no_labels_are_not_asked(targets, within):
+    dataset = Items(X, Y)
+    dataset.targets = targets
+    dataset = Subset(dataset, range(len(X))) if within else dataset
+    np.testing.assert_array_equal(own_labels(dataset, None), Y)
+
+
+def test_views_may_be_datasets():
+    clf = make().fit(X, Y)
+    expected = clf.predict_topk_proba([X, X[:, ::-1]])
+    views = [Items(X), Items(X[:, ::-1].copy())]
+    np.testing.assert_array_equal(clf.predict_topk_proba(views), expected)
+    flips = [Items, lambda X: Items(X[:, ::-1].copy())]
+    np.testing.assert_array_equal(clf.predict_topk_proba(X, transform=flips), expected)
+
+
+@pytest.mark.parametrize("make", [make, lambda: DeepTopPushClassifier(**SMALL)])
+def test_a_score_needs_labels(make):
+    clf = make().fit(X, Y == 1)
+    for table in (X, Rows(X)):
+        with pytest.raises(ValueError, match=r"y (to|must) be passed"):
+            clf.score(table)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
+def test_rows_of_any_number_are_read(dtype):
+    rows = torch.arange(12).reshape(4, 3).to(dtype)
+    for name in ("auto", "float32"):
+        found = DatasetRows(Items(rows, Y), name)[:]
+        assert found.dtype == ("float64" if name == "auto" else name)
+        np.testing.assert_array_equal(found, np.arange(12).reshape(4, 3))
+
+
 class Endless(IterableDataset):
     def __iter__(self):
         return iter([(X, Y)])
@@ -258,3 +298,24 @@ def test_rows_of_a_dataset_index_like_an_array():
         np.testing.assert_array_equal(rows[index], X[index])
     np.testing.assert_array_equal(np.asarray(rows), X)
     assert DatasetRows(Items(X, Y), "float64")[:2].dtype == np.float64
+
+
+def test_a_refused_piece_is_as_if_it_had_never_come():
+    """Its rows are read, and refused, in the middle of an epoch."""
+    y, refused = Y == 0, X.copy()
+    refused[150] = np.nan
+    piece, bad = (
+        TensorDataset(torch.from_numpy(each), torch.from_numpy(y)) for each in (X, refused)
+    )
+    clf, other = (
+        TopPushKClassifier(k=3, random_state=0, **SMALL | {"max_epochs": 1}).partial_fit(piece)
+        for _ in range(2)
+    )
+    with pytest.raises(ValueError, match="row 150 of the Dataset"):
+        clf.partial_fit(bad)
+    np.testing.assert_array_equal(clf.class_count_, other.class_count_)
+    hard, expected = (each.net_.criterion_.hard for each in (clf, other))
+    assert len(hard.carried["rows"]) > 0
+    torch.testing.assert_close(hard.carried, expected.carried, rtol=0, atol=0)
+    assert clf.net_.criterion_.n_rows == other.net_.criterion_.n_rows
+    np.testing.assert_array_equal(clf.decision_function(X), other.decision_function(X))

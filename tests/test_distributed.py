@@ -119,6 +119,32 @@ def stopped_by_one(rank):
     return clf.n_iter_, [b.clone() for b in clf.net_.module_.buffers()]
 
 
+class Interrupt(Callback):
+    def on_epoch_end(self, net, **kwargs):
+        if len(net.history) == 2:
+            raise RuntimeError("stop here")
+
+
+def broken_by_one(rank):
+    """What each is told if training breaks off in both at once."""
+    X, y, _ = data()
+    clf = DeepTopPushClassifier(max_epochs=3, batch_size=N_ROWS, random_state=0)
+    clf.set_params(callbacks=[Interrupt()])
+    try:
+        clf.fit(X[half(rank)], y[half(rank)])
+    except RuntimeError as error:
+        return str(error)
+
+
+def chosen(rank):
+    """loss="auto" where the second process lacks a class."""
+    X, y, _ = three_classes()
+    X, y = np.tile(X, (4, 1)) + np.arange(480)[:, np.newaxis] / 1e4, np.tile(y, 4)
+    rows = np.flatnonzero(y > 0)[: 2 * N_ROWS] if rank else np.arange(2 * N_ROWS)
+    clf = TopKClassifier("auto", k=2, max_epochs=2, hidden_layer_sizes=(), random_state=0)
+    return clf.fit(X[rows], y[rows]).loss_
+
+
 def loop(name, wrap, rank, world):
     """Ten steps on minibatches that the ranks share evenly, with rows carried between them."""
     X, y, _ = data()
@@ -150,6 +176,8 @@ def work(rank, folder):
     result |= {name: loop(name, DistributedDataParallel, rank, 2) for name in CRITERIA}
     result |= {f"default {name}": fit_default(name, half(rank)) for name in ESTIMATORS}
     result["stopped"] = stopped_by_one(rank)
+    result["broken"] = broken_by_one(rank)
+    result["auto"] = chosen(rank)
     X, y, _ = data()
     rows = half(rank) if rank else slice(20, 60)
     try:
@@ -190,10 +218,19 @@ def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):
 def test_the_example_runs_in_two_processes():
     pytest.importorskip("accelerate")
     example = Path(__file__).parents[1] / "examples" / "scale" / "several_processes.py"
-    run = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", str(example)]
+    launch = "torch.distributed.run --standalone --nproc_per_node 2".split()
+    run = [sys.executable, "-m", *launch, str(example)]
     result = subprocess.run(run, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "2 processes, top-3 accuracy 0.9" in result.stdout
+
+
+def test_an_error_arrives_as_it_was_raised(of_each_rank):
+    assert [each["broken"] for each in of_each_rank] == ["stop here"] * 2
+
+
+def test_the_choice_of_a_loss_is_of_all_processes(of_each_rank):
+    assert of_each_rank[0]["auto"] == of_each_rank[1]["auto"]
 
 
 @pytest.mark.parametrize("name", CRITERIA)

@@ -57,7 +57,7 @@ def test_the_second_worker_on_a_gpu_is_told_and_the_next_is_let_in(start):
     assert ready.wait(60)
     start(ask, "A", answers).join()
     message = answers.get(timeout=10)
-    assert f"another worker trains (process {first.pid})" in message
+    assert f"another worker trains (process {first.pid}; this one is" in message
     assert "CUDA_VISIBLE_DEVICES" in message
     start(ask, "B", answers).join()
     assert answers.get(timeout=10) == "free"

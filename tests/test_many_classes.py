@@ -84,6 +84,13 @@ def test_no_tensor_of_a_step_grows_with_the_number_of_classes(loss):
     assert 0 < seen.size <= 2 * n_rows * (n_rows + n_candidates)
 
 
+def test_the_scores_of_a_validation_loss_fit_the_cache():
+    clf = quick().partial_fit(X, Y, classes=np.arange(5_000))
+    with LargestNewTensor() as seen:
+        clf.net_.mean_loss(np.zeros((3_000, 8)), np.arange(3_000))
+    assert seen.size <= 1 << 20
+
+
 def test_a_hundred_thousand_classes_are_learned_in_seconds():
     n_classes, n_seen = 100_000, 500
     labels = np.random.default_rng(1).choice(n_classes, n_seen, replace=False)
@@ -345,12 +352,13 @@ class NoLayer(nn.Module):
         {"module": lambda d, c: nn.Sequential(nn.Linear(d, c), nn.Softmax(1))},
         {"module": NoLayer},
         {"module": Tied},
+        {"module": Tied, "loss": "smooth_topk"},
     ],
-    ids=["log_softmax", "relu", "softmax", "no linear layer", "tied"],
+    ids=["log_softmax", "relu", "softmax", "no linear layer", "tied", "scaled"],
 )
 def test_a_module_that_ends_otherwise_is_refused_before_training(params):
     clf = quick(**params)
-    with pytest.raises(ValueError, match="needs a module that ends in an nn"):
+    with pytest.raises(ValueError, match=r"registered last, .*got (OwnN|Seq|NoL|Tied)"):
         clf.fit(X, Y)
     assert not hasattr(clf, "classes_")
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
+from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
 from sktopk import (
@@ -164,6 +165,25 @@ def test_what_takes_no_sparse_rows_gets_dense_ones(table, params):
     assert np.isfinite(clf.decision_function(X)).all()
 
 
+class Looking(Callback):
+    def __init__(self):
+        self.kinds = set()
+
+
+def look(self, net, batch=None, **kwargs):
+    self.kinds.add(type(batch[0]))
+
+
+@pytest.mark.parametrize("method", ["on_batch_begin", "on_batch_end", "on_grad_computed"])
+def test_callbacks_of_users_see_dense_batches_and_those_of_skorch_cost_nothing(table, method):
+    kind = type("Kind", (Looking,), {method: look})
+    clf = TopKClassifier(k=1, callbacks=[kind(), LRScheduler()], **SMALL).fit(*table)
+    assert dict(clf.net_.callbacks_)["Kind"].kinds == {torch.Tensor}
+    assert isinstance(clf.net_.rows(table[0])[:2], SparseRows)
+    clf.set_params(callbacks=[LRScheduler()]).fit(*table)
+    assert isinstance(clf.net_.rows(table[0], resident=True)[:2], SparseRows)
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_compiled_networks_get_dense_rows():
     clf = TopKClassifier(k=1, **SMALL)
@@ -282,3 +302,12 @@ def test_intents_of_clinc150(shared):
     clf.set_params(max_epochs=20, learning_rate=0.01, device="cpu").fit(X[::2], y[::2])
     assert isinstance(clf.net_.rows(X)[:2], SparseRows)
     assert clf.score(X[1::2], y[1::2]) > 0.9
+
+
+def test_a_checkpoint_of_sparse_rows_some_of_weight_zero(tmp_path):
+    dense = np.random.default_rng(0).random((600, 2000))
+    X = csr_array(np.where(dense < 0.02, dense, 0.0))
+    y = np.arange(600) % 4
+    clf = TopKClassifier(k=2, max_epochs=1, checkpoint=tmp_path / "progress", random_state=0)
+    clf.fit(X, y, sample_weight=np.arange(600) > 0)
+    assert clf.n_iter_ == 1

@@ -61,7 +61,7 @@ def accuracy_at_top_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 5.
 
     Examples
     --------

@@ -70,7 +70,8 @@ def sample_candidates(target, n_classes, n_candidates, *, generator=None):
     n_classes : int
         Number C of classes.
     n_candidates : int
-        Number of draws, at least 1. Repeated draws, and draws of a label, count once.
+        Number of draws, at least 1. Repeated draws, and draws of a label, count once. Many times
+        k for the smooth top-k loss, which is 0 where at most k classes are distinct.
     generator : torch.Generator, default=None
         Source of the draws, on the device of `target`; None is torch's own.
 
@@ -85,7 +86,7 @@ def sample_candidates(target, n_classes, n_candidates, *, generator=None):
     ------
     TypeError, ValueError
         If `target` is no 1-dimensional Tensor of integers, or a number is not an integer of at
-        least 1.
+        least 1; on the CPU, also if a label is not from 0 to C - 1.
 
     See Also
     --------
@@ -118,6 +119,13 @@ def sample_candidates(target, n_classes, n_candidates, *, generator=None):
     if target.ndim != 1:
         raise ValueError(f"target must have shape (n_samples,); got {tuple(target.shape)}")
     target, device = target.long(), target.device
+    # A look at a GPU would wait for it.
+    if device.type == "cpu" and not torch.compiler.is_compiling():
+        refused = target[(target < 0) | (target >= n_classes)]
+        if len(refused):
+            raise ValueError(
+                f"target must hold class indices from 0 to {n_classes - 1}; got {refused[0].item()}"
+            )
     if len(target) + n_candidates >= n_classes:
         everything = torch.arange(n_classes, device=device)
         return Candidates(everything, target, torch.zeros(n_classes, device=device))

@@ -50,7 +50,7 @@ def cross_entropy_loss(
     References
     ----------
     .. [1] Szegedy, Vanhoucke, Ioffe, Shlens and Wojna (2016). Rethinking the Inception
-       architecture for computer vision. CVPR.
+       architecture for computer vision. CVPR. Section 7.
 
     Examples
     --------

@@ -80,7 +80,7 @@ def fbeta_loss(
     References
     ----------
     .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021.
+       using Linear Programs. NeurIPS 2021. Section 3.
     .. [2] A. Charnes, W. W. Cooper. Programming with linear fractional functionals. Naval
        Research Logistics Quarterly 9, 1962.
 

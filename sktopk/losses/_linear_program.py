@@ -225,7 +225,7 @@ def linear_program(
     References
     ----------
     .. [1] Meng et al. (2021). NeurIPS: non-decomposable performance measures as linear
-       programs, solved in the network by a generalised Newton method.
+       programs, solved in the network by a generalised Newton method. Section 4.
     .. [2] Mangasarian (2004). A Newton method for linear programming. Journal of
        Optimization Theory and Applications 121.
     .. [3] Rockafellar (1976). Augmented Lagrangians and applications of the proximal point

@@ -36,6 +36,14 @@ class LinearProgramLoss(nn.Module):
     on_failure : {"warn", "raise", "ignore"}, default="warn"
         As in :func:`linear_program`: an unsolved program has the gradient zero.
 
+    Raises
+    ------
+    TypeError, ValueError
+        When it is called: if `build` is not callable or does not return the arrays of one
+        program, or an argument of :func:`linear_program` is not allowed.
+    LinearProgramError
+        When it is called with ``on_failure="raise"``: if the program has no solution.
+
     See Also
     --------
     linear_program : The solver, with all its results.

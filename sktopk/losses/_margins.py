@@ -68,7 +68,7 @@ def focal_loss(scores, target, *, gamma=2.0, sample_weight=None, reduction="mean
     References
     ----------
     .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection.
-       ICCV.
+       ICCV. Equation 4.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def ldam_loss(
     References
     ----------
     .. [1] Cao, Wei, Gaidon, Arechiga and Ma (2019). Learning imbalanced datasets with
-       label-distribution-aware margin loss. NeurIPS.
+       label-distribution-aware margin loss. NeurIPS. Equations 12 and 13.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def logit_adjusted_loss(
     References
     ----------
     .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
-       logit adjustment. ICLR.
+       logit adjustment. ICLR. Equation 10.
 
     Examples
     --------

@@ -90,6 +90,11 @@ class TopKDistributionLoss(nn.Module):
     weights : sequence of float, default=None
         Positive; None means equal weights. Only their proportions matter.
 
+    Raises
+    ------
+    ValueError
+        If there are no losses, or `weights` are not as many positive numbers.
+
     Examples
     --------
     >>> import torch

@@ -71,7 +71,7 @@ def precision_at_recall_program_loss(
     References
     ----------
     .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021.
+       using Linear Programs. NeurIPS 2021. Section 3.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def recall_at_fpr_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 11.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def pairwise_auc_loss(
     References
     ----------
     .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021.
+       using Linear Programs. NeurIPS 2021. Section 3.
     .. [2] D. J. Hand, R. J. Till. A simple generalisation of the area under the ROC curve for
        multiple class classification problems. Machine Learning 45, 2001.
     .. [3] R. Kleiman, D. Page. AUC_mu: A performance metric for multi-class machine learning

@@ -76,7 +76,7 @@ def recall_at_precision_loss(
     References
     ----------
     .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021.
+       using Linear Programs. NeurIPS 2021. Section 3.
 
     Examples
     --------

@@ -117,6 +117,14 @@ class KthLargest(_Ranked):
     tau : float, default=None
         The rank as a share of the group, in (0, 1]. One of k and tau is passed.
 
+    Raises
+    ------
+    ValueError
+        If `of` is no group, or not exactly one of `k` and `tau` is passed, or it is out of its
+        range.
+    TypeError
+        If it is no number.
+
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
@@ -159,6 +167,14 @@ class TopMean(_Ranked):
     tau : float, default=None
         Their share of the group, in (0, 1]. One of k and tau is passed.
 
+    Raises
+    ------
+    ValueError
+        If `of` is no group, or not exactly one of `k` and `tau` is passed, or it is out of its
+        range.
+    TypeError
+        If it is no number.
+
     Examples
     --------
     >>> import torch
@@ -200,6 +216,11 @@ class SurrogateQuantile:
         In (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `of` is no group, `surrogate` no surrogate, or `tau` is out of its range.
 
     Examples
     --------
@@ -268,10 +289,15 @@ class FixedThreshold:
     threshold : callable
         For example ``KthLargest("negatives", k=1)``.
 
+    Raises
+    ------
+    TypeError
+        If `threshold` is not callable.
+
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 13, appendix E.
 
     Examples
     --------

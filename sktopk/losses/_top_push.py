@@ -41,7 +41,7 @@ def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, 
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 5, Table 1.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def top_push_k_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 5, Table 1.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def pat_mat_np_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 5, Table 1.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def recall_at_k_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 5, Table 1.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def pat_mat_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equation 5, Table 1.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def precision_at_recall_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020.
+       the Top. 2020. Equations 4 and 5.
 
     Examples
     --------

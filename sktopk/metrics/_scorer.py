@@ -113,7 +113,8 @@ class TopKScorer(BaseEstimator):
         n_rows = _MOST_SCORES // max(1, len(classes))
         if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
             pieces = (predict_scores(estimator, rows)[1] for rows in _row_pieces(X, n_rows))
-            ranks = LabelRanks.from_pieces(y, pieces, classes, sample_weight)
+            shape = (X.shape[0], len(classes))
+            ranks = LabelRanks.from_pieces(y, pieces, shape, classes, sample_weight)
             return ranks.accuracy(self.k, **options)
         classes, y_score = predict_scores(estimator, X)
         return topk_accuracy_score(

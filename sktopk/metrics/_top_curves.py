@@ -55,7 +55,7 @@ def precision_quantile_curve(
     References
     ----------
     .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020.
+       for accuracy at the top. 2020, section 4.2.
 
     Examples
     --------

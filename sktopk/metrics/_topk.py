@@ -214,38 +214,26 @@ class LabelRanks:
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
         """Check everything but k and count in one pass over the scores, chunk by chunk."""
-        y_true, y_score = _check_labels_and_scores(y_true, y_score)
-        n_samples, n_classes = y_score.shape
+        y_score = _check_scores(y_score)
+        return cls.from_pieces(y_true, [y_score], y_score.shape, labels, sample_weight)
+
+    @classmethod
+    def from_pieces(cls, y_true, pieces, shape, labels=None, sample_weight=None):
+        """The same of scores, in all of `shape`, that come a few rows at a time, in their order."""
+        n_samples, n_classes = shape
+        y_true = _check_true(y_true, n_samples)
         if sample_weight is None:
             sample_weight = np.ones(n_samples)
         sample_weight = check_nonnegative(
             sample_weight, "sample_weight", n_samples, "one per row of y_score"
         )
         code = _encode(y_true, _check_labels(labels, y_true, n_classes))
-        counts = _count_greater_and_tied(y_score, np.where(code < n_classes, code, 0))
-        return cls(code, *counts, sample_weight, n_classes)
-
-    @classmethod
-    def from_pieces(cls, y_true, pieces, labels, sample_weight=None):
-        """Count in scores (n_rows, n_classes) that come a few rows at a time, in their order."""
-        y_true, n_classes = np.asarray(y_true), len(labels)
-        if sample_weight is None:
-            sample_weight = np.ones(len(y_true))
-        sample_weight = check_nonnegative(
-            sample_weight, "sample_weight", len(y_true), "one per row of X"
-        )
-        code = _encode(y_true, _check_labels(labels, y_true, n_classes))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
         for y_score in pieces:
             rows = slice(start, start + len(y_score))
-            _, y_score = _check_labels_and_scores(y_true[rows], y_score)
-            counts.append(_count_greater_and_tied(y_score, column[rows]))
+            counts.append(_count_greater_and_tied(_check_scores(y_score), column[rows]))
             start = rows.stop
-        if start != len(y_true):
-            raise ValueError(
-                "y_true and y_score must have the same number of rows; "
-                f"got {len(y_true)} and {start}"
-            )
+        _check_n_rows(n_samples, start)
         n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
@@ -299,12 +287,26 @@ def _count_greater_and_tied(y_score, column):
     return n_greater, n_tied
 
 
-def _check_labels_and_scores(y_true, y_score):
-    """Return both as arrays, decision scores of two classes as two columns."""
-    y_true, y_score = np.asarray(y_true), np.asarray(y_score)
+def _check_true(y_true, n_samples):
+    """Return the labels as an array, one per row of the scores."""
+    y_true = np.asarray(y_true)
     if y_true.ndim != 1:
         raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
     assert_all_finite(y_true, input_name="y_true")
+    _check_n_rows(len(y_true), n_samples)
+    return y_true
+
+
+def _check_n_rows(n_true, n_scored):
+    if n_true != n_scored:
+        raise ValueError(
+            f"y_true and y_score must have the same number of rows; got {n_true} and {n_scored}"
+        )
+
+
+def _check_scores(y_score):
+    """Return scores as an array, decision scores of two classes as two columns."""
+    y_score = np.asarray(y_score)
     if y_score.dtype.kind not in "fiub":
         raise ValueError(
             f"y_score must be a dense array of real numbers; got dtype {y_score.dtype}"
@@ -314,16 +316,11 @@ def _check_labels_and_scores(y_true, y_score):
             "y_score must have shape (n_samples, n_classes), or (n_samples,) for two classes; "
             f"got shape {y_score.shape}"
         )
-    if len(y_true) != len(y_score):
-        raise ValueError(
-            "y_true and y_score must have the same number of rows; "
-            f"got {len(y_true)} and {len(y_score)}"
-        )
     if y_score.ndim == 1:
         if y_score.dtype.kind != "f":
             y_score = y_score.astype(np.float64)
         y_score = np.column_stack([-y_score, y_score])
-    return y_true, y_score
+    return y_score
 
 
 def _check_labels(labels, y_true, n_classes):

@@ -172,6 +172,8 @@ def test_any_integers_will_do_as_labels_and_none_are_modified():
         ((torch.tensor([1.0]), 10, 3), TypeError, "integer class indices; got torch.float32"),
         ((torch.tensor([True]), 10, 3), TypeError, "integer class indices; got torch.bool"),
         ((torch.tensor([[1]]), 10, 3), ValueError, r"shape \(n_samples,\); got \(1, 1\)"),
+        ((torch.tensor([1, 10]), 10, 3), ValueError, "class indices from 0 to 9; got 10"),
+        ((torch.tensor([1, -1]), 10, 30), ValueError, "class indices from 0 to 9; got -1"),
         ((torch.tensor([1]), 10, 0), ValueError, "n_candidates=0 must be at least 1"),
         ((torch.tensor([1]), 10, 2.5), TypeError, "n_candidates must be an integer; got 2.5"),
         ((torch.tensor([1]), 0, 3), ValueError, "n_classes=0 must be at least 1"),

@@ -177,6 +177,11 @@ class BudgetCurveDisplay:
         -------
         display : BudgetCurveDisplay
             This display, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            If matplotlib is missing, labels are not two, or an argument is not allowed.
         """
         metric = _checked_metric(metric, value, max_k, budget)
         k, score, chance, ideal = _curves(y_true, y_score, pos_label, metric, value, max_k)
@@ -239,6 +244,11 @@ class BudgetCurveDisplay:
         display : BudgetCurveDisplay
             Drawn on `ax_`: `k`, `score` and `line_` are lists with an element per fold,
             `chance` and `ideal` are means over the folds, up to the rows of the smallest.
+
+        Raises
+        ------
+        ValueError
+            If `cv_results` has no estimators or no indices.
         """
         metric = _checked_metric(metric, value, max_k, budget)
         if value is not None:

@@ -39,6 +39,17 @@ class RankingCurveDisplay:
         -------
         display : object
             This display, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        NotFittedError
+            If `estimator` is not fitted.
+        TypeError
+            If it is no classifier with scores.
+        ValueError
+            As of `from_predictions`.
         """
         pos_label, y_score = _checked_scores(estimator, X)
         name = type(estimator).__name__ if name is None else name
@@ -83,6 +94,14 @@ class RankingCurveDisplay:
         -------
         display : object
             This display, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        TypeError, ValueError
+            If `y_true` does not hold two labels, `y_score` holds NaN, shapes disagree or an
+            argument is not allowed.
         """
         x, y, prevalence = cls._curve(
             y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
@@ -130,6 +149,13 @@ class RankingCurveDisplay:
         display : object
             This display, drawn on `ax_`: its arrays and `line_` are lists with an
             element per fold, `prevalence` is the mean over the folds.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        ValueError
+            If `cv_results` has no estimators or no indices, and as of `from_predictions`.
         """
         curves = []
         for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):

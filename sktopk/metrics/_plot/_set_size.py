@@ -102,6 +102,15 @@ class SetSizeDisplay:
         -------
         display : SetSizeDisplay
             With the arrays `lower`, `upper`, `proportion` and `coverage`, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        TypeError
+            If `estimator` has no ``predict_set``.
+        ValueError
+            As of `from_predictions`.
         """
         classes, y_set = predict_sets(estimator, X)
         method = getattr(estimator, "method", None)
@@ -158,6 +167,14 @@ class SetSizeDisplay:
         -------
         display : SetSizeDisplay
             With the arrays `lower`, `upper`, `proportion` and `coverage`, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        TypeError, ValueError
+            If `y_set` has not a column per class, shapes disagree or an argument is not
+            allowed.
         """
         covered, _, y_set = covered_rows(y_true, y_set, labels)
         weight = np.ones(len(covered))

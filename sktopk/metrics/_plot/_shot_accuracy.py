@@ -122,6 +122,17 @@ class ShotAccuracyDisplay:
         -------
         display : ShotAccuracyDisplay
             With the numbers in `accuracy` and `chance`, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        NotFittedError
+            If `estimator` is not fitted.
+        TypeError
+            If it is no classifier with scores.
+        ValueError
+            As of `from_predictions`.
         """
         if class_counts is None:
             class_counts = getattr(estimator, "class_count_", None)
@@ -199,6 +210,14 @@ class ShotAccuracyDisplay:
         -------
         display : ShotAccuracyDisplay
             With the numbers in `accuracy` and `chance`, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        TypeError, ValueError
+            If `class_counts` has not a number per class, `y_score` holds NaN, shapes disagree
+            or an argument is not allowed.
         """
         scores = shot_accuracy_score(
             y_true,

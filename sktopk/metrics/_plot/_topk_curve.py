@@ -110,6 +110,17 @@ class TopKCurveDisplay:
         -------
         display : TopKCurveDisplay
             With the arrays `k`, `accuracy` and `chance`, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        NotFittedError
+            If `estimator` is not fitted.
+        TypeError
+            If it is no classifier with scores.
+        ValueError
+            As of `from_predictions`.
         """
         classes, y_score = predict_scores(estimator, X)
         return cls.from_predictions(
@@ -173,6 +184,13 @@ class TopKCurveDisplay:
         -------
         display : TopKCurveDisplay
             With the arrays `k`, `accuracy` and `chance`, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        TypeError, ValueError
+            If `y_score` holds NaN, shapes disagree or an argument is not allowed.
         """
         k, accuracy, n_classes = cls._curve(
             y_true,
@@ -236,6 +254,13 @@ class TopKCurveDisplay:
         display : TopKCurveDisplay
             Drawn on `ax_`: `k`, `accuracy` and `line_` are lists with an element per
             fold, `chance` is the mean over the folds.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not there, which the extra "plot" installs.
+        ValueError
+            If `cv_results` has no estimators or no indices, and as of `from_predictions`.
         """
         curves = []
         for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
