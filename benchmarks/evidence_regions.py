@@ -15,6 +15,7 @@ from pathlib import Path
 import imbalance
 import molecules
 import pandas as pd
+import scaling
 from reproduce._protocol import RESULTS, markdown
 
 PAPERS = Path(__file__).parent / "papers.csv"
@@ -128,6 +129,66 @@ def defaults_gains():
     return markdown([*header, "most over it with score_scale=10", "least"], rows)
 
 
+def sparse():
+    memory = table_below("large_data.md", "| fit")
+    epochs = table_below("large_data.md", "| batch | sparse").set_index("batch").loc["512"]
+    dense = epochs["dense batches"].split()[0]
+    return wrapped(
+        "Of 37 241 x 9 491 numbers, 4 % of them stored, a fit takes at most "
+        f"{memory['multiple'].astype(float).max():.2f} times the matrix, beside the network. An "
+        f"epoch with batches of 512 takes {epochs['sparse batches']} CPU seconds with sparse "
+        f"batches, {dense} with dense ones (`benchmarks/results/large_data.md`)."
+    )
+
+
+def stream():
+    row = table_below("large_data.md", "| before, MB").iloc[0]
+    more = int(row["peak, MB"]) - int(row["before, MB"])
+    rate = int(row["rows per CPU second"].replace(",", "")) / 1e6
+    return wrapped(
+        f"Only the best scores are kept: ten million rows took {more} MB more at the peak than "
+        f"before, at {rate:.1f} million rows per CPU second."
+    )
+
+
+def steps_of_many_classes():
+    table = table_below("many_classes.md", "| loss | classes | all: ms")
+    return markdown(list(table), table.to_numpy().tolist())
+
+
+def quality_of_many_classes():
+    table = table_below("many_classes.md", "| loss | classes of a step")
+    return markdown(list(table), table.to_numpy().tolist())
+
+
+def best_of_many_classes():
+    table = table_below("many_classes.md", "| classes | scores").set_index("classes")
+    whole, blocks = table.loc["1,000,000"]
+    return wrapped(
+        f"At a million classes `predict_topk` takes {float(blocks):.1f} ms a row; to score all "
+        f"classes of 32 rows at a time takes {float(whole):.1f}."
+    )
+
+
+def growth():
+    """Exponents against rows, features, classes and k, and where an epoch takes 36 seconds."""
+    runs = pd.read_csv(RESULTS / "scaling.csv")
+    rows = []
+    for name in dict.fromkeys(runs["estimator"]):
+        cells = [name]
+        for axis in ("rows", "features", "classes", "k"):
+            here = runs[(runs["estimator"] == name) & (runs["axis"] == axis)]
+            if len(here) == 0:
+                cells.append("")
+                continue
+            measured = here["size"].to_numpy(), here["seconds"].to_numpy()
+            size = scaling.sensible_size(*measured)
+            cells.append(f"{scaling.exponent(*measured)[0]:.1f}" + f" ({size})" * bool(size))
+        rows.append(cells)
+    header = ["estimator", *(f"power of {axis}" for axis in ("rows", "features", "classes", "k"))]
+    return markdown(header, rows)
+
+
 def papers():
     table = pd.read_csv(PAPERS)
     return markdown(list(table), table.to_numpy().tolist())
@@ -139,6 +200,12 @@ REGIONS = {
     "benchmarks/results/loss_speed.md": costs,
     "benchmarks/results/defaults_all_losses.md, accuracies": defaults_table,
     "benchmarks/results/defaults_all_losses.md, gains": defaults_gains,
+    "benchmarks/results/large_data.md, sparse rows": sparse,
+    "benchmarks/results/large_data.md, streams": stream,
+    "benchmarks/results/many_classes.md, steps": steps_of_many_classes,
+    "benchmarks/results/many_classes.md, quality": quality_of_many_classes,
+    "benchmarks/results/many_classes.md, predictions": best_of_many_classes,
+    "benchmarks/results/scaling.csv": growth,
     "benchmarks/papers.csv": papers,
 }
 

@@ -31,6 +31,8 @@ from sktopk import (
 
 RESULTS = Path(__file__).parent / "results"
 SENSIBLE = 36.0
+# Smaller exponents are no growth to speak of.
+GROWS = 0.2
 MARKERS = "osv^D<>Pp*Xh" * 2
 LABELS = {
     "cross-entropy": lambda k: TopKClassifier("cross_entropy", k=k),
@@ -106,8 +108,15 @@ def measure(csv):
 
 def exponent(sizes, seconds):
     """Slope and intercept of log seconds over log sizes, in their larger half."""
-    half = len(sizes) // 2
+    half = max(0, min(len(sizes) // 2, len(sizes) - 2))
     return np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)
+
+
+def sensible_size(sizes, seconds):
+    """Where the fit takes 36 seconds; "" far beyond what was measured."""
+    slope, intercept = exponent(sizes, seconds)
+    size = np.exp((np.log(SENSIBLE) - intercept) / slope) if slope > GROWS else np.inf
+    return f"{size:.0e}" if size < 300 * max(sizes) else ""
 
 
 def report(csv):
@@ -130,8 +139,7 @@ def report(csv):
     ]
     for (axis, name), group in frame.groupby(["axis", "estimator"], sort=False):
         sizes, seconds = group["size"].to_numpy(), group["seconds"].to_numpy()
-        slope, intercept = exponent(sizes, seconds)
-        at = "" if slope < 0.2 else f"{np.exp((np.log(SENSIBLE) - intercept) / slope):.1g}"
+        slope, at = exponent(sizes, seconds)[0], sensible_size(sizes, seconds)
         lines.append(
             f"| {axis} | {name} | {sizes[0]} | {seconds[0]:.3g} | {sizes[-1]} | {seconds[-1]:.3g} "
             f"| {slope:.2f} | {at} |"
