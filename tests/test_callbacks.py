@@ -92,11 +92,16 @@ def test_ctrl_c_keeps_what_was_trained(blobs):
 
     X, y = blobs
     clf = quick(callbacks=[Interrupt()], max_epochs=50)
-    with (
-        pytest.warns(UserWarning, match="Training interrupted after epoch 2: its weights are"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        clf.fit(X, y)
+    # A shell that runs the tests in the background has them ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with (
+            pytest.warns(UserWarning, match="Training interrupted after epoch 2: its weights are"),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            clf.fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert clf.n_iter_ == 2
     np.testing.assert_array_equal(
         clf.decision_function(X), quick(max_epochs=2).fit(X, y).decision_function(X)
