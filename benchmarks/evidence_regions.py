@@ -36,6 +36,10 @@ def table_below(name, start):
     return pd.DataFrame(rows[2:], columns=rows[0])
 
 
+def whole(table):
+    return markdown(list(table), table.to_numpy().tolist())
+
+
 def of_imbalance():
     runs = pd.read_csv(RESULTS / "imbalance.csv")
     runs = runs[runs.scale == "small"]
@@ -152,13 +156,11 @@ def stream():
 
 
 def steps_of_many_classes():
-    table = table_below("many_classes.md", "| loss | classes | all: ms")
-    return markdown(list(table), table.to_numpy().tolist())
+    return whole(table_below("many_classes.md", "| loss | classes | all: ms"))
 
 
 def quality_of_many_classes():
-    table = table_below("many_classes.md", "| loss | classes of a step")
-    return markdown(list(table), table.to_numpy().tolist())
+    return whole(table_below("many_classes.md", "| loss | classes of a step"))
 
 
 def best_of_many_classes():
@@ -190,8 +192,7 @@ def growth():
 
 
 def papers():
-    table = pd.read_csv(PAPERS)
-    return markdown(list(table), table.to_numpy().tolist())
+    return whole(pd.read_csv(PAPERS))
 
 
 REGIONS = {

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from ._base import NetClassifier
 from ._batches import MiniBatches, RowsAndMore, ShuffledBatches
 from ._best_rows import BestRows
-from ._calibration import CALIBRATIONS, calibrated_proba, fit_calibration
+from ._calibration import CALIBRATIONS, calibrate, calibrated_proba
 from ._data import check_classes, encode
-from ._distributed import all_objects, check_equal_batches, joined, share_totals, total
+from ._distributed import all_objects, check_equal_batches, joined, share_totals
 from ._fitting import batch_size
 from ._lazy_rows import own_labels
 from ._params import check_number, check_training_params
@@ -292,7 +292,7 @@ class BinaryNetClassifier(NetClassifier):
         return X_val, y_val, weight
 
     def _settle(self, X, y, weight, validation=None, final=True):
-        scores, positive = self._scores(self._checked_rows(X)), encode(self.classes_, y) == 1
+        scores, positive = self._scores(self.net_.rows(X)), encode(self.classes_, y) == 1
         scores, positive, weight = joined(scores, positive, weight)
         tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
         t = self._score_threshold(*tensors).item()
@@ -342,16 +342,7 @@ class BinaryNetClassifier(NetClassifier):
         return middle if middle < t else float(below)
 
     def _calibrate(self, X, y, weight):
-        target = encode(self.classes_, y)
-        known = target >= 0
-        if not total(np.count_nonzero(known)):
-            raise ValueError("y_val has no label of the training data to calibrate with")
-        scores = _columns(self.decision_function(self._checked_rows(X)))[known]
-        slopes = fit_calibration(self.calibration, *joined(scores, target[known], weight[known]))
-        self.calibration_ = (self.calibration, *slopes)
-
-    def _checked_rows(self, X):
-        return self.net_.rows(X)
+        calibrate(self, _columns(self.decision_function(self.net_.rows(X))), y, weight)
 
 
 def _columns(y_score):

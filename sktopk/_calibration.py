@@ -4,7 +4,26 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
+from ._data import encode
+from ._distributed import joined, total
+
 CALIBRATIONS = (None, "temperature", "sigmoid")
+
+
+def calibrate(estimator, scores, y, weight):
+    """Set `calibration_` from scores of held-out rows, one column per class.
+
+    Raises
+    ------
+    ValueError
+        If no row, of all processes, has a label of the training data.
+    """
+    target = encode(estimator.classes_, y)
+    known = target >= 0
+    if not total(np.count_nonzero(known)):
+        raise ValueError("y_val has no label of the training data to calibrate with")
+    rows = joined(scores[known], target[known], weight[known])
+    estimator.calibration_ = (estimator.calibration, *fit_calibration(estimator.calibration, *rows))
 
 
 def fit_calibration(method, scores, target, weight):

@@ -141,9 +141,9 @@ def take_changes(estimator):
 
 def undoing(estimator):
     """Return what takes back all but weights that more data change, if no epoch was trained."""
-    if not getattr(estimator, "net_", None) or not estimator.net_.history_:
-        return lambda: None
     net, n_epochs = estimator.net_, len(estimator.net_.history_)
+    if n_epochs == 0:
+        return lambda: None
     criterion = net.criterion_
     # With the hard rows among it.
     state, n_rows = copy.deepcopy(criterion.state_dict()), getattr(criterion, "n_rows", None)

@@ -137,11 +137,11 @@ class Net(NeuralNetClassifier):
         }
         device = torch.device(self.device)
         randomness = isolated_rng(device, state=self.rng_state) if self.draws else nullcontext()
-        # A bound method: skorch takes a module for one more part of the net.
-        self.forward_in_training = in_parallel(self.module_).__call__
         with randomness:
             self.notify("on_train_begin", X=X, y=y)
             try:
+                # A bound method: skorch takes a module for one more part of the net.
+                self.forward_in_training = in_parallel(self.module_).__call__
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
                 for epoch in range(done, 0 if self.stop_training else epochs):

@@ -102,7 +102,7 @@ class ThresholdClassifier(BinaryNetClassifier, ThresholdParameters):
     def _make_callbacks(self, X, target, weight):
         if not self.record_true_threshold:
             return {}
-        rows, positive = self._checked_rows(X), torch.from_numpy(target == 1)
+        rows, positive = self.net_.rows(X), torch.from_numpy(target == 1)
         weight = torch.from_numpy(weight)
 
         def true_threshold():

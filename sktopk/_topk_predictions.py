@@ -6,11 +6,9 @@ from sklearn.utils.metaestimators import available_if
 from torch.utils.data import Dataset
 
 from ._base import NetClassifier
-from ._calibration import calibrated_proba, fit_calibration
+from ._calibration import calibrate, calibrated_proba
 from ._class_blocks import best_classes
 from ._criteria import has_proba
-from ._data import encode
-from ._distributed import joined, total
 from .losses import topk_inclusion_proba
 from .losses._checks import check_k
 
@@ -117,13 +115,7 @@ class TopKPredictions:
         return self.classes_[index]
 
     def _calibrate(self, X, y, weight):
-        target = encode(self.classes_, y)
-        known = target >= 0
-        if not total(np.count_nonzero(known)):
-            raise ValueError("y_val has no label of the training data to calibrate with")
-        method, scores = self.calibration, self._scores(self.net_.rows(X))[known]
-        slopes = fit_calibration(method, *joined(scores, target[known], weight[known]))
-        self.calibration_ = (method, *slopes)
+        calibrate(self, self._scores(self.net_.rows(X)), y, weight)
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))
