@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 from sktopk import SetClassifier
-from sktopk._conformal import Conformity
+from sktopk._common._scalars import n_kept
+from sktopk._estimators.decisions._conformal import Conformity
 from sktopk.metrics import set_coverage_score, set_size_score
-from sktopk.metrics._checks import n_kept
 
 CASES = {"leaves100": leaves100, "trec": trec, "clinc150": clinc150}
 OURS = {

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import TopKClassifier
-from sktopk._criteria import CRITERIA
+from sktopk._estimators.labels._losses import CRITERIA
 from sktopk.metrics import topk_accuracy_score
 
 KS = (1, 2, 3, 5)

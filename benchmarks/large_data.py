@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from sktopk import DeepTopPushClassifier, TopKClassifier, _batches
+from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk._training import _batches
 from sktopk.modules._sparse_input import SparseInputLinear
 
 N_ROWS, N_COLUMNS, SHARE = 37_241, 9_491, 0.04

@@ -33,9 +33,9 @@ import torch
 from loss_speed import print_row, status_bytes
 
 from sktopk import losses
-from sktopk.losses import _fbeta, _operating_points, _pairwise_auc, _program_precision
-from sktopk.losses._program_batch import split_classes
 from sktopk.losses._surrogates import get_surrogate
+from sktopk.losses.programs import _fbeta, _operating_points, _pairwise_auc, _program_precision
+from sktopk.losses.programs._program_batch import split_classes
 
 BATCHES = (64, 128, 256, 512, 4096)
 COLUMNS = ("closed form", "HiGHS", "another way")

@@ -35,7 +35,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sktopk import TopKClassifier
 from sktopk.metrics import topk_accuracy_score
-from sktopk.metrics._plot._loss_comparison import intervals_in_words
+from sktopk.metrics._statistics import (
+    intervals_in_words,
+)
 from sktopk.model_selection import LossComparison, compare_losses
 
 RESULTS = Path(__file__).parent / "results"

@@ -25,7 +25,7 @@ from sktopk import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
-from sktopk._binary import BinaryNetClassifier
+from sktopk._estimators.ranking._binary import BinaryNetClassifier
 
 CLASSIFIERS = {
     "DeepTopPush": DeepTopPushClassifier(),

@@ -1,10 +1,11 @@
 """scikit-learn estimators for people who can only look at the top."""
 
-from ._auc import AUCClassifier
-from ._budget import BudgetClassifier
-from ._nondecomposable import FScoreClassifier, RecallAtPrecisionClassifier
-from ._sets import SetClassifier
-from ._top import (
+from ._estimators.decisions._budget import BudgetClassifier
+from ._estimators.decisions._sets import SetClassifier
+from ._estimators.labels._topk_classifier import TopKClassifier
+from ._estimators.ranking._auc import AUCClassifier
+from ._estimators.ranking._programs import FScoreClassifier, RecallAtPrecisionClassifier
+from ._estimators.ranking._top import (
     DeepTopPushClassifier,
     PatMatClassifier,
     PatMatNPClassifier,
@@ -12,7 +13,6 @@ from ._top import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
-from ._topk import TopKClassifier
 
 __version__ = "0.1.0.dev0"
 
@@ -30,3 +30,8 @@ __all__ = [
     "TopKClassifier",
     "TopPushKClassifier",
 ]
+
+# Pickles, error messages and documentation name the public place, wherever a class lives inside.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
+del _name

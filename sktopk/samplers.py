@@ -3,7 +3,9 @@
 import numpy as np
 import torch
 
-from ._params import check_number
+from ._common._scalars import (
+    check_number,
+)
 
 __all__ = ["StratifiedBatchSampler"]
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from sktopk import TopKClassifier
-from sktopk._auto_loss import BASELINE, CHALLENGERS, N_FOLDS, _verdict, deal
+from sktopk._estimators.labels._auto_loss import BASELINE, CHALLENGERS, N_FOLDS, _verdict, deal
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")

@@ -20,7 +20,7 @@ from sktopk import (
     PrecisionAtRecallClassifier,
     TopPushKClassifier,
 )
-from sktopk import _checkpoint as checkpoint_module
+from sktopk._training.checkpoint import _checkpoint as checkpoint_module
 from tests.crashing import (
     POSITIVE,
     WithDropout,

@@ -17,9 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
-from sktopk import _checkpoint as checkpoint_module
-from sktopk._checkpoint import describe_table
-from sktopk._checkpoint_file import read_state, write_state
+from sktopk._training.checkpoint import _checkpoint as checkpoint_module
+from sktopk._training.checkpoint._checkpoint import describe_table
+from sktopk._training.checkpoint._file import read_state, write_state
 from tests.crashing import (
     Crash,
     X,

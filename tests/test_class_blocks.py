@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from sktopk import TopKClassifier, _class_blocks
-from sktopk._batches import Rows
-from sktopk._class_blocks import cut, first_largest
+from sktopk import TopKClassifier
+from sktopk._training import _class_blocks
+from sktopk._training._batches import Rows
+from sktopk._training._class_blocks import cut, first_largest
 from tests.test_many_classes import LargestNewTensor, OwnNetwork, Tied, X, Y, quick
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

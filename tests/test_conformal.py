@@ -6,9 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sktopk import _conformal
-from sktopk._any_classifier import calibration_rows
-from sktopk._conformal import (
+from sktopk._common._splits import (
+    calibration_rows,
+)
+from sktopk._estimators.decisions import _conformal
+from sktopk._estimators.decisions._conformal import (
     METHODS,
     Conformity,
     average_size_threshold,

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sktopk import TopKClassifier
-from sktopk._criteria import CRITERIA
+from sktopk._estimators.labels._losses import CRITERIA
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")

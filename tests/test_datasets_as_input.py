@@ -10,13 +10,8 @@ from sklearn.frozen import FrozenEstimator
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from sktopk import (
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    TopKClassifier,
-    TopPushKClassifier,
-)
-from sktopk._lazy_rows import DatasetRows, own_labels
+from sktopk import BudgetClassifier, DeepTopPushClassifier, TopKClassifier, TopPushKClassifier
+from sktopk._common._lazy_rows import DatasetRows, own_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

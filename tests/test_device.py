@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from sktopk import _batches
-from sktopk._batches import MiniBatches, Rows, RowsAndMore, free_memory, one_ahead
-from sktopk._hard_samples import HardSamples
-from sktopk._top_criterion import TopCriterion
+from sktopk._training import _batches
+from sktopk._training._batches import MiniBatches, Rows, RowsAndMore, free_memory, one_ahead
+from sktopk._training.criteria._hard_rows import HardSamples
+from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
 from sktopk.losses._thresholds import Largest
@@ -152,7 +152,7 @@ def test_hard_rows_that_are_none_change_nothing(
     results = []
     for library in (None, tensors):
         if library is not None:
-            monkeypatch.setattr("sktopk._top_criterion.arrays", library)
+            monkeypatch.setattr("sktopk._training.criteria._top.arrays", library)
         criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
         criterion.class_total.copy_(torch.tensor([84.0, 6.0]))
         criterion.n_rows, criterion.hard.fresh_repeats = 90, repeats

@@ -18,7 +18,7 @@ from sktopk import (
     PrecisionAtRecallClassifier,
     TopKClassifier,
 )
-from sktopk._top_criterion import TopCriterion
+from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._thresholds import Largest
 

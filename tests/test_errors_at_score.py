@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk._errors_at_score import arrays, errors_at_score
+from sktopk._training.criteria._errors_at_score import arrays, errors_at_score
 from sktopk.losses import KthLargest, accuracy_at_top_loss
 
 ERRORS = ("false_negatives", "false_positives")

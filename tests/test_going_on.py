@@ -17,7 +17,7 @@ from sktopk import (
     TopKClassifier,
     TopPushKClassifier,
 )
-from sktopk._batches import Rows, RowsAndMore
+from sktopk._training._batches import Rows, RowsAndMore
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 

@@ -5,8 +5,8 @@ import multiprocessing
 import pytest
 import torch
 
-from sktopk import _gpu_worker
-from sktopk._gpu_worker import is_worker, one_worker
+from sktopk._training import _gpu_worker
+from sktopk._training._gpu_worker import is_worker, one_worker
 
 GPU = torch.device("cuda:0")
 

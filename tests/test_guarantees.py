@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from sktopk._guarantees import (
+from sktopk._estimators.decisions._guarantees import (
     calibrate,
     clopper_pearson,
     count_threshold,

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sktopk import TopKClassifier, losses
-from sktopk._candidates import CandidateNet
+from sktopk._training._candidates import CandidateNet
 from sktopk.io import dump, load
 from sktopk.modules import NormalizedLinear
 from tests.crashing import Crash, check_same, crash_and_resume, fitted_state

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
-from sktopk._criteria import CRITERIA
+from sktopk._estimators.labels._losses import CRITERIA
 from tests.losses.cases import LOSSES
 
 META = torch.device("meta")

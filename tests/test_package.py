@@ -83,7 +83,7 @@ def test_importing_loads_no_slow_part_of_torch_or_scikit_learn():
         "import sys, torch, sklearn; before = set(sys.modules); import sktopk; "
         "print(*sorted(set(sys.modules) - before))"
     ).split()
-    assert "sktopk._topk" in added
+    assert "sktopk._estimators.labels._topk_classifier" in added
     assert [name for name in added if name.split(".")[0] == "torch"] == []
     parts = ("linear_model", "ensemble", "neural_network", "datasets")
     slow = tuple(f"sklearn.{part}" for part in parts)
@@ -93,9 +93,12 @@ def test_importing_loads_no_slow_part_of_torch_or_scikit_learn():
 @pytest.mark.parametrize(
     ("folder", "allowed"),
     [
-        ("losses", {"torch", "scipy", "triton"}),  # HiGHS and kernels, on demand
+        ("losses", {"torch", "scipy", "triton", "sktopk.losses"}),  # HiGHS and kernels, on demand
         ("modules", {"torch"}),
-        ("metrics", {"numpy", "scipy", "sklearn", "sktopk.metrics", "matplotlib"}),
+        (
+            "metrics",
+            {"numpy", "scipy", "sklearn", "sktopk.metrics", "sktopk._common", "matplotlib"},
+        ),
     ],
 )
 def test_layers_import_only_what_they_may(folder, allowed):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sktopk import RecallAtPrecisionClassifier, TopKClassifier
-from sktopk._net import Net
+from sktopk._training._net import Net
 from tests.test_no_waiting import OF_CLASSES, RANKERS, table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -16,7 +16,7 @@ from sktopk import (
     PrecisionAtRecallClassifier,
     RecallAtPrecisionClassifier,
 )
-from sktopk._program_criterion import ProgramCriterion
+from sktopk._training.criteria._program import ProgramCriterion
 from sktopk.losses import FBetaLoss, RecallAtPrecisionLoss
 from sktopk.metrics import make_top_scorer, recall_at_precision_score
 

@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktopk import TopKClassifier
-from sktopk._sets import SetClassifier
+from sktopk._estimators.decisions._sets import SetClassifier
 from sktopk.metrics._sets import make_set_scorer, set_coverage_score, set_size_score
 from tests.given import Given, GivenScores, draw, frozen
 

@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from sktopk._sets import SetClassifier
+from sktopk._estimators.decisions._sets import SetClassifier
 from tests.given import Given, GivenScores, draw, frozen
 
 METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]

@@ -13,16 +13,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
-from sktopk import (
-    AUCClassifier,
-    DeepTopPushClassifier,
-    PatMatClassifier,
-    TopKClassifier,
-    _batches,
-)
-from sktopk._batches import Rows
-from sktopk._fitting import build_net
-from sktopk._lazy_rows import SomeRows
+from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
+from sktopk._common._lazy_rows import SomeRows
+from sktopk._training import _batches
+from sktopk._training._batches import Rows
+from sktopk._training._fitting import build_net
 from sktopk.datasets import load_clinc150
 from sktopk.modules import MLP
 from sktopk.modules._sparse_input import SparseRows

@@ -12,9 +12,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from sktopk import AUCClassifier, BudgetClassifier, DeepTopPushClassifier, TopKClassifier, _streams
-from sktopk._best_rows import BestRows
-from sktopk._lazy_rows import is_stream
+from sktopk import AUCClassifier, BudgetClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk._common import _streams
+from sktopk._common._lazy_rows import is_stream
+from sktopk._estimators._best_rows import BestRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -14,7 +14,7 @@ from sktopk import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
-from sktopk._top_criterion import TopCriterion
+from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._thresholds import Largest
 
@@ -355,7 +355,7 @@ def test_tensors_of_a_gpu_give_what_arrays_give(
     results = []
     for library in (None, tensors):
         if library is not None:
-            monkeypatch.setattr("sktopk._top_criterion.arrays", library)
+            monkeypatch.setattr("sktopk._training.criteria._top.arrays", library)
         criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
         criterion.class_total.copy_(torch.tensor([72.0, 18.0]))
         criterion.n_rows = 90

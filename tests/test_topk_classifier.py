@@ -126,7 +126,7 @@ def test_scores_do_not_depend_on_the_chunk(blobs, monkeypatch):
     X, y = blobs
     clf = quick().fit(X, y)
     whole = clf.decision_function(X), clf.predict_topk(X), clf.predict_topk_proba(X)
-    monkeypatch.setattr("sktopk._batches._CHUNK_ROWS", 7)
+    monkeypatch.setattr("sktopk._training._batches._CHUNK_ROWS", 7)
     for a, b in zip(
         whole,
         (clf.decision_function(X), clf.predict_topk(X), clf.predict_topk_proba(X)),
@@ -138,7 +138,7 @@ def test_scores_do_not_depend_on_the_chunk(blobs, monkeypatch):
 def test_rows_as_large_as_a_chunk_can_be_fitted(blobs, monkeypatch):
     X, y = blobs
     expected = quick().fit(X, y).decision_function(X)
-    monkeypatch.setattr("sktopk._batches._CHUNK_BYTES", 1)
+    monkeypatch.setattr("sktopk._training._batches._CHUNK_BYTES", 1)
     np.testing.assert_allclose(quick().fit(X, y).decision_function(X), expected, rtol=1e-12)
 
 

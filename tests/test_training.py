@@ -267,7 +267,7 @@ def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole(blobs):
 
 
 def test_every_row_is_seen_once_per_epoch(blobs):
-    from sktopk._batches import MiniBatches, Rows, ShuffledBatches
+    from sktopk._training._batches import MiniBatches, Rows, ShuffledBatches
 
     X = np.arange(205.0)[:, None]
     rows = Rows(X, torch.device("cpu"), torch.float64)

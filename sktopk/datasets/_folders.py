@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from sklearn.utils import Bunch
 
-from sktopk.metrics._checks import check_option
+from sktopk._common._scalars import check_option
 
 SUBSETS = ("train", "test")
 # Beside the folder one works in.

@@ -3,8 +3,13 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sktopk._data import check_labels, check_length
-from sktopk._params import check_number
+from sktopk._common._labels import (
+    check_labels,
+    check_length,
+)
+from sktopk._common._scalars import (
+    check_number,
+)
 
 
 def make_long_tail(X, y, factor, *, random_state=None):

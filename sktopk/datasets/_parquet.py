@@ -5,7 +5,7 @@ from numbers import Integral
 
 import numpy as np
 
-from sktopk._extras import import_extra
+from sktopk._common._extras import import_extra
 
 
 def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batch_rows=65536):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 
-from sktopk.metrics._checks import check_option
+from sktopk._common._scalars import check_option
 
 from ._folders import as_bunch, check_subset, data_file
 

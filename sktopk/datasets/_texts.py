@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from sktopk.metrics._checks import check_option
+from sktopk._common._scalars import check_option
 
 from ._folders import as_bunch, check_subset, data_file
 

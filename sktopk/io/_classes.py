@@ -3,14 +3,15 @@
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from sktopk._auc import AUCClassifier
-from sktopk._base import NetClassifier
-from sktopk._budget import BudgetClassifier
-from sktopk._conformal import Conformity
-from sktopk._guarantees import Rate
-from sktopk._nondecomposable import FScoreClassifier, RecallAtPrecisionClassifier
-from sktopk._sets import SetClassifier
-from sktopk._top import (
+from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk._estimators.decisions._conformal import Conformity
+from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._sets import SetClassifier
+from sktopk._estimators.labels._topk_classifier import TopKClassifier
+from sktopk._estimators.ranking._auc import AUCClassifier
+from sktopk._estimators.ranking._programs import FScoreClassifier, RecallAtPrecisionClassifier
+from sktopk._estimators.ranking._top import (
     DeepTopPushClassifier,
     PatMatClassifier,
     PatMatNPClassifier,
@@ -18,7 +19,6 @@ from sktopk._top import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
-from sktopk._topk import TopKClassifier
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
 

@@ -6,9 +6,10 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from sktopk import __version__
-from sktopk._atomic_write import write_atomically
-from sktopk._extras import import_extra
+from sktopk._common._atomic_file import (
+    write_atomically,
+)
+from sktopk._common._extras import import_extra
 
 FORMAT_VERSION = 1
 # Of the description: what a small file can make the reader allocate has to end somewhere.
@@ -67,8 +68,8 @@ def read_file(path):
 
 def _versions():
     """The versions of all that takes part in training and saving."""
-    own = {"sktopk": __version__, "python": platform.python_version()}
-    return own | {name: version(name) for name in ("numpy", "scikit-learn", "skorch", "torch")}
+    packages = ("sktopk", "numpy", "scikit-learn", "skorch", "torch")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def _header(data):

@@ -8,12 +8,14 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from sktopk._base import NetClassifier
-from sktopk._calibration import CALIBRATIONS
-from sktopk._conformal import Conformity
-from sktopk._criteria import CRITERIA
-from sktopk._guarantees import Rate
-from sktopk._params import OPTIMIZERS
+from sktopk._estimators._calibration import CALIBRATIONS
+from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._estimators.decisions._conformal import Conformity
+from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._training._torch_names import (
+    OPTIMIZERS,
+)
 
 _NET_KEYS = {
     "dtype",

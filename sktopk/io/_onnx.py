@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from sktopk import __version__
-from sktopk._atomic_write import write_atomically
-from sktopk._base import NetClassifier
-from sktopk._budget import BudgetClassifier
-from sktopk._extras import import_extra
-from sktopk._topk import TopKClassifier
+from sktopk._common._atomic_file import (
+    write_atomically,
+)
+from sktopk._common._extras import import_extra
+from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk.modules import MLP, NormalizedLinear, ScaledScores
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from numpy.lib import format as npy
 
-from sktopk._extras import import_extra
+from sktopk._common._extras import import_extra
 
 # Preprocessing and linear models whose fitted state is arrays and plain values. Where they could
 # hold a function (of FunctionTransformer, say), the file cannot.

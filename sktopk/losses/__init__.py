@@ -3,14 +3,6 @@
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import Candidates, sample_candidates
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
-from ._fbeta import FBetaLoss, fbeta_loss
-from ._linear_program import (
-    LinearProgramError,
-    LinearProgramResult,
-    LinearProgramWarning,
-    linear_program,
-)
-from ._lp_loss import LinearProgramLoss
 from ._margins import (
     FocalLoss,
     LDAMLoss,
@@ -25,19 +17,6 @@ from ._noised_topk import (
     NoisedTopKLoss,
     noised_topk_imbalanced_loss,
     noised_topk_loss,
-)
-from ._operating_points import (
-    PrecisionAtRecallProgramLoss,
-    RecallAtFPRLoss,
-    precision_at_recall_program_loss,
-    recall_at_fpr_loss,
-)
-from ._pairwise_auc import PairwiseAUCLoss, pairwise_auc_loss
-from ._program_precision import (
-    PrecisionAtKLoss,
-    RecallAtPrecisionLoss,
-    precision_at_k_loss,
-    recall_at_precision_loss,
 )
 from ._reduction import reduce
 from ._smooth_topk import SmoothTopKLoss, smooth_topk_loss, topk_inclusion_proba
@@ -71,6 +50,27 @@ from ._topk_hinge import (
     topk_hinge_calibrated_loss,
     topk_hinge_convex_loss,
     topk_hinge_loss,
+)
+from .programs._fbeta import FBetaLoss, fbeta_loss
+from .programs._linear_program import (
+    LinearProgramError,
+    LinearProgramResult,
+    LinearProgramWarning,
+    linear_program,
+)
+from .programs._lp_loss import LinearProgramLoss
+from .programs._operating_points import (
+    PrecisionAtRecallProgramLoss,
+    RecallAtFPRLoss,
+    precision_at_recall_program_loss,
+    recall_at_fpr_loss,
+)
+from .programs._pairwise_auc import PairwiseAUCLoss, pairwise_auc_loss
+from .programs._program_precision import (
+    PrecisionAtKLoss,
+    RecallAtPrecisionLoss,
+    precision_at_k_loss,
+    recall_at_precision_loss,
 )
 
 __all__ = [

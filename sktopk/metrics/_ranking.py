@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 
-from ._checks import check_k, check_nonnegative, check_option, n_kept
+from sktopk._common._scalars import check_k, check_nonnegative, check_option, n_kept
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.

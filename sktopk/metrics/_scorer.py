@@ -5,7 +5,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_k, check_option
+from sktopk._common._scalars import check_k, check_option
+
 from ._topk import LabelRanks, topk_accuracy_score
 
 # Scores that are there at a time: 128 MiB of float32.

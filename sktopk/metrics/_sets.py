@@ -8,7 +8,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
 
-from ._checks import check_nonnegative, check_option
+from sktopk._common._scalars import check_nonnegative, check_option
+
 from ._topk import LabelRanks, _clip_to_range, _encode
 
 

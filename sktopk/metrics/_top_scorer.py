@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.metadata_routing import UNUSED
 
-from ._checks import check_option
+from sktopk._common._scalars import check_option
+
 from ._ranking import check_value
 from ._scorer import predict_scores
 from ._top import (

@@ -3,15 +3,9 @@
 import numpy as np
 from sklearn.metrics import auc
 
-from ._checks import check_count, check_option
-from ._ranking import (
-    Ranking,
-    check_rate,
-    first_reaching,
-    last_within,
-    undefined,
-    warn_of_few,
-)
+from sktopk._common._scalars import check_count, check_option
+
+from ._ranking import Ranking, check_rate, first_reaching, last_within, undefined, warn_of_few
 
 _N_RATES = 1000
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 
-from ._checks import check_nonnegative, check_option, n_kept
+from sktopk._common._scalars import check_nonnegative, check_option, n_kept
 
 # About 1 MB of float32: a chunk is compared twice while it is still in the cache.
 _CHUNK_SIZE = 2**18

@@ -9,7 +9,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._any_classifier import calibration_rows, take_rows
+from sktopk._common._splits import (
+    calibration_rows,
+)
+from sktopk._common._tables import (
+    take_rows,
+)
 
 from ._parts import fit_rows, with_params
 

@@ -5,29 +5,20 @@ import json
 import os
 import platform
 import tempfile
+from importlib.metadata import version
 from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
-import sklearn
-import skorch
 import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-import sktopk
-
 
 def versions():
     """What a score depends on besides data and parameters."""
-    return {
-        "sktopk": sktopk.__version__,
-        "torch": torch.__version__,
-        "scikit-learn": sklearn.__version__,
-        "skorch": skorch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
+    packages = ("sktopk", "torch", "scikit-learn", "skorch", "numpy")
+    return {name: version(name) for name in packages} | {"python": platform.python_version()}
 
 
 def digest(value):

@@ -12,12 +12,21 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
-from sktopk._any_classifier import take_rows
-from sktopk._criteria import CRITERIA
-from sktopk._data import check_classes, check_labels, check_weight
-from sktopk._params import check_flag, check_number
+from sktopk._common._labels import (
+    check_classes,
+    check_labels,
+)
+from sktopk._common._scalars import (
+    check_flag,
+    check_number,
+    check_option,
+)
+from sktopk._common._tables import (
+    check_weight,
+    take_rows,
+)
+from sktopk._estimators.labels._losses import CRITERIA
 from sktopk.metrics import make_topk_scorer
-from sktopk.metrics._checks import check_option
 
 from ._baselines import make_baselines
 from ._cache import RunCache, digest

@@ -5,9 +5,9 @@ from numbers import Real
 
 from sklearn.model_selection import ParameterGrid
 
-from sktopk._base import NetClassifier
-from sktopk._criteria import CRITERIA
-from sktopk._topk import TopKClassifier
+from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._estimators.labels._topk_classifier import TopKClassifier
 
 # Steps of the learning rate for a loss that has nothing else to tune, and for one that has.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)

@@ -7,8 +7,10 @@ from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from sktopk._any_classifier import take_rows
-from sktopk._topk import TopKClassifier
+from sktopk._common._tables import (
+    take_rows,
+)
+from sktopk._estimators.labels._topk_classifier import TopKClassifier
 
 
 def classifier_prefix(estimator):

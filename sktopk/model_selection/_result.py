@@ -5,7 +5,10 @@ import pandas as pd
 from scipy.special import stdtr
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._plot._loss_comparison import corrected_standard_error, intervals_in_words
+from sktopk.metrics._statistics import (
+    corrected_standard_error,
+    intervals_in_words,
+)
 
 
 class LossComparison:

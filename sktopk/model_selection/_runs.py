@@ -9,8 +9,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupShuffleSplit
 
-from sktopk._any_classifier import calibration_rows, take_rows
-from sktopk._net import DivergedError
+from sktopk._common._splits import (
+    calibration_rows,
+)
+from sktopk._common._tables import (
+    take_rows,
+)
+from sktopk._training._net import DivergedError
 
 from ._cache import digest
 from ._parts import fit_rows, with_params

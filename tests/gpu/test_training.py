@@ -9,8 +9,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import nn
 
-from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier, _batches
-from sktopk._criteria import CRITERIA
+from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier
+from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._training import _batches
 from sktopk.io import dump, load
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting

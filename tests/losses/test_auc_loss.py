@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from sktopk.losses import PairwiseAUCLoss, pairwise_auc_loss
-from sktopk.losses._pairwise_auc import (
+from sktopk.losses.programs._pairwise_auc import (
     MULTI_CLASS,
     Problems,
     _multi_class,

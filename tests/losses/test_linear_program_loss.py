@@ -6,11 +6,8 @@ import pickle
 import pytest
 import torch
 
-from sktopk.losses._linear_program import (
-    LinearProgramError,
-    LinearProgramWarning,
-)
-from sktopk.losses._lp_loss import LinearProgramLoss
+from sktopk.losses.programs._linear_program import LinearProgramError, LinearProgramWarning
+from sktopk.losses.programs._lp_loss import LinearProgramLoss
 
 
 def mean_hinge(scores, target):

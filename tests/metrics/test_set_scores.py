@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk._sets import SetClassifier
+from sktopk._estimators.decisions._sets import SetClassifier
 from sktopk.metrics._sets import make_set_scorer, set_coverage_score, set_size_score
 
 LABELS = ["ash", "elm", "oak", "yew"]

@@ -18,11 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sktopk.metrics import _top, _top_curves, _top_thresholds
-from sktopk.metrics._top import (
-    mean_value_at_k_score,
-    precision_at_k_score,
-    recall_at_k_score,
-)
+from sktopk.metrics._top import mean_value_at_k_score, precision_at_k_score, recall_at_k_score
 from sktopk.metrics._top_scorer import make_top_scorer
 
 NAMES = [

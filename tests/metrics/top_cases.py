@@ -6,15 +6,8 @@ from itertools import pairwise, permutations, product
 import numpy as np
 import pytest
 
-from sktopk.metrics._top import (
-    enrichment_factor_score,
-    precision_at_k_score,
-    recall_at_k_score,
-)
-from sktopk.metrics._top_curves import (
-    auc_at_quantile_score,
-    bedroc_score,
-)
+from sktopk.metrics._top import enrichment_factor_score, precision_at_k_score, recall_at_k_score
+from sktopk.metrics._top_curves import auc_at_quantile_score, bedroc_score
 from sktopk.metrics._top_thresholds import (
     partial_auc_log_score,
     positives_at_top_score,

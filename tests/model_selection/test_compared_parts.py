@@ -12,7 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, make_scorer
 
 from sktopk import TopKClassifier
-from sktopk._any_classifier import calibration_rows
+from sktopk._common._splits import (
+    calibration_rows,
+)
 from sktopk.metrics import make_topk_scorer
 from sktopk.model_selection._baselines import ThresholdTuned
 from sktopk.model_selection._cache import digest

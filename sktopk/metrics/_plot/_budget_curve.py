@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk.metrics._checks import check_count, check_nonnegative, check_option
+from sktopk._common._scalars import check_count, check_nonnegative, check_option
 from sktopk.metrics._ranking import Ranking, is_positive
 from sktopk.metrics._top_scorer import positive_scores
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk.metrics._checks import check_nonnegative
+from sktopk._common._scalars import check_nonnegative
 
 
 def split_folds(cv_results, X, y, sample_weight=None):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk.metrics._checks import check_option
+from sktopk._common._scalars import check_option
 from sktopk.metrics._top_curves import precision_quantile_curve
 from sktopk.metrics._top_scorer import positive_scores
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk.metrics._checks import check_nonnegative
+from sktopk._common._scalars import check_nonnegative
 from sktopk.metrics._sets import covered_rows, predict_sets, set_sizes
 
 from ._bars import draw_bars

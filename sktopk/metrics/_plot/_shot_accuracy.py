@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk.metrics._checks import n_kept
+from sktopk._common._scalars import n_kept
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk.metrics._checks import check_count
+from sktopk._common._scalars import check_count
 
 from ._style import curve_axes, draw_legend
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk.metrics._checks import check_count
+from sktopk._common._scalars import check_count
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 

@@ -1,0 +1,76 @@
+"""Probabilities from scores, fitted on held-out rows."""
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, softmax
+
+from sktopk._common._labels import (
+    encode,
+)
+from sktopk._training._distributed import joined, total
+
+CALIBRATIONS = (None, "temperature", "sigmoid")
+
+
+def calibrate(estimator, scores, y, weight):
+    """Set `calibration_` from scores of held-out rows, one column per class.
+
+    Raises
+    ------
+    ValueError
+        If no row, of all processes, has a label of the training data.
+    """
+    target = encode(estimator.classes_, y)
+    known = target >= 0
+    if not total(np.count_nonzero(known)):
+        raise ValueError("y_val has no label of the training data to calibrate with")
+    rows = joined(scores[known], target[known], weight[known])
+    estimator.calibration_ = (estimator.calibration, *fit_calibration(estimator.calibration, *rows))
+
+
+def fit_calibration(method, scores, target, weight):
+    """Return slope and intercept, each of shape (1,) or (n_classes,).
+
+    "temperature" minimises the cross-entropy of softmax(scores / T): slope 1 / T, one number.
+    "sigmoid" is Platt's, one class against the others: targets (n_pos + 1) / (n_pos + 2) and
+    1 / (n_neg + 2) instead of 1 and 0 keep the slopes finite on separable rows.
+    """
+    scores = scores.astype(np.float64)
+    if method == "temperature":
+        spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
+        rows = np.arange(len(target))
+
+        def cross_entropy(log_slope):
+            log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
+            return -np.average(log_proba[rows, target], weights=weight)
+
+        # From a flat softmax to a hard one, whatever the unit of the scores.
+        bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
+        found = minimize_scalar(cross_entropy, bounds=bounds, method="bounded")
+        return np.array([np.exp(found.x)]), np.zeros(1)
+    # Imported where it is needed: it takes a tenth of a second.
+    from sklearn.linear_model import LogisticRegression
+
+    slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
+    for c in range(scores.shape[1]):
+        positive = target == c
+        n_pos, n_neg = weight[positive].sum(), weight[~positive].sum()
+        soft = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
+        platt = LogisticRegression(C=np.inf).fit(
+            np.tile(scores[:, [c]], (2, 1)),
+            np.repeat([1, 0], len(target)),
+            sample_weight=np.concatenate([weight * soft, weight * (1 - soft)]),
+        )
+        slope[c], intercept[c] = platt.coef_[0, 0], platt.intercept_[0]
+    return slope, intercept
+
+
+def calibrated_proba(method, slope, intercept, scores):
+    """Probabilities of shape (n_samples, n_classes) in the float type of the scores."""
+    calibrated = slope * scores.astype(np.float64) + intercept
+    if method == "sigmoid":
+        proba = expit(calibrated)
+        proba /= proba.sum(axis=1, keepdims=True)
+    else:
+        proba = softmax(calibrated, axis=1)
+    return proba.astype(scores.dtype)

@@ -1,0 +1,1 @@
+"""Promises on top of any classifier."""

@@ -1,0 +1,415 @@
+"""BudgetClassifier: which rows to look at, on top of any binary classifier."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from sktopk._common._labels import (
+    check_classes,
+    check_labels,
+)
+from sktopk._common._scalars import (
+    check_count,
+    check_number,
+    check_option,
+)
+from sktopk._common._splits import (
+    calibration_rows,
+)
+from sktopk._common._tables import (
+    check_weight,
+    take_params,
+    take_rows,
+)
+from sktopk._common._warnings import (
+    warn,
+)
+from sktopk._estimators._best_rows import (
+    BestRows,
+    best_rows,
+    check_groups,
+    finite_scores,
+    known_positives,
+    rows_above,
+    score_parts,
+)
+from sktopk.metrics._ranking import encode_groups
+
+from ._guarantees import calibrate, drift
+
+
+class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Classifier that flags the rows to look at, made from any binary classifier.
+
+    With a threshold t on the scores s of the classifier, found on n calibration rows that it
+    was not trained on, a row is flagged, that is predicted positive, if
+
+    .. math::
+        s(x) > t
+
+    A `constraint` on a rate R (`"fpr"`, `"precision"` or `"recall"`) holds for new rows with
+    high probability over the calibration rows [1]_, whatever the classifier and the
+    distribution of the rows, if all are drawn independently from that:
+
+    .. math::
+        P\bigl( R(t) \text{ keeps the budget} \bigr) \ge 1 - \delta
+
+    - "fpr": :math:`P(s > t \mid y = 0) \le` `budget`. The threshold is an order statistic of
+      the :math:`n_-` negatives: x of them lie above it, with the largest x such that
+      :math:`P(\mathrm{Binomial}(n_-, \text{budget}) \le x) \le \delta` [2]_. That is where
+      fixed sequence testing [1]_ from the highest threshold downwards stops, with the p-values
+      that belong to exact binomial limits [3]_.
+    - "recall": :math:`P(s > t \mid y = 1) \ge` `budget`, by the order statistic of the
+      positives in the same way. The largest such threshold is taken.
+    - "precision": :math:`P(y = 1 \mid s > t) \ge` `budget`. Precision need not rise with
+      the threshold, so a random fifth of the calibration rows says where to begin, and fixed
+      sequence testing [1]_ on the others goes down from there with exact binomial p-values.
+
+    Where the calibration rows are too few to promise that, nothing is flagged ("recall":
+    everything), and a warning says how many it takes. ``constraint="count"`` keeps to a number
+    of rows: of calibration rows with a fixed threshold, without a guarantee for new rows, or
+    of each batch or group.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on
+        a part of its rows and finds the threshold on the others; a fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is kept, and all rows given to `fit`
+        calibrate.
+    budget : int or float, default=0.1
+        With "count" the rows to flag: a fraction in (0, 1), rounded up to whole rows, or a
+        number of at least 1, which with ``per="fit"`` means so many among as many rows as
+        `fit` gets. Otherwise the bound on the rate, in (0, 1).
+    constraint : {"count", "fpr", "precision", "recall"}, default="count"
+        What `budget` bounds: the number of flagged rows or the false positive rate from above,
+        precision or recall from below.
+    per : {"fit", "batch", "group"}, default="fit"
+        "fit" keeps one threshold, so that `predict` treats rows one by one. "batch" flags
+        exactly `budget` of the rows that `predict` gets, "group" of each of their groups. The
+        last two are for "count", need no calibration rows and train `estimator` on all rows.
+    delta : float, default=0.05
+        Probability, in (0, 1), that a rate may break its budget, over the calibration rows.
+        `rates_` has intervals at level 1 - delta.
+    validation_fraction : float, default=0.2
+        Share of the rows given to `fit` that is held out to calibrate, drawn by class, unless
+        `estimator` is frozen or `per` is not "fit".
+    random_state : int, RandomState or None, default=None
+        Seed of the held-out rows and of the fifth that precision begins with.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (2,)
+        Its labels; the second is the positive one.
+    threshold_ : float
+        Midway between two scores where possible; plus or minus infinity where nothing or
+        everything is flagged. Only with ``per="fit"``.
+    rates_ : dict
+        What the threshold does to the calibration rows, only with ``per="fit"``: "flagged",
+        "fpr", "precision" and "recall", each as a named tuple (count, n, value, low, high)
+        with the exact interval of Clopper and Pearson [3]_. Of the rate that chose the
+        threshold the interval has two sides, unlike the guarantee, so that its end may
+        lie a little beyond `budget`. A rate that no row belongs to is left out.
+    n_features_in_ : int
+        Number of features seen in `fit`, if `estimator_` knows it.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features seen in `fit`, if `estimator_` knows them.
+
+    See Also
+    --------
+    sktopk.metrics.BudgetCurveDisplay : What every budget would bring.
+    SetClassifier : Labels per row, instead of rows.
+
+    Notes
+    -----
+    Where scores tie at the cut, a fixed threshold flags all or none of them; it flags none, or
+    with "recall" all. Batches and groups break ties by row order. Both warn. If all scores
+    tie, "count" and "fpr" thus flag nothing with a fixed threshold.
+
+    With ``per="fit"``, `predict` warns if it flags a share of its rows that, after the share
+    of the calibration rows, had a probability below 1e-6 (Fisher's exact test): the scores
+    have drifted, or the classifier was trained on these rows. There is no `predict_proba`: the
+    probabilities of `estimator_` know no threshold, and would contradict `predict`.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
+       calibrating predictive algorithms to achieve risk control. arXiv:2110.01052, 2021.
+    .. [2] X. Tong, Y. Feng, J. J. Li. Neyman-Pearson classification algorithms and NP receiver
+       operating characteristics. Science Advances 4(2), eaao1659, 2018.
+    .. [3] C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in
+       the case of the binomial. Biometrika 26(4), 404-413, 1934.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sktopk import BudgetClassifier
+    >>> X, y = make_classification(3000, weights=[0.9], random_state=0)
+    >>> inner = FrozenEstimator(LogisticRegression().fit(X[:1000], y[:1000]))
+    >>> clf = BudgetClassifier(inner, budget=0.05, constraint="fpr").fit(X[1000:2000], y[1000:2000])
+    >>> rate = clf.rates_["fpr"]
+    >>> print(f"{rate.count} of {rate.n}: {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
+    34 of 901: 0.038 in [0.026, 0.052]
+
+    Five reviews a day, best first:
+
+    >>> clf = BudgetClassifier(inner, budget=5, per="batch").fit(X[1000:2000], y[1000:2000])
+    >>> clf.predict_top(X[2000:2100])
+    array([71, 38, 70, 79, 78])
+    """
+
+    # Without groups per="group" can do nothing: nobody should have to request them.
+    __metadata_request__predict = {"groups": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        budget=0.1,
+        constraint="count",
+        per="fit",
+        delta=0.05,
+        validation_fraction=0.2,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.budget = budget
+        self.constraint = constraint
+        self.per = per
+        self.delta = delta
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def fit(self, X, y, **fit_params):
+        """Train the classifier on a part of the rows and find the threshold on the others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Whatever `estimator` takes.
+        y : array-like of shape (n_samples,)
+            Two labels, the second in sorted order the positive one. With a frozen estimator
+            one of them may be absent.
+        **fit_params : dict
+            Passed to the `fit` of `estimator`, those with one value per row for its rows. With
+            metadata routing enabled, what it requests. Calibration counts rows, whatever
+            their weights.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or y is not allowed, if no rows can be held out, or if the
+            classifier has no scores or gives scores that are not finite.
+        """
+        self._check_params()
+        y = check_labels(y)
+        X, _ = indexable(X, y)
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        random = check_random_state(self.random_state)
+        train, held_out = self._split(y, fit_params.get("sample_weight"), random)
+        estimator = clone(self.estimator)
+        params = take_params(fit_params, train, len(y))
+        estimator.fit(take_rows(X, train), take_rows(y, train), **params)
+        scores = finite_scores(estimator, take_rows(X, held_out))
+        fitted = {"estimator_": estimator, "classes_": estimator.classes_}
+        if self.per == "fit":
+            fitted["threshold_"], fitted["rates_"], problems = calibrate(
+                scores,
+                known_positives(take_rows(y, held_out), estimator.classes_),
+                len(y),
+                constraint=self.constraint,
+                budget=self.budget,
+                delta=self.delta,
+                random=random,
+            )
+            _warn(problems)
+        columns = ("n_features_in_", "feature_names_in_")
+        fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
+        for name in ("threshold_", "rates_", *columns):
+            vars(self).pop(name, None)
+        vars(self).update(fitted)
+        return self
+
+    def decision_function(self, X):
+        """Score every row, relative to the threshold.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples,)
+            Score of the classifier minus `threshold_`: positive means flagged, infinite if
+            `threshold_` is. For batches and groups, without a threshold, the score itself.
+        """
+        scores = self._scores(X)
+        if self.per != "fit":
+            return scores
+        # In float64, where the difference of two scores cannot vanish.
+        return (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
+
+    def predict(self, X, groups=None):
+        """Return the label of each row: ``classes_[1]`` where it is flagged.
+
+        It warns of ties that were broken by row order, of fewer rows than the budget and, with
+        ``per="fit"``, of a share of flagged rows that is wildly improbable.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row, for ``per="group"``; with metadata routing pipelines pass it on.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            In the dtype of the y of `fit`.
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, or given where they are not used, or the classifier gives
+            scores that are not finite.
+        """
+        flagged, problems = self._flagged(self._scores(X), groups)
+        if self.per == "fit" and np.isfinite(self.threshold_):
+            problems += drift(flagged, self.rates_["flagged"])
+        _warn(problems)
+        return self.classes_[flagged.astype(np.intp)]
+
+    def predict_top(self, X, n=None, groups=None):
+        """Return the rows to look at, best first.
+
+        It warns of ties that were broken by row order and of fewer rows than n or the budget.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
+            Or a stream: an iterable without shape and indexing of such tables, or of tuples
+            that begin with one. No more than a piece of it is in memory, and the scores of the
+            rows that are returned (of all rows for groups, and for a fraction of a batch).
+        n : int, default=None
+            How many rows, with ``per="group"`` of each group. None: those that are flagged.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row; for ``per="group"``, which needs them.
+
+        Returns
+        -------
+        index : ndarray of shape (n_top,)
+            Row numbers, of the highest score first, also across groups; tied rows in the order
+            of X. Those of a stream go on from piece to piece.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If n is not an integer of at least 1, or as in `predict`.
+        """
+        if n is not None:
+            check_count(n, "n")
+        check_is_fitted(self, "threshold_" if self.per == "fit" else "estimator_")
+        check_groups(groups, self.per)
+        each = score_parts(self.estimator_, X)
+        if self.per == "fit" and n is None:
+            return rows_above(each, self.threshold_)
+        kept, name = (self.budget, "budget") if n is None else (n, "n")
+        if groups is None and isinstance(kept, Integral):
+            best = BestRows(kept).add_all(each)
+            _warn(best.problems(name, kept))
+            return best.index
+        scores = np.concatenate(list(each))
+        flagged, problems = self._flagged(scores, groups, n)
+        _warn(problems)
+        order = np.argsort(-scores, kind="stable")
+        return order[flagged[order]]
+
+    def get_metadata_routing(self):
+        """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.classifier_tags.multi_class = False
+        # Who flags a tenth of the rows has no good accuracy where half of them are positive.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _check_params(self):
+        check_option(self.constraint, "constraint", ("count", "fpr", "precision", "recall"))
+        check_option(self.per, "per", ("fit", "batch", "group"))
+        if self.per != "fit" and self.constraint != "count":
+            raise ValueError(
+                f'per={self.per!r} takes constraint="count" only; got {self.constraint!r}'
+            )
+        if self.constraint == "count" and isinstance(self.budget, Integral):
+            check_number(self.budget, "budget", 1, integer=True)
+        else:
+            check_number(self.budget, "budget", 0, 1, bounds="neither")
+        check_number(self.delta, "delta", 0, 1, bounds="neither")
+        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
+
+    def _split(self, y, sample_weight, random):
+        """Return the rows to train with and those to calibrate with; None stands for all."""
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if not frozen and len(check_classes(y)) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y must have 2 classes; got {len(np.unique(y))}"
+            )
+        if not frozen and sample_weight is not None:
+            weight = check_weight(sample_weight, len(y))
+            check_classes(y[weight > 0], "y of the rows with positive sample_weight")
+        if self.per != "fit":
+            # One row, so that a classifier without scores is refused here.
+            return None, np.zeros(1, dtype=int)
+        if frozen:
+            return None, None
+        mask = calibration_rows(y, self.validation_fraction, random)
+        if not mask.any():
+            raise ValueError(
+                f"y must have two rows of a class, to hold out one; got n_samples={len(y)}. Or "
+                "freeze a fitted estimator by FrozenEstimator, and give fit rows of their own"
+            )
+        return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+    def _scores(self, X):
+        check_is_fitted(self, "threshold_" if self.per == "fit" else "estimator_")
+        return finite_scores(self.estimator_, X)
+
+    def _flagged(self, scores, groups, n=None):
+        """Return the mask of the n best rows or, for None, of the budget, and what to warn of."""
+        check_groups(groups, self.per)
+        if self.per == "fit" and n is None:
+            return scores.astype(np.float64) > self.threshold_, []
+        group = np.zeros(len(scores), dtype=np.intp)
+        if groups is not None:
+            group = encode_groups(groups, len(scores))
+        return best_rows(scores, group, *((self.budget, "budget") if n is None else (n, "n")))
+
+
+def _warn(problems):
+    for problem in problems:
+        warn(problem)

@@ -1,0 +1,400 @@
+"""SetClassifier: a set of labels per row, on top of any classifier."""
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sktopk._common._labels import (
+    check_labels,
+    encode_labels,
+)
+from sktopk._common._scalars import (
+    check_flag,
+    check_number,
+    check_option,
+)
+from sktopk._common._splits import (
+    calibration_rows,
+)
+from sktopk._common._tables import (
+    take_params,
+    take_rows,
+)
+from sktopk._common._warnings import (
+    warn,
+)
+
+from ._any_classifier import (
+    predict_class_proba,
+)
+from ._conformal import METHODS, Conformity, class_shares, find_threshold
+
+
+def _forwards(name):
+    """Whether the classifier has the method; for `available_if`."""
+
+    def check(self):
+        getattr(getattr(self, "estimator_", self.estimator), name)
+        return True
+
+    return check
+
+
+class SetClassifier(ClassifierMixin, BaseEstimator):
+    r"""Classifier that answers with a set of labels per row, made from any other classifier.
+
+    .. math::
+        C(x) = \{ y : s(x, y) \ge t \}, \qquad
+        t = \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
+        s(x_1, y_1), \dots, s(x_n, y_n)
+
+    with a conformity score s, made from the probabilities :math:`p(y \mid x)` of the
+    classifier, n calibration rows that it was not trained on, and :math:`1 - \alpha` the
+    `coverage`. If calibration rows and a new row are exchangeable, then [1]_ [2]_
+
+    .. math::
+        1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1},
+
+    whatever the classifier; the upper bound needs scores without ties. The probability is
+    over rows *and* calibration rows: with those at hand coverage may be a little more or less,
+    and for a single class far less. The methods differ in s:
+
+    - "topk": the k labels of highest probability. No calibration, no guarantee.
+    - "average_k": :math:`s = p(y \mid x)` and the threshold that leaves k labels on average
+      on calibration rows [3]_: more for hard rows, fewer for easy ones. No guarantee either.
+    - "lac": :math:`s = p(y \mid x)`. The smallest sets on average [1]_; hard rows, whose
+      largest probability is small, are covered less, up to empty sets.
+    - "aps": s is the probability of the labels ranked below y, and a share u of that of y, with
+      u uniform in [0, 1] [4]_. Hard rows get larger sets and more coverage.
+    - "raps": the same, less `penalty` for each rank beyond k [5]_: no very large sets.
+    - "pas": :math:`s = p(y \mid x) / \pi(y)`, with the prevalence :math:`\pi` of the class in
+      training [6]_. Best for the coverage averaged over classes: rare classes are kept, common
+      ones pay.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier with `predict_proba` or `decision_function`. Without probabilities the
+        softmax of its decision scores takes their place: coverage does not depend on how good
+        they are. `fit` trains a clone on a part of its rows and calibrates with the rest; a
+        fitted classifier inside a :class:`~sklearn.frozen.FrozenEstimator` is kept, and all
+        rows given to `fit` calibrate. Preprocessing belongs inside,
+        ``SetClassifier(make_pipeline(...))``, since pipelines have no `predict_set`.
+    method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
+        Which sets, see above.
+    k : int or float, default=5
+        "topk": labels per set. "average_k": their average, for example 1.5. "raps": ranks
+        without penalty. The first two clip it to the number of classes with a warning.
+    coverage : float, default=0.9
+        Probability, in (0, 1), that a set holds the label; not of "topk" and "average_k".
+    max_size : int, default=None
+        Keep only the `max_size` best labels of each set. That voids the guarantee.
+    empty : {"allow", "top1"}, default="allow"
+        Whether sets may be empty, as the upper bound needs them to, or get their best label.
+    randomized : bool, default=False
+        Of "aps" and "raps": whether `predict_set` draws u for each row, so that the coverage is
+        exact and some sets are empty, or takes u = 1. That keeps every label which a draw might
+        have dropped: sets that depend on the row alone, never empty, and cover more than was
+        asked. The i-th row of any call gets the same draw, whatever the row.
+    penalty : float, default=0.1
+        Nonnegative, of "raps"; lambda in [5]_.
+    prevalence : array-like of shape (n_classes,), default=None
+        Of "pas": row counts or shares of the classes in training, in the order of `classes_`.
+        None: counted in the rows that the clone was trained on; of a frozen estimator its
+        ``class_count_``, or the calibration rows if it has none, and then coverage holds only
+        approximately. A class without rows counts as the rarest that has some.
+    validation_fraction : float, default=0.2
+        Share of the rows given to `fit` that is held out to calibrate, drawn by class. Every
+        class keeps a row in training, so that a class of a single row is never calibrated
+        with. With many of those, or with groups of rows that depend on each other, freeze a
+        fitted estimator and give `fit` rows of their own.
+    random_state : int, RandomState or None, default=None
+        Seed of the held-out rows and of u, which calibration draws in any case.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Its labels.
+    threshold_ : float
+        Smallest conformity score in a set; minus infinity where no score is too small.
+    k_ : int or float
+        k, at most the number of classes.
+    n_calibration_ : int
+        Rows that the threshold was found with, 0 for "topk".
+    prevalence_ : ndarray of shape (n_classes,) or None
+        Shares of the classes that "pas" divides by.
+    n_features_in_ : int
+        Number of features seen in `fit`, if `estimator_` knows it.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features seen in `fit`, if `estimator_` knows them.
+
+    See Also
+    --------
+    sktopk.metrics.set_coverage_score : Share of rows, or of classes, that were covered.
+    sktopk.metrics.set_size_score : Mean size of sets.
+    sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
+
+    References
+    ----------
+    .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with
+       bounded error levels. Journal of the American Statistical Association, 2019.
+    .. [2] V. Vovk, A. Gammerman, G. Shafer. Algorithmic learning in a random world. 2005.
+    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes for multiclass
+       classification. Journal of Machine Learning Research, 2017.
+    .. [4] Y. Romano, M. Sesia, E. J. Candès. Classification with valid and adaptive coverage.
+       NeurIPS 2020.
+    .. [5] A. N. Angelopoulos, S. Bates, M. I. Jordan, J. Malik. Uncertainty sets for image
+       classifiers using conformal prediction. ICLR 2021.
+    .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
+       classification. arXiv:2507.06867, 2025.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sktopk import SetClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> names = load_iris().target_names[y]
+    >>> clf = SetClassifier(LogisticRegression(max_iter=1000), method="lac", random_state=0)
+    >>> clf.fit(X[:, :2], names).predict_set(X[[0, 60, 149], :2], output="labels")
+    [array(['setosa'], ...), array(['versicolor'], ...), array(['versicolor', 'virginica'], ...)]
+    """
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        method="topk",
+        k=5,
+        coverage=0.9,
+        max_size=None,
+        empty="allow",
+        randomized=False,
+        penalty=0.1,
+        prevalence=None,
+        validation_fraction=0.2,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.method = method
+        self.k = k
+        self.coverage = coverage
+        self.max_size = max_size
+        self.empty = empty
+        self.randomized = randomized
+        self.penalty = penalty
+        self.prevalence = prevalence
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def fit(self, X, y, **fit_params):
+        """Train the classifier on a part of the rows and find the threshold on the others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Whatever `estimator` takes. With a frozen estimator and for "topk" there is no
+            split: all rows calibrate, or are trained on.
+        y : array-like of shape (n_samples,)
+            Class labels. Calibration rows whose label a frozen estimator does not know count
+            as rows that no set covers.
+        **fit_params : dict
+            Passed to the `fit` of `estimator`, those with one value per row for its rows. With
+            metadata routing enabled, what it requests. Calibration counts rows, whatever
+            their weights.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or y is not allowed, if no rows can be held out, or if the
+            classifier has neither probabilities nor a score per class, or gives NaN.
+        """
+        self._check_params()
+        y = check_labels(y)
+        X, _ = indexable(X, y)
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        random = check_random_state(self.random_state)
+        train, held_out = self._split(y, random)
+        estimator = clone(self.estimator)
+        params = take_params(fit_params, train, len(y))
+        estimator.fit(take_rows(X, train), take_rows(y, train), **params)
+        classes, proba = predict_class_proba(estimator, take_rows(X, held_out))
+        code = encode_labels(classes, take_rows(y, held_out))
+        k = self._clipped_k(len(classes))
+        training = None if train is None else encode_labels(classes, y[train])
+        prevalence = None
+        if self.method == "pas":
+            prevalence = class_shares(self.prevalence, estimator, classes, training, code)
+        conformity = Conformity(self.method, k, self.penalty, prevalence)
+        seed = random.randint(np.iinfo(np.int32).max)
+        u = np.random.default_rng([seed, 0]).random(len(code))
+        threshold = find_threshold(conformity, proba, u, code, self.coverage)
+
+        self.estimator_, self.classes_, self.k_ = estimator, classes, k
+        self.threshold_, self.prevalence_ = threshold, prevalence
+        self.n_calibration_ = 0 if self.method == "topk" else len(code)
+        # What the threshold was found for, whatever is set later.
+        self._conformity, self._seed = conformity, seed
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(self).pop(name, None)
+            if hasattr(estimator, name):
+                setattr(self, name, getattr(estimator, name))
+        return self
+
+    def predict_set(self, X, *, output="matrix"):
+        """Return the set of labels of each row.
+
+        Sets are nested in `coverage` (or k): a label that enters at some coverage stays for
+        all larger ones. Of labels with tied scores the one of the lower column comes first.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        output : {"matrix", "labels"}, default="matrix"
+            A matrix with one column per class, or the labels themselves.
+
+        Returns
+        -------
+        y_set : CSR array of shape (n_samples, n_classes), bool, or list of ndarray
+            True where the class of the column is in the set of the row. With "labels" one
+            array per row, in the dtype of `classes_`, in the order in which labels would
+            leave the set as coverage falls: best first. "pas" orders by p / prevalence, all
+            others by p.
+
+        Raises
+        ------
+        ValueError
+            If `output` is unknown, or the classifier gives NaN.
+        """
+        check_is_fitted(self)
+        check_option(output, "output", ("matrix", "labels"))
+        _, proba = predict_class_proba(self.estimator_, X)
+        n_samples, n_classes = proba.shape
+        max_size = n_classes if self.max_size is None else self.max_size
+        if self._conformity.method == "topk":
+            max_size = min(max_size, self.k_)
+        u = np.ones(n_samples)
+        if self.randomized:
+            u = np.random.default_rng([self._seed, 1]).random(n_samples)
+        columns, start = self._conformity.sets(
+            proba, u, threshold=self.threshold_, max_size=max_size, empty=self.empty
+        )
+        if output == "labels":
+            return np.split(self.classes_[columns], start[1:-1])
+        inside = np.ones(len(columns), dtype=bool)
+        y_set = csr_array((inside, columns, start), shape=(n_samples, n_classes))
+        y_set.sort_indices()
+        return y_set
+
+    def predict(self, X):
+        """Return the label that `estimator_` predicts for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    @available_if(_forwards("predict_proba"))
+    def predict_proba(self, X):
+        """Return the probabilities of `estimator_`, if it has them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    @available_if(_forwards("decision_function"))
+    def decision_function(self, X):
+        """Return the decision scores of `estimator_`, if it has them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+        """
+        check_is_fitted(self)
+        return self.estimator_.decision_function(X)
+
+    def get_metadata_routing(self):
+        """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        if inner.classifier_tags is not None:
+            tags.classifier_tags = inner.classifier_tags
+        return tags
+
+    def _check_params(self):
+        check_option(self.method, "method", METHODS)
+        if self.method == "average_k":
+            check_number(self.k, "k", 0, bounds="neither")
+        else:
+            check_number(self.k, "k", 1, integer=True)
+        check_number(self.coverage, "coverage", 0, 1, bounds="neither")
+        if self.max_size is not None:
+            check_number(self.max_size, "max_size", 1, integer=True)
+        check_option(self.empty, "empty", ("allow", "top1"))
+        check_flag(self.randomized, "randomized")
+        check_number(self.penalty, "penalty", 0)
+        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
+
+    def _split(self, y, random):
+        """Return the rows to train with and those to calibrate with; None stands for all."""
+        if self.method == "topk":
+            # One row, so that a classifier without scores is refused here.
+            return None, np.zeros(1, dtype=int)
+        if isinstance(self.estimator, FrozenEstimator):
+            return None, None
+        mask = calibration_rows(y, self.validation_fraction, random)
+        if not mask.any():
+            raise ValueError(
+                f"method={self.method!r} needs rows to hold out for calibration, but no class of y "
+                f"has two (n_samples={len(y)}): fit estimator before, freeze it by "
+                "FrozenEstimator, and give fit rows of their own"
+            )
+        return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+    def _clipped_k(self, n_classes):
+        if self.k > n_classes and self.method in ("topk", "average_k"):
+            warn(
+                f"k={self.k} must not exceed the number of classes ({n_classes}): "
+                f"k_={n_classes} is used",
+            )
+        return min(self.k, n_classes)

@@ -1,0 +1,1 @@
+"""k labels per row."""

@@ -1,0 +1,127 @@
+"""What a fitted TopKClassifier answers beside labels: subsets and probabilities."""
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.utils.metaestimators import available_if
+from torch.utils.data import Dataset
+
+from sktopk._estimators._calibration import calibrate, calibrated_proba
+from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._training._class_blocks import best_classes
+from sktopk.losses import topk_inclusion_proba
+from sktopk.losses._checks import check_k
+
+from ._losses import has_proba
+
+
+class TopKPredictions:
+    """Predictions of one score per class: the k best labels, and probabilities."""
+
+    def predict(self, X):
+        return self._best(self._rows(X), 1)[:, 0]
+
+    predict.__doc__ = NetClassifier.predict.__doc__
+
+    def predict_topk(self, X, k=None):
+        """Return the k labels of highest score of each row.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        k : int, default=None
+            Number of labels, 1 <= k < n_classes; None is `k_`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Best first, in the dtype of the y of `fit`; tied labels in the order of `classes_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range.
+        """
+        rows = self._rows(X)
+        return self._best(rows, self._check_predict_k(k))
+
+    def predict_topk_proba(self, X, k=None, *, transform=None):
+        """Return the probability of each class to belong to the top k.
+
+        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are ``s / (k_ tau)`` for the
+        smooth loss, whose model they are, and s for any other.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features), or a list
+            A list of such tables holds several views of the same rows, such as crops of
+            images; the probabilities are averaged over them.
+        k : int, default=None
+            Number of classes drawn, 1 <= k < n_classes; None is `k_`. It sets the size of the
+            sets only, not the exponents.
+        transform : list of callables, default=None
+            Each makes one view of X.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to k; columns in the order of `classes_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range; if views differ in their number of rows.
+        """
+        if transform is not None:
+            if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
+                raise TypeError(f"transform must be a list of callables; got {transform!r}")
+            X = [view(X) for view in transform]
+        is_list = isinstance(X, list | tuple) and all(map(_is_table, X))
+        views = [self._rows(view) for view in (X if is_list else [X])]
+        sizes = [len(rows) for rows in views]
+        if len(set(sizes)) != 1:
+            raise ValueError(f"X must be one table or views of the same rows; got {sizes} rows")
+        k = self._check_predict_k(k)
+        unit, shape = self._exponent_unit_, (len(self.classes_),)
+        each = [
+            self._map_rows(rows, shape, None, lambda s: topk_inclusion_proba(s / unit, k=k))
+            for rows in views
+        ]
+        return sum(each) / len(each)
+
+    @available_if(has_proba)
+    def predict_proba(self, X):
+        """Return the probability of each class.
+
+        Available if the loss models probabilities ("cross_entropy") or with `calibration`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        scores = self._scores(X)
+        if not hasattr(self, "calibration_"):
+            return softmax(scores, axis=1)
+        return calibrated_proba(*self.calibration_, scores)
+
+    def _best(self, rows, k):
+        """Labels (n_samples, k) of highest score."""
+        index = np.empty((len(rows), k), np.int32)
+        for chunk, classes in best_classes(self.net_, rows, k):
+            index[chunk] = classes.cpu().numpy()
+        return self.classes_[index]
+
+    def _calibrate(self, X, y, weight):
+        calibrate(self, self._scores(self.net_.rows(X)), y, weight)
+
+    def _check_predict_k(self, k):
+        return self.k_ if k is None else check_k(k, len(self.classes_))
+
+
+def _is_table(X):
+    """Tell a table from a row."""
+    return isinstance(X, Dataset) or len(getattr(X, "shape", ())) > 1

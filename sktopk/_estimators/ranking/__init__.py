@@ -1,0 +1,1 @@
+"""An order of rows, with a threshold."""

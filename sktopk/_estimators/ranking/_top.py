@@ -1,0 +1,385 @@
+"""Accuracy at the top: positives above a threshold that is one of the scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sktopk._common._scalars import (
+    check_number,
+    check_option,
+)
+from sktopk._training.criteria._program import ProgramCriterion
+from sktopk.losses import KthLargest, PrecisionAtRecallProgramLoss
+from sktopk.losses._thresholds import Largest
+
+from ._binary import digits
+from ._threshold_classifier import ThresholdClassifier
+
+
+@dataclass(eq=False, repr=False)
+class DeepTopPushClassifier(ThresholdClassifier):
+    r"""Push every positive above the highest scored negative.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = \max_{j : y_j = 0} f(x_j)
+
+    For whoever looks at the very top alone, where one negative above the positives spoils it [1]_.
+    The threshold t is one of the scores, and its gradient is part of that of the loss. On
+    minibatches it is the largest of the batch and of `buffer_size` hard rows carried over from
+    the batches before, by row number, scored anew: 1 is the delayed sample of the paper, 0 its
+    ablation DeepTopPush_0.
+
+    `score` is :func:`sktopk.metrics.positives_at_top_score`, the share of positives above every
+    negative. `threshold_` lies midway between the largest negative training score and the next
+    higher score: no training negative is flagged.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    <training parameters>
+
+    See Also
+    --------
+    TopPushKClassifier : Lets k - 1 negatives stay on top.
+    sktopk.losses.top_push_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import DeepTopPushClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = DeepTopPushClassifier(max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> clf.predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    def _threshold(self):
+        return Largest("negatives")
+
+    def _scorer(self):
+        return "positives_at_top", {}
+
+    def _midway(self, scores, t):
+        """The number between the score t and the next higher one: no negative is flagged."""
+        above = scores[scores > t].min(initial=np.inf)
+        if above == np.inf:
+            return t + digits(scores, t)
+        middle = (t + float(above)) / 2
+        return middle if middle < above else t
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = False
+        return tags
+
+
+@dataclass(eq=False, repr=False)
+class TopPushKClassifier(ThresholdClassifier):
+    r"""Push every positive above the k-th highest scored negative.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f^-_{[k]}
+
+    As :class:`DeepTopPushClassifier`, but k - 1 negatives (outliers, wrong labels) may stay on
+    top [1]_. With `buffer_size` of at least k the k highest negatives are carried from batch to
+    batch; below, the threshold is estimated at the same quantile of the batch.
+
+    `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` lies midway
+    between the k-th largest negative training score and the next lower score.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    k : int, default=5
+        Rank of the negative that is the threshold, at least 1; clipped to the number of
+        negatives with a warning, see `k_`.
+    <training parameters>
+
+    See Also
+    --------
+    sktopk.losses.top_push_k_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import TopPushKClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = TopPushKClassifier(max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> clf.predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    k: int = 5
+
+    def _begin(self, partial):
+        self._clip_k(partial, self.class_count_[0], "negatives")
+
+    def _threshold(self):
+        return KthLargest("negatives", k=self.k_)
+
+    def _scorer(self):
+        return "positives_at_top", {"k": self.k}
+
+
+@dataclass(eq=False, repr=False)
+class RecallAtKClassifier(ThresholdClassifier):
+    r"""Bring the positives among the k highest scored rows.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f_{[k]}
+
+    For a fixed number of rows of the training set to be looked at [1]_. Where the number grows with
+    the data, :class:`PatMatClassifier` takes it as a share.
+
+    `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` lies midway between the k-th
+    largest training score and the next lower one: k training rows are flagged, more if they tie.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    k : int, default=100
+        Number of rows of the training set, at least 1; clipped to the number of rows with a
+        warning, see `k_`.
+    <training parameters>
+
+    See Also
+    --------
+    sktopk.losses.recall_at_k_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import RecallAtKClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = RecallAtKClassifier(k=10, max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> clf.predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    k: int = 100
+
+    def _begin(self, partial):
+        self._clip_k(partial, self.class_count_.sum(), "rows")
+
+    def _threshold(self):
+        return KthLargest("all", k=self.k_)
+
+    def _scorer(self):
+        return "recall_at_k", {"k": self.k}
+
+
+@dataclass(eq=False, repr=False)
+class PatMatClassifier(ThresholdClassifier):
+    r"""Bring the positives into the top share tau of all rows.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
+
+    Pat&Mat with the threshold at the quantile itself [1]_. Minibatches have more positives than the
+    data; the quantile is taken as if they had not.
+
+    `score` is :func:`sktopk.metrics.recall_at_k_score` at the fraction tau. `threshold_` lies
+    midway between the quantile of the training scores and the next lower score.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Share of the rows that is looked at, in (0, 1).
+    <training parameters>
+
+    See Also
+    --------
+    PatMatNPClassifier : A share of the negatives.
+    sktopk.losses.pat_mat_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import PatMatClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PatMatClassifier(max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> clf.predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    tau: float = 0.01
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.tau, "tau", 0, 1, bounds="neither")
+
+    def _threshold(self):
+        return KthLargest("all", tau=self.tau)
+
+    def _scorer(self):
+        return "recall_at_k", {"k": self.tau}
+
+
+@dataclass(eq=False, repr=False)
+class PatMatNPClassifier(ThresholdClassifier):
+    r"""Bring the positives above all but a share tau of the negatives.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
+
+    The Neyman-Pearson form of Pat&Mat [1]_: the most true positives at a false-positive rate of
+    about tau.
+
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_`
+    lies midway between the quantile of the negative training scores and the next lower score, so
+    that a share tau of the training negatives is flagged.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Share of the negatives that may be flagged, in (0, 1).
+    <training parameters>
+
+    See Also
+    --------
+    PatMatClassifier : A share of all rows.
+    sktopk.losses.pat_mat_np_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import PatMatNPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PatMatNPClassifier(max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> clf.predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    tau: float = 0.01
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.tau, "tau", 0, 1, bounds="neither")
+
+    def _threshold(self):
+        return KthLargest("negatives", tau=self.tau)
+
+    def _scorer(self):
+        return "true_positive_rate_at_fpr", {"fpr": self.tau}
+
+
+@dataclass(eq=False, repr=False)
+class PrecisionAtRecallClassifier(ThresholdClassifier):
+    r"""Find a share of the positives with the fewest negatives among them.
+
+    .. math::
+        \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
+        t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
+
+    At a fixed recall r, few false positives are a high precision (Prec@Rec, eq. 4 of [1]_).
+
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` lies midway between
+    the score that a share r of the positives reaches and the next lower score, so that the recall
+    is reached exactly on the training rows, or on the validation rows if `fit` gets X_val and
+    y_val.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    recall : float, default=0.8
+        The recall r, in (0, 1].
+    method : {"threshold", "program"}, default="threshold"
+        Whether the loss has a score for its threshold, as above, or the optimum of a linear
+        program, which bounds the errors on both sides by hinges
+        (:func:`sktopk.losses.precision_at_recall_program_loss`) and has no use for `surrogate`
+        and `buffer_size`.
+    <training parameters>
+
+    See Also
+    --------
+    sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import PrecisionAtRecallClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PrecisionAtRecallClassifier(max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> clf.predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    recall: float = 0.8
+    method: str = "threshold"
+
+    errors = "false_positives"
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.recall, "recall", 0, 1, bounds="right")
+        check_option(self.method, "method", ("threshold", "program"))
+        if self.method == "program":
+            unused = {"surrogate": "quadratic", "buffer_size": 1, "record_true_threshold": False}
+            for name, default in unused.items():
+                if (value := getattr(self, name)) != default:
+                    raise ValueError(f"{name}={value!r} needs method='threshold'")
+
+    def _settle(self, X, y, weight, validation=None, final=True):
+        if validation is not None:
+            X, y, weight = validation
+        super()._settle(X, y, weight, final=final)
+
+    def _threshold(self):
+        return KthLargest("positives", tau=self.recall)
+
+    def _criterion(self):
+        if self.method == "threshold":
+            return super()._criterion()
+        return ProgramCriterion(PrecisionAtRecallProgramLoss(recall=self.recall))
+
+    def _scorer(self):
+        return "precision_at_recall", {"recall": self.recall}

@@ -1,0 +1,1 @@
+"""Networks trained by skorch; nothing here knows an estimator."""

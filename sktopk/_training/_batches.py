@@ -1,0 +1,254 @@
+"""Rows of any table as tensors, whole minibatches at a time."""
+
+import copy
+import math
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+
+from sktopk._common._lazy_rows import is_memory_map
+from sktopk.modules._sparse_input import SparseRows
+
+# A chunk of prediction: large enough to keep every core busy, small enough for the cache.
+_CHUNK_BYTES = 1 << 23
+_CHUNK_ROWS = 1 << 14
+# With fewer rows, the weights of a million classes take longer to read than to use.
+_CHUNK_LEAST = 32
+# Images grow many times over inside a network.
+_CHUNK_IMAGES = 256
+# The share of a GPU's free memory that the data may take; the rest is for network and batches.
+RESIDENT_SHARE = 0.5
+# Where a first layer multiplies sparse rows faster than dense ones: the share of numbers stored,
+# and the columns from which that pays for what a call costs (benchmarks/large_data.py).
+SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
+
+
+def free_memory(device):
+    """Bytes that torch can still get of a GPU; no bound elsewhere."""
+    if device.type != "cuda":
+        return math.inf
+    # What torch holds in reserve is free, too.
+    reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + reserve
+
+
+def stays_on(device, n_bytes):
+    """Tell whether a table of so many bytes is moved to the device once, or batch by batch."""
+    return n_bytes <= RESIDENT_SHARE * free_memory(device)
+
+
+def stays_sparse(X):
+    """Tell whether products with rows of X are faster the sparse way."""
+    n_stored = getattr(X, "nnz", None)
+    if n_stored is None or X.shape[1] < SPARSE_COLUMNS:
+        return False
+    return n_stored <= SPARSE_SHARE * X.shape[0] * X.shape[1]
+
+
+def csr_tensor(X):
+    """A CSR matrix of SciPy as a tensor that shares its memory."""
+    parts = map(torch.from_numpy, (X.indptr, X.indices, X.data))
+    return torch.sparse_csr_tensor(*parts, X.shape, check_invariants=False)
+
+
+class Rows:
+    """Rows of X as tensors: a slice or a tensor of row numbers at a time.
+
+    Writeable arrays in memory are wrapped without a copy. Sparse rows and rows of read-only
+    memory maps are copied when they are asked for, so that no dense or second copy of the
+    whole exists.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
+        Never modified.
+    device : torch.device
+        Where the rows are asked for.
+    dtype : torch.dtype
+        Floating type of the rows.
+    resident : bool, default=False
+        Whether to move X to `device` once, for many passes, if it is dense, in memory, and
+        takes at most `RESIDENT_SHARE` of what is free there. Other rows go to a GPU through
+        pinned memory, which the CPU does not wait for.
+    sparse : bool, default=False
+        Whether the rows of a CSR matrix come as `SparseRows` where that is faster.
+    """
+
+    def __init__(self, X, device, dtype, *, resident=False, sparse=False):
+        self.device, self.dtype = device, dtype
+        self._sparse = sparse and stays_sparse(X)
+        is_array = isinstance(X, np.ndarray)
+        resident = resident and is_array and not is_memory_map(X)
+        self.resident = resident and stays_on(device, X.size * dtype.itemsize)
+        if resident and not X.flags.writeable:
+            X = X.copy()  # frames hand out read-only arrays
+        if is_array and X.flags.writeable:
+            X = torch.from_numpy(np.ascontiguousarray(X))
+            if self.resident:
+                X = X.to(device=device, dtype=dtype)
+        self._X = X
+        self.shape = tuple(X.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        own = isinstance(index, slice)
+        if isinstance(self._X, torch.Tensor):
+            rows = self._X[index]
+            # A slice would be a view, through which a network that works in place reaches X.
+            return self._moved(rows, own)
+        rows = self._X[index if own else index.numpy()]
+        if self._sparse:
+            rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
+            return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
+        rows = rows.toarray() if issparse(rows) else np.array(rows)
+        return self._moved(torch.from_numpy(rows))
+
+    def dense(self):
+        """The same rows, dense whenever they are asked for."""
+        rows = copy.copy(self)
+        rows._sparse = False
+        return rows
+
+    def _moved(self, rows, own=False):
+        if self.device.type == "cuda" and not self.resident:
+            return rows.to(self.dtype).pin_memory().to(self.device, non_blocking=True)
+        return rows.to(device=self.device, dtype=self.dtype, copy=own)
+
+    def chunks(self, n_columns):
+        """Slices of consecutive rows, bounded by the bytes of `n_columns` numbers a row."""
+        n_numbers = _CHUNK_BYTES // self.dtype.itemsize
+        most = _CHUNK_ROWS if len(self.shape) == 2 else _CHUNK_IMAGES
+        row_size = int(np.prod(self.shape[1:]))
+        if self._sparse:  # a number and its column
+            row_size = 2 * self._X.nnz // max(1, len(self))
+        step = min(most, n_numbers // max(1, row_size))
+        step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
+        return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+
+
+class RowsAndMore:
+    """Rows followed by a few others, none of them copied before they are asked for.
+
+    Parameters
+    ----------
+    rows : Rows
+        Dense ones.
+    more : Tensor of shape (n_more, ...)
+        Their row numbers go on from those of `rows`.
+    """
+
+    def __init__(self, rows, more):
+        self.rows, self.more = rows, more.to(rows.device, rows.dtype)
+        self.device, self.resident = rows.device, rows.resident
+
+    def dense(self):
+        """These rows, which are dense."""
+        return self
+
+    def __getitem__(self, index):
+        beyond = index - len(self.rows)
+        # What a GPU is asked for has a shape that does not depend on the numbers.
+        if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
+            return self.rows[index]
+        found = self.rows[index.clamp(max=len(self.rows) - 1)]
+        beyond = beyond.to(self.device)
+        more = self.more[beyond.clamp(min=0)]
+        return torch.where((beyond >= 0).view(-1, *[1] * (more.ndim - 1)), more, found)
+
+
+class ShuffledBatches:
+    """Row numbers of shuffled minibatches.
+
+    A single row left over joins the last batch: batch normalisation has no variance of one row.
+
+    Parameters
+    ----------
+    n_samples, batch_size : int
+    generator : torch.Generator
+        Draws the order of each epoch.
+    """
+
+    def __init__(self, n_samples, batch_size, generator):
+        self.n_samples, self.batch_size, self.generator = n_samples, batch_size, generator
+
+    def __len__(self):
+        n_batches = -(-self.n_samples // self.batch_size)
+        return n_batches - (n_batches > 1 and self.n_samples % self.batch_size == 1)
+
+    def __iter__(self):
+        order = torch.randperm(self.n_samples, generator=self.generator)
+        for i in range(n_batches := len(self)):
+            stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
+            yield order[i * self.batch_size : stop]
+
+
+def one_ahead(rows, batches):
+    """Yield the rows of each batch, which a stream of its own copies during the batch before."""
+    copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
+    ready = None
+    for index in [*batches, None]:
+        before = ready
+        if before is not None:
+            computing.wait_stream(copying)
+            before.record_stream(computing)
+        with torch.cuda.stream(copying):
+            ready = None if index is None else rows[index]
+        if before is not None:
+            yield before
+
+
+class MiniBatches:
+    """Minibatches ``(rows, (target, weight))``, fetched by one index operation each.
+
+    On a GPU no batch waits for the CPU: the row numbers of an epoch are moved there at its
+    begin. Rows that do not lie there are copied while the batch before is computed on, but for
+    hard ones, which are known after it.
+
+    Parameters
+    ----------
+    rows : Rows or RowsAndMore
+    target : Tensor of shape (n_samples,)
+    weight : Tensor of shape (n_samples,) or None
+        None stands for equal weights.
+    sampler : iterable
+        Row numbers of each batch of an epoch; all rows in the order given, if None.
+    hard : HardSamples, default=None
+        Rows that are joined to each batch of the sampler.
+    """
+
+    def __init__(self, rows, target, weight, sampler, hard=None):
+        self.rows, self.target, self.weight = rows, target, weight
+        self.sampler, self.hard = sampler, hard
+
+    def __len__(self):
+        return 1 if self.sampler is None else len(self.sampler)
+
+    def __iter__(self):
+        for index, rows in self._fetched():
+            joined = index if self.hard is None else self.hard.join(index)
+            if rows is None:
+                rows = self.rows[joined]
+            elif self.hard is not None:
+                rows = torch.cat([rows, self.rows[self.hard.index.cpu()]])
+            weight = None if self.weight is None else self.weight[joined]
+            yield rows, (self.target[joined], weight)
+
+    def _fetched(self):
+        """Row numbers of each batch, where the target is, and the rows if that was elsewhere."""
+        device = self.target.device
+        if self.sampler is None:
+            return [(slice(None), None)]
+        if device.type == "cpu":
+            return ((index, None) for index in self.sampler)
+        batches = list(self.sampler)
+        moved = torch.cat(batches).to(device).split([len(index) for index in batches])
+        ahead = one_ahead(self.rows, batches) if not self.rows.resident else [None] * len(batches)
+        return zip(moved, ahead, strict=True)
+
+    def carry(self):
+        """Keep copies of the hard rows beyond these batches."""
+        if self.hard is not None:
+            self.hard.carry(self.rows.dense(), self.target, self.weight)

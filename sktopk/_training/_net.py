@@ -1,0 +1,345 @@
+"""The training engine: everything that knows skorch."""
+
+import inspect
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+from skorch import NeuralNetClassifier
+from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
+from skorch.dataset import Dataset
+
+from sktopk._common._warnings import (
+    warn,
+)
+from sktopk.modules import ScaledScores
+from sktopk.modules._sparse_input import takes_sparse
+
+from ._batches import Rows
+from ._distributed import all_objects, in_parallel, share_buffers, total, world_size
+from ._process import isolated_rng, note_threads, rng_state
+from ._state import copied_weights, noise_generator
+
+
+def is_of_the_batch(criterion):
+    """Tell a loss of the batch as a whole from a mean of losses of the rows."""
+    return hasattr(criterion, "batch_loss") or hasattr(criterion, "loss_and_gradient")
+
+
+class DivergedError(ValueError):
+    """The loss or the weights stopped being finite."""
+
+
+class Net(NeuralNetClassifier):
+    """skorch's net on encoded labels, without its per-row loading and per-step bookkeeping.
+
+    Callbacks and history live on. The history holds one batch per epoch, which carries the
+    epoch's mean loss: callbacks read it where skorch leaves the last batch.
+    """
+
+    # In training: the module, with gradients averaged over all processes that train.
+    forward_in_training = None
+
+    @classmethod
+    def build(
+        cls,
+        build_module,
+        criterion,
+        *,
+        seed,
+        dtype,
+        device,
+        draws,
+        n_classes,
+        n_outputs,
+        optimizer,
+        learning_rate,
+        weight_decay,
+        callbacks,
+        precision,
+        compile,
+        verbose,
+        params,
+    ):
+        """Return an initialised net around the module that `build_module` returns.
+
+        `draws` says whether the module uses torch's generator after its initialisation:
+        then each training runs inside `isolated_rng`, where the last one left off. `params`
+        are further arguments of skorch.
+        """
+        options = {"optimizer__weight_decay": weight_decay, "optimizer__fused": True}
+        if "optimizer__foreach" in params:  # the other fast path, which excludes this one
+            del options["optimizer__fused"]
+        accepted = inspect.signature(optimizer).parameters
+        options = {k: v for k, v in options.items() if k.split("__")[1] in accepted}
+        with isolated_rng(device, seed=seed):
+            net = cls(
+                build_module().to(dtype),
+                criterion=criterion,
+                optimizer=optimizer,
+                lr=learning_rate,
+                callbacks=callbacks,
+                classes=np.arange(n_classes),
+                train_split=None,
+                verbose=verbose,
+                device=str(device),
+                use_caching=False,
+                **options | params,
+            ).initialize()
+            net.rng_state = rng_state(device)
+        net.dtype, net.draws, net.precision = dtype, draws, precision
+        net.n_outputs = n_outputs
+        net.generator = torch.Generator().manual_seed(seed)
+        # Noise is not the order of the rows: a seed of its own.
+        noise = torch.Generator(device).manual_seed(seed + 1)
+        for loss in net.criterion_.modules():
+            if hasattr(loss, "generator"):
+                loss.generator = noise
+        if compile:
+            net.module_.compile()
+            if not is_of_the_batch(net.criterion_):
+                net.criterion_.compile()
+        plain = not compile and precision is None and torch.device(device).type == "cpu"
+        network = net.module_.module if isinstance(net.module_, ScaledScores) else net.module_
+        net.takes_sparse = plain and takes_sparse(network)
+        return net
+
+    def rows(self, X, resident=False):
+        """Rows of X for the network: sparse where its first layer takes them, and is faster so.
+
+        `resident` ones, which are those of batches, are dense if a user's callback sees them.
+        """
+        sparse = self.takes_sparse and world_size() == 1 and not (resident and self._shows())
+        device = torch.device(self.device)
+        return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
+
+    def get_default_callbacks(self):
+        loss = PassthroughScoring("train_loss", on_train=True)
+        log = [("print_log", PrintLog())] if self.verbose > 1 else []
+        return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
+
+    def train(self, batches, epochs, callbacks, checkpoint=None, *, X, y, X_val=None, y_val=None):
+        """Train for `epochs` more epochs on `batches`; the data are for the callbacks.
+
+        A `checkpoint` keeps the progress, and that of an earlier run counts.
+
+        `callbacks` (a dict by name) join the net's own for this training only. It ends early
+        when `stop_training` is set or a user's callback raises KeyboardInterrupt, as skorch's
+        early stopping does. If training diverges or Ctrl-C interrupts it, the weights of the
+        last epoch in which all was finite are put back before the exception goes on.
+        """
+        note_threads()
+        own = self.callbacks_
+        # Before the net's own: a user's callback may stop at our validation score.
+        self.callbacks_ = [*callbacks.items(), *own]
+        self.stop_training = False
+        last_good = copied_weights(self.module_) if self.history_ else None
+        data = {
+            "dataset_train": Dataset(X, y),
+            "dataset_valid": None if X_val is None else Dataset(X_val, y_val),
+        }
+        device = torch.device(self.device)
+        randomness = isolated_rng(device, state=self.rng_state) if self.draws else nullcontext()
+        with randomness:
+            self.notify("on_train_begin", X=X, y=y)
+            try:
+                # A bound method: skorch takes a module for one more part of the net.
+                self.forward_in_training = in_parallel(self.module_).__call__
+                done = 0 if checkpoint is None else checkpoint.begin(self)
+                last_good = copied_weights(self.module_) if done else last_good
+                for epoch in range(done, 0 if self.stop_training else epochs):
+                    self.notify("on_epoch_begin", **data)
+                    self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
+                    share_buffers(self.module_)
+                    last_good = copied_weights(self.module_)
+                    self._end_epoch(own, data)
+                    self.stop_training = any(all_objects(self.stop_training))
+                    if checkpoint is not None:
+                        checkpoint.end_epoch(self, epoch + 1)
+                    if self.stop_training:
+                        break
+            except BaseException as error:
+                self._put_back(last_good, error)
+                raise
+            finally:
+                self.notify("on_train_end", X=X, y=y)
+                self.callbacks_ = own
+                self.forward_in_training = None
+                if self.draws:
+                    self.rng_state = rng_state(device)
+
+    def _end_epoch(self, own, data):
+        self.on_epoch_end(self, **data)
+        users = [callback for _, callback in own]
+        for _, callback in self.callbacks_:
+            try:
+                callback.on_epoch_end(self, **data)
+            except KeyboardInterrupt:
+                if callback not in users:
+                    raise
+                self.stop_training = True
+
+    def _put_back(self, weights, error):
+        """Take back the epoch that broke off."""
+        if weights is None:
+            self.history_.clear()
+            return
+        if "train_loss" not in self.history_[-1]:
+            self.history_.pop()
+        self.module_.load_state_dict(weights)
+        if isinstance(error, DivergedError):
+            # Its moments are no longer finite.
+            self.initialize_optimizer()
+        elif isinstance(error, KeyboardInterrupt):
+            warn(
+                f"Training interrupted after epoch {len(self.history_)}: its weights are kept "
+                "(the best so far with early_stopping=True)",
+            )
+
+    def mean_loss(self, X, y):
+        """Mean loss of rows whose class was seen in training, without drawing from `noise`."""
+        noise = noise_generator(self)
+        state = None if noise is None else noise.get_state()
+        total, known = 0.0, y >= 0
+        rows = self.rows(X)
+        chunks = self.score_rows(rows)
+        if is_of_the_batch(self.criterion_):
+            # Scores of one number a row, and a loss that has no parts.
+            chunks = [(slice(None), torch.cat([scores for _, scores in chunks]))]
+        for chunk, scores in chunks:
+            mask = torch.from_numpy(known[chunk]).to(scores.device)
+            if mask.any():
+                target = torch.from_numpy(y[chunk]).to(scores.device)
+                total += self.criterion_(scores[mask], target[mask]).item() * int(mask.sum())
+        if state is not None:
+            noise.set_state(state)
+        return total / max(int(known.sum()), 1)
+
+    def run_single_epoch(self, iterator, training, prefix, step_fn, **fit_params):
+        """Run `step_fn` over the batches and record their mean loss, once."""
+        self.module_.train()
+        begin = self._listeners("on_batch_begin")
+        end = self._listeners("on_batch_end")
+        losses, sizes, trace = [], [], getattr(self.criterion_, "trace", {})
+        for values in trace.values():
+            values.clear()
+        # Before the first step: schedules that step with the batches record their rate in it.
+        self.history.new_batch()
+        for batch in iterator:
+            for callback in begin:
+                callback.on_batch_begin(self, batch=batch, training=training)
+            loss, scores = step_fn(batch)
+            losses.append(loss)
+            sizes.append(len(scores))
+            for callback in end:
+                callback.on_batch_end(
+                    self, batch=batch, training=training, loss=loss, y_pred=scores
+                )
+        n_rows = total(np.array(sizes))
+        losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_rows
+        self._check_finite(torch.from_numpy(losses))
+        mean = losses @ n_rows / n_rows.sum()
+        self.history.record_batch(f"{prefix}_loss", mean.item())
+        self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
+        self.history.record(f"{prefix}_batch_count", len(sizes))
+        for name, values in trace.items():
+            if values:
+                values = torch.cat([torch.as_tensor(value) for value in values])
+                self.history.record_batch(name, values.double().tolist())
+
+    def step(self, batch):
+        """One step of the optimizer; returns the loss, detached, and the scores."""
+        rows, (target, weight) = batch
+        listeners = self._listeners("on_grad_computed")
+        result, lengths = [], {}
+        trace = getattr(self.criterion_, "trace", {})
+
+        def closure():
+            self.optimizer_.zero_grad()
+            with self.autocast():
+                scores = (self.forward_in_training or self.module_)(rows)
+            if self.precision is not None:
+                scores = scores.to(self.dtype)
+            if scores.numel() != len(rows) * self.n_outputs:
+                raise ValueError(
+                    f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
+                    f"training, too; got shape {tuple(scores.shape)}"
+                )
+            loss = self._backward(scores, target, weight)
+            for callback in listeners:
+                callback.on_grad_computed(
+                    self,
+                    named_parameters=list(self.module_.named_parameters()),
+                    batch=batch,
+                    training=True,
+                )
+            # An optimizer that evaluates several times reports its first value.
+            if not result:
+                result.extend((loss.detach(), scores))
+                lengths.update({name: len(values) for name, values in trace.items()})
+            return loss
+
+        self.optimizer_.step(closure)
+        for name, length in lengths.items():
+            del trace[name][length:]
+        return result
+
+    def _backward(self, scores, target, weight):
+        """Send the gradient of the loss into the network; returns the loss."""
+        criterion = self.criterion_
+        if hasattr(criterion, "loss_and_gradient"):
+            loss, gradient = criterion.loss_and_gradient(scores, target, weight)
+            scores.backward(gradient)
+            return loss
+        if is_of_the_batch(criterion):
+            loss = criterion.batch_loss(scores, target, weight)
+        else:
+            loss = criterion(scores, target, weight)
+            if weight is not None:
+                # Weights have mean 1 over all batches: a batch of light rows weighs little.
+                loss = loss * weight.mean()
+        loss.backward()
+        return loss
+
+    def autocast(self):
+        """Context of the forward pass: automatic mixed precision, or nothing."""
+        if self.precision is None:
+            return nullcontext()
+        device = torch.device(self.device).type
+        return torch.autocast(device, dtype=getattr(torch, self.precision))
+
+    def score_rows(self, rows):
+        """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type."""
+        note_threads()
+        self.module_.eval()
+        for chunk in rows.chunks(self.n_outputs):
+            with torch.inference_mode(), self.autocast():
+                scores = self.module_(rows[chunk])
+            yield chunk, scores.to(self.dtype)
+
+    def _listeners(self, method):
+        """Callbacks that do something at `method`."""
+        silent = getattr(Callback, method)
+        return [cb for _, cb in self.callbacks_ if getattr(type(cb), method) is not silent]
+
+    def _shows(self):
+        """Tell whether code of the user's is given batches; that of skorch needs no rows."""
+        methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
+        heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
+        places = [getattr(each, "__module__", "") for each in heard]
+        return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
+
+    def _check_finite(self, losses):
+        refused = (~losses.isfinite()).nonzero()
+        if len(refused):
+            what = f"the loss became {losses[refused[0]].item():g} in batch {int(refused[0]) + 1}"
+        elif not all(bool(p.isfinite().all()) for p in self.module_.parameters()):
+            what = "weights stopped being finite at the end"
+        else:
+            return
+        ways = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        if hasattr(self.criterion_, "tau"):
+            ways.append("raise tau")
+        raise DivergedError(
+            f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
+        )

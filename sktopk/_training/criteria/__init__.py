@@ -1,0 +1,1 @@
+"""Losses as a training meets them: batch after batch, with a memory."""

@@ -1,0 +1,64 @@
+"""Losses of a whole batch, on batches whose classes have other proportions than the data."""
+
+import torch
+from torch import nn
+
+from sktopk._training._distributed import all_objects, all_rows, world_size
+from sktopk.losses._checks import check_binary
+
+
+class ProgramCriterion(nn.Module):
+    """A binary loss of the batch as a whole, with rows weighted to the proportions in training.
+
+    Parameters
+    ----------
+    loss : nn.Module
+        Called as ``loss(scores, target, sample_weight)``.
+
+    Attributes
+    ----------
+    class_total : Tensor of shape (2,)
+        What the negatives and the positives weigh in training.
+    mean_weight : Tensor of shape (2,)
+        Mean weight of their rows.
+    n_batches, n_without_class : Tensor of shape ()
+        How many batches there were, and how many of them had rows of one class only.
+    """
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+        self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
+        self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
+        self.n_rows = 0
+        self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
+        self.register_buffer("n_without_class", torch.zeros((), dtype=torch.long))
+
+    def forward(self, scores, target, sample_weight=None):
+        """Return the loss of rows that are no batch, such as validation rows."""
+        scores, positive = check_binary(scores.flatten(), target)
+        return self.loss(scores, positive, self._proportional(scores, positive, sample_weight))
+
+    def batch_loss(self, scores, target, weight):
+        """Return the loss of a batch, or of the batches of all processes together."""
+        scores, positive = check_binary(scores.flatten(), target)
+        if world_size() > 1:
+            lengths = all_objects(len(scores))
+            positive = all_rows(positive.to(scores.dtype), lengths) == 1
+            weight = None if weight is None else all_rows(weight, lengths)
+            scores = all_rows(scores, lengths)
+        self.n_batches += 1
+        self.n_without_class += positive.all() | ~positive.any()
+        return self.loss(scores, positive, self._proportional(scores, positive, weight))
+
+    def _proportional(self, scores, positive, weight):
+        """Weights under which the classes weigh what they weigh in training."""
+        own = torch.ones_like(scores) if weight is None else weight
+        n_positives = positive.sum()
+        seen = torch.stack([len(positive) - n_positives, n_positives]) * self.mean_weight
+        # A batch of light rows weighs little: what counts is the mean weight in training.
+        seen = seen.to(scores.dtype)
+        factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
+        # The unit is of no importance; that of the batch keeps numbers near 1.
+        factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
+        return own * torch.where(positive, factor[1], factor[0])

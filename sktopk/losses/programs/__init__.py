@@ -1,0 +1,1 @@
+"""Losses that are the optimum of a linear program, and its solver."""

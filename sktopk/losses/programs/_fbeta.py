@@ -1,0 +1,152 @@
+"""The F-measure with a free threshold."""
+
+import torch
+
+from sktopk.losses._checks import check_nonnegative
+from sktopk.losses._module import LossModule
+
+from ._program_batch import batch_loss, hinge_multipliers, or_one, sort_kinks, split_classes
+from ._program_matrix import hinge_rows, sparse_matrix
+
+
+def fbeta_loss(
+    scores,
+    target,
+    *,
+    beta=1.0,
+    margin=1.0,
+    solver="closed_form",
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Raise the F-measure at the threshold that suits it best.
+
+    .. math::
+        L = \min_\tau \; 1 - \frac{(1 + \beta^2) (n_+ - P)}{(1 + \beta^2) n_+ - P + N}
+          = \min_\tau \; \frac{\beta^2 P + N}{(1 + \beta^2) n_+ - P + N},
+
+    .. math::
+        P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
+        N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
+
+    over the thresholds with :math:`P < n_+`. The hinge sums P and N bound the false negatives
+    and the false positives, so the loss is never below 1 minus the F-measure at the best
+    threshold. It is a linear-fractional program, which the substitution of [2]_ makes linear:
+    one of the measures that [1]_ trains as linear programs. The threshold is part of the
+    optimum, and the gradient counts its movement; at a fixed one the loss would be flat for
+    most rows.
+
+    The best threshold is the kink of some hinge: sorting finds it in O(n log n).
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    beta : float, default=1.0
+        Weight of recall against precision, positive.
+    margin : float, default=1.0
+        Distance m from the threshold that scores should keep, positive.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" solves the linear program by :func:`linear_program`, to check the other.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 counts as the row given twice.
+    reduction : {"sum", "mean"}, default="mean"
+        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        In [0, 1) for "mean". Zero, with zero gradient, if a class is missing. Rows of one class
+        with equal scores share their gradient by weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    See Also
+    --------
+    recall_at_precision_loss : Where the precision is given.
+    precision_at_recall_program_loss : Where the recall is given.
+
+    References
+    ----------
+    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
+       using Linear Programs. NeurIPS 2021. Section 3.
+    .. [2] A. Charnes, W. W. Cooper. Programming with linear fractional functionals. Naval
+       Research Logistics Quarterly 9, 1962.
+
+    Examples
+    --------
+    At the threshold 0.5 only the negative with score 0 is too close, by 1/2:
+
+    >>> import torch
+    >>> from sktopk.losses import fbeta_loss
+    >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
+    >>> fbeta_loss(scores, target)
+    tensor(0.1111)
+    """
+    beta = check_nonnegative(beta, "beta", positive=True)
+    batch = split_classes(scores, target, margin, sample_weight)
+    return batch_loss(batch, _closed_form, fbeta_program, solver, reduction, beta=beta)
+
+
+def _closed_form(batch, beta):
+    batch = batch.balanced
+    total = or_one(batch.positive.sum())
+    kinks = sort_kinks(batch)
+    P, N = kinks.positive_hinges(), kinks.negative_hinges()
+    denominator = (1 + beta**2) * total - P + N
+    # Where P >= n_+ the denominator may be negative.
+    error = ((beta**2 * P + N) / denominator).masked_fill(P >= total, torch.inf)
+    # Between kinks the error is a monotone fraction of tau: a kink is best.
+    error, best = error.min(0)
+    denominator = denominator.take(best)
+    costs = (beta**2 + error) / denominator, (1 - error) / denominator
+    return error, hinge_multipliers(batch, kinks.value.take(best), *costs)
+
+
+def fbeta_program(batch, beta):
+    """Return the program in x = [t tau, t z, t], where t is the inverse of the denominator.
+
+    With t in units of 1 / n_+, and weights as shares of it, all numbers stay near 1.
+    """
+    positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
+    entries, right = hinge_rows(batch)
+    n, zero, one = len(batch.scores), right.new_zeros(1), right.new_ones(1)
+    i, t = torch.arange(n, device=right.device), n + 1
+    # A right side becomes the column of t.
+    entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
+    denominator = [(0, 1 + i, negative - positive), (0, t, 1 + beta**2)]
+    return {
+        "c": torch.cat([zero, beta**2 * positive + negative, zero]),
+        "A_ub": sparse_matrix(entries, (2 * n + 1, n + 2), right),
+        "b_ub": right.new_zeros(2 * n + 1),
+        "A_eq": sparse_matrix(denominator, (1, n + 2), right),
+        "b_eq": one,
+    }
+
+
+class FBetaLoss(LossModule):
+    """Module shell of :func:`fbeta_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import FBetaLoss
+    >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
+    >>> FBetaLoss(beta=1.0)(scores, target)
+    tensor(0.1111)
+    """
+
+    function = staticmethod(fbeta_loss)
+
+    def __init__(self, beta=1.0, margin=1.0, solver="closed_form", reduction="mean"):
+        super().__init__()
+        self.beta = beta
+        self.margin = margin
+        self.solver = solver
+        self.reduction = reduction

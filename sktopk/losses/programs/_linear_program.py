@@ -1,0 +1,345 @@
+"""Linear programs as a differentiable function."""
+
+import warnings
+from typing import NamedTuple
+
+import torch
+
+from sktopk.losses._checks import check_name, check_nonnegative
+
+from ._lp_checks import check_batch_shape, check_matrix, check_max_iter, check_rhs, check_vector
+from ._lp_gradients import (
+    differentiable_minimiser,
+    differentiable_optimum,
+    differentiable_vertex,
+)
+from ._lp_highs import solve_highs
+from ._lp_matrices import stack_rows
+from ._newton import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, solve_newton, solve_penalty
+
+METHODS = ("newton", "penalty", "highs")
+ON_FAILURE = ("warn", "raise", "ignore")
+_STATUS_NAMES = {
+    LIMIT: "stopped by max_iter",
+    INFEASIBLE: "infeasible",
+    UNBOUNDED: "unbounded",
+    4: "given up by HiGHS for numerical difficulties",
+}
+
+
+class LinearProgramWarning(RuntimeWarning):
+    """Tells that :func:`linear_program` left a program unsolved.
+
+    Examples
+    --------
+    The program has no bound from below:
+
+    >>> import warnings
+    >>> import torch
+    >>> from sktopk.losses import LinearProgramWarning, linear_program
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = linear_program(torch.ones(1), torch.ones(1, 1), torch.zeros(1))
+    >>> caught[-1].category is LinearProgramWarning
+    True
+    """
+
+
+class LinearProgramError(RuntimeError):
+    """Tells that :func:`linear_program` left a program unsolved, with ``on_failure="raise"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import LinearProgramError, linear_program
+    >>> c, A, b = torch.ones(1), torch.ones(1, 1), torch.zeros(1)
+    >>> try:
+    ...     linear_program(c, A, b, on_failure="raise")
+    ... except LinearProgramError:
+    ...     print("unbounded")
+    unbounded
+    """
+
+
+class LinearProgramResult(NamedTuple):
+    """What :func:`linear_program` returns, one entry per program of the batch.
+
+    :func:`linear_program` describes the entries, with their shapes and units.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import linear_program
+    >>> linear_program(torch.ones(1), -torch.ones(2, 1), torch.tensor([-1.0, -3.0])).x
+    tensor([3.])
+    """
+
+    x: torch.Tensor
+    fun: torch.Tensor
+    multipliers_ub: torch.Tensor
+    multipliers_eq: torch.Tensor
+    status: torch.Tensor
+    primal_residual: torch.Tensor
+    dual_residual: torch.Tensor
+    gap: torch.Tensor
+    n_iter: torch.Tensor
+
+
+def linear_program(
+    c,
+    A_ub,
+    b_ub,
+    A_eq=None,
+    b_eq=None,
+    *,
+    method="newton",
+    smoothing=1e-2,
+    tol=None,
+    max_iter=500,
+    on_failure="warn",
+):
+    r"""Solve linear programs, differentiably in all their arguments.
+
+    .. math::
+        p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
+        A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
+
+    The variables are free: unlike in :func:`scipy.optimize.linprog`, there is no implicit
+    :math:`x \ge 0`.
+
+    The optimum ``fun`` is differentiated by the envelope theorem. With the multipliers
+    :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+
+    .. math::
+        \frac{\partial p}{\partial c} = x, \quad
+        \frac{\partial p}{\partial b_{ub}} = -v, \quad
+        \frac{\partial p}{\partial A_{ub}} = v x^\top, \quad
+        \frac{\partial p}{\partial b_{eq}} = -u, \quad
+        \frac{\partial p}{\partial A_{eq}} = u x^\top.
+
+    The solution ``x`` is differentiated implicitly, through the equations of the rows with a
+    nonzero multiplier, at the price of one more linear system in the backward pass. Both
+    gradients are exact where x and the multipliers are unique, as they are for almost all
+    arguments. Where they are not, that of ``fun`` is one of its generalised gradients.
+
+    Parameters
+    ----------
+    c : Tensor of shape (..., n_variables)
+        Costs, floating point. The leading dimensions of all arguments broadcast: they number
+        the programs of a batch.
+    A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
+        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
+        leading dimensions, or all of those of the batch. Its gradient lives on its specified
+        entries. None, with ``b_ub=None``, for no inequalities.
+    b_ub : Tensor of shape (..., n_inequalities) or None
+        Right side of the inequalities.
+    A_eq : Tensor of shape (..., n_equations, n_variables), default=None
+        Left side of the equations, as `A_ub`.
+    b_eq : Tensor of shape (..., n_equations), default=None
+        Right side of the equations.
+    method : {"newton", "penalty", "highs"}, default="newton"
+        - "newton": Newton's method on the exterior penalty, with multipliers and a shrinking
+          width. Dense matrices are factorised, sparse ones enter by products alone (conjugate
+          gradients), all programs of the batch at once, on the device of `c`.
+        - "penalty": the penalty alone, as in [1]_: the smooth lower bound of `fun` described
+          in the notes, with its own gradient.
+        - "highs": HiGHS through :func:`scipy.optimize.linprog`, one program after the other on
+          the CPU.
+    smoothing : float, default=1e-2
+        Width of ``method="penalty"``, positive; not used by the others.
+    tol : float, default=None
+        Largest violation, dual residual and gap of a solution, relative to rows, costs and
+        right-hand sides scaled to 1; the solution is then refined as far as rounding lets it.
+        Of a program without optimum, 1e-3 / `tol`, between 1e2 and 1e6, is the norm up to which
+        it has no solution. Positive; not used by "highs". None means 1e-9, or 1e-6 for "newton"
+        if an argument is float32 or half precision: rows that depend on each other contradict
+        each other once rounded.
+    max_iter : int, default=500
+        Largest number of Newton steps; not used by "highs".
+    on_failure : {"warn", "raise", "ignore"}, default="warn"
+        What to do about programs that are not solved: a ``LinearProgramWarning``, a
+        ``LinearProgramError``, or nothing. Their gradient is zero whatever is chosen: no
+        gradient of an unfinished solution ever reaches the arguments.
+
+    Returns
+    -------
+    result : LinearProgramResult
+        A named tuple of tensors. Floating point ones have the widest dtype of the arguments,
+        but at least float32, for half precision holds no solution. All is computed in float64.
+
+        x : Tensor of shape (..., n_variables)
+            Solution; of an unsolved program, the last iterate (zeros with "highs").
+        fun : Tensor of shape (...)
+            Optimum, in the units of `c` times x: infinity where infeasible, minus infinity
+            where unbounded, the cost of x where stopped.
+        multipliers_ub : Tensor of shape (..., n_inequalities)
+            Multipliers of the inequalities, nonnegative; scipy's marginals with the other
+            sign. They carry no gradient, nor do the following.
+        multipliers_eq : Tensor of shape (..., n_equations)
+            Multipliers of the equations.
+        status : Tensor of shape (...), int64
+            As scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible,
+            3 unbounded, 4 numerical difficulties ("highs" only). A program without any
+            feasible point is 2 even if its cost is unbounded below. Equations that contradict
+            each other may have a solution far off once rounded to float32: then 1.
+        primal_residual : Tensor of shape (...)
+            Largest violation of a constraint.
+        dual_residual : Tensor of shape (...)
+            Largest entry of :math:`c + A_{ub}^\top v + A_{eq}^\top u`, in magnitude.
+        gap : Tensor of shape (...)
+            Distance between the primal and the dual value.
+        n_iter : Tensor of shape (...), int64
+            Newton steps, or iterations of HiGHS.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no floating point tensor, or a matrix has another layout.
+    ValueError
+        If shapes do not fit, an argument holds NaN or infinity, or `method`, `smoothing`,
+        `tol`, `max_iter` or `on_failure` is out of range.
+    LinearProgramError
+        If a program is not solved and ``on_failure="raise"``.
+
+    See Also
+    --------
+    LinearProgramLoss : A linear program of your own as a training loss.
+
+    Notes
+    -----
+    ``method="penalty"`` minimises :math:`c^\top x + \tfrac{1}{2 \varepsilon}
+    (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)` with the width :math:`\varepsilon`,
+    ``smoothing``. Its optimum is the Moreau envelope of :math:`p` in the right-hand sides,
+    :math:`\min_d p(c, A, d) + |d - b|^2 / (2 \varepsilon)`: smooth in b, at most :math:`p`
+    and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for infeasible
+    programs, too, so status 2 does not occur; `primal_residual` tells how far the solution is
+    from feasible. The penalty weighs all rows alike, in their own units.
+
+    Solving linear programs by Newton's method on this penalty is due to Mangasarian [2]_, its
+    use inside networks to [1]_. With multiplier updates, and a quadratic term that keeps x near
+    its last value, it is the proximal method of multipliers [3]_: that makes the solution
+    exact, and recognises infeasible and unbounded programs by certificates.
+
+    Ties, redundant, repeated or zero rows do no harm. Results can be differentiated once.
+
+    A step with a dense matrix takes of the order of n_rows n_variables^2 operations. With a
+    sparse one it takes a few products where each variable meets few rows, and few variables
+    meet many, as in programs with a threshold; entangled rows take many more, and "highs" is
+    then the faster method.
+
+    References
+    ----------
+    .. [1] Meng et al. (2021). NeurIPS: non-decomposable performance measures as linear
+       programs, solved in the network by a generalised Newton method. Section 4.
+    .. [2] Mangasarian (2004). A Newton method for linear programming. Journal of
+       Optimization Theory and Applications 121.
+    .. [3] Rockafellar (1976). Augmented Lagrangians and applications of the proximal point
+       algorithm in convex programming. Mathematics of Operations Research 1.
+
+    Examples
+    --------
+    The cheapest x with x >= 1 and x >= b, at b = 3, and how it moves with b:
+
+    >>> import torch
+    >>> from sktopk.losses import linear_program
+    >>> b = torch.tensor(3.0, requires_grad=True)
+    >>> result = linear_program(
+    ...     c=torch.tensor([2.0]),
+    ...     A_ub=torch.tensor([[-1.0], [-1.0]]),
+    ...     b_ub=torch.stack([torch.tensor(-1.0), -b]),
+    ... )
+    >>> round(result.fun.item(), 6), result.status.item()
+    (6.0, 0)
+    >>> result.fun.backward()
+    >>> round(b.grad.item(), 6)
+    2.0
+    """
+    check_name(method, "method", METHODS)
+    check_name(on_failure, "on_failure", ON_FAILURE)
+    smoothing = check_nonnegative(smoothing, "smoothing", positive=True)
+    if tol is not None:
+        tol = check_nonnegative(tol, "tol", positive=True)
+    max_iter = check_max_iter(max_iter)
+    c = check_vector(c, "c", c)
+    A_ub = check_matrix(A_ub, "A_ub", c)
+    b_ub = check_rhs(b_ub, "b_ub", A_ub, "A_ub", c)
+    A_eq = check_matrix(A_eq, "A_eq", c)
+    b_eq = check_rhs(b_eq, "b_eq", A_eq, "A_eq", c)
+    batch_shape = check_batch_shape(c, A_ub, b_ub, A_eq, b_eq)
+
+    dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
+    dtype = torch.float64 if torch.float64 in dtypes else torch.float32
+    if tol is None:
+        # Rows that contradict each other do not trouble the penalty.
+        tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
+
+    matrix = stack_rows(A_ub, A_eq, batch_shape)
+    cost, *rhs = (_one_row_per_program(vector, batch_shape) for vector in (c, b_ub, b_eq))
+    rhs = torch.cat(rhs, -1)
+    n_inequalities = b_ub.shape[-1]
+    equality = torch.arange(rhs.shape[-1], device=c.device) >= n_inequalities
+    with torch.no_grad():
+        program = (matrix.detach(), rhs, cost, equality)
+        if method == "highs":
+            solution = solve_highs(*program)
+        elif method == "newton":
+            solution = solve_newton(*program, tol=tol, max_iter=max_iter)
+        else:
+            solution = solve_penalty(*program, width=smoothing, tol=tol, max_iter=max_iter)
+    _report(solution.status.view(batch_shape), on_failure)
+
+    program = (matrix, rhs, cost, equality)
+    width = smoothing if method == "penalty" else 0.0
+    fun = differentiable_optimum(*program, solution, width)
+    if method == "penalty":
+        x = differentiable_minimiser(*program, solution, width)
+    else:
+        x = differentiable_vertex(*program, solution)
+    with torch.no_grad():
+        residuals = _residuals(*program, solution, width)
+
+    def batched(values):
+        values = values.to(dtype) if values.is_floating_point() else values
+        return values.view(batch_shape + values.shape[1:])
+
+    multipliers = solution.multipliers
+    return LinearProgramResult(
+        *(batched(x), batched(fun)),
+        *(batched(multipliers[:, :n_inequalities]), batched(multipliers[:, n_inequalities:])),
+        *(batched(solution.status), *map(batched, residuals), batched(solution.n_iter)),
+    )
+
+
+def _one_row_per_program(vector, batch_shape):
+    size = vector.shape[-1]
+    return vector.expand(*batch_shape, size).reshape(batch_shape.numel(), size).double()
+
+
+def _report(status, on_failure):
+    failed = status != OPTIMAL
+    if on_failure == "ignore" or not failed.any():
+        return
+    counts = {name: int((status == code).sum()) for code, name in _STATUS_NAMES.items()}
+    kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    first = tuple(failed.nonzero()[0].tolist())
+    where = f", the first at index {first}" if first else ""
+    message = (
+        f"linear_program left {int(failed.sum())} of {status.numel()} unsolved: {kinds}{where}"
+    )
+    if on_failure == "raise":
+        raise LinearProgramError(message)
+    warnings.warn(
+        f"{message}. An unsolved program has the gradient zero.",
+        LinearProgramWarning,
+        stacklevel=3,
+    )
+
+
+def _residuals(matrix, rhs, cost, equality, solution, width):
+    """Return the violation, the dual residual and the gap, in the units of the arguments."""
+    x, multipliers = solution.x, solution.multipliers
+    slack = matrix.times(x) - rhs
+    violation = torch.where(equality, slack.abs(), slack).clamp_min(0).amax(-1)
+    dual = (cost + matrix.transposed_times(multipliers)).abs().amax(-1)
+    gap = (cost * x).sum(-1) + (rhs * multipliers).sum(-1)
+    return violation, dual, (gap + width * multipliers.square().sum(-1)).abs()

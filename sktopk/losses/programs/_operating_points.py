@@ -1,0 +1,246 @@
+"""Losses at a given recall, false-positive rate or precision, as linear programs."""
+
+import torch
+
+from sktopk.losses._checks import check_fraction
+from sktopk.losses._module import LossModule
+
+from ._program_batch import batch_loss, or_one, sort_kinks, split_classes
+from ._program_matrix import hinge_rows, sparse_matrix
+
+
+def precision_at_recall_program_loss(
+    scores,
+    target,
+    *,
+    recall,
+    margin=1.0,
+    solver="closed_form",
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Push the negatives below the highest threshold that surely keeps the recall.
+
+    .. math::
+        L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
+            \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
+        \quad \text{subject to} \quad
+        \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
+
+    A linear program, which always has a solution: one of the measures that [1]_ trains as such.
+    Hinges count at least the errors, so the recall at the best threshold is at least r, and the
+    loss is never below the share of the negatives that lie above it: few of them are a high
+    precision at that recall.
+
+    The best threshold is where the mean over the positives reaches 1 - r: sorting finds it in
+    O(n log n). With r = 1 it lies a margin below the lowest positive.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    recall : float
+        The recall r, in (0, 1].
+    margin : float, default=1.0
+        Distance m from the threshold that scores should keep, positive.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" solves the linear program by :func:`linear_program`, to check the other.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 counts as the row given twice.
+    reduction : {"sum", "mean"}, default="mean"
+        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Nonnegative. Zero, with zero gradient, if a class is missing. The positives below the
+        threshold plus the margin share its gradient by weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    See Also
+    --------
+    precision_at_recall_loss : The same with the threshold at a score, not from hinges.
+    recall_at_fpr_loss : The mirror image: the errors of the negatives are given.
+
+    References
+    ----------
+    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
+       using Linear Programs. NeurIPS 2021. Section 3.
+
+    Examples
+    --------
+    The hinges of the positives at the threshold 2 are 0 and 1, so their mean is 1/2:
+
+    >>> import torch
+    >>> from sktopk.losses import precision_at_recall_program_loss
+    >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> precision_at_recall_program_loss(scores, target, recall=0.5)
+    tensor(0.2500)
+    """
+    batch = split_classes(scores, target, margin, sample_weight)
+    budget = 1 - check_fraction(recall, "recall")
+    return batch_loss(batch, _at_budget, budget_program, solver, reduction, budget=budget)
+
+
+def recall_at_fpr_loss(
+    scores,
+    target,
+    *,
+    fpr,
+    margin=1.0,
+    solver="closed_form",
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Push the positives above the lowest threshold that surely keeps the false-positive rate.
+
+    .. math::
+        L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
+            \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr)
+        \quad \text{subject to} \quad
+        \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
+
+    A linear program, which always has a solution. Hinges count at least the errors, so the
+    false-positive rate at the best threshold is at most :math:`\varphi`, and the loss is never
+    below the share of the positives that lie below it: 1 minus the recall.
+
+    The best threshold is where the mean over the negatives reaches :math:`\varphi`: the loss is
+    Pat&Mat-NP (eq. 11 of [1]_) with the hinge, and with the hinge's own quantile of the
+    negatives, :class:`SurrogateQuantile`, in place of one of their scores. Sorting finds it in
+    O(n log n).
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    fpr : float
+        The false-positive rate, in (0, 1]. At 1 the mean of the hinges is 1, which leaves many
+        negatives below the threshold still.
+    margin : float, default=1.0
+        Distance m from the threshold that scores should keep, positive.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" solves the linear program by :func:`linear_program`, to check the other.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 counts as the row given twice.
+    reduction : {"sum", "mean"}, default="mean"
+        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Nonnegative. Zero, with zero gradient, if a class is missing. The negatives above the
+        threshold minus the margin share its gradient by weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    See Also
+    --------
+    pat_mat_np_loss : The same with the threshold at a score, and other surrogates.
+    precision_at_recall_program_loss : The mirror image: the errors of the positives are given.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Equation 11.
+
+    Examples
+    --------
+    The hinges of the negatives at the threshold 1.5 are 1 and 0, so their mean is 1/2:
+
+    >>> import torch
+    >>> from sktopk.losses import recall_at_fpr_loss
+    >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> recall_at_fpr_loss(scores, target, fpr=0.5)
+    tensor(0.2500)
+    """
+    batch = split_classes(scores, target, margin, sample_weight).mirrored
+    budget = check_fraction(fpr, "fpr")
+    return batch_loss(batch, _at_budget, budget_program, solver, reduction, budget=budget)
+
+
+def _at_budget(batch, budget):
+    """Mean hinge of the negatives where that of the positives is `budget`."""
+    batch = batch.balanced
+    kinks = sort_kinks(batch)
+    spent, allowed = kinks.positive_hinges(), budget * batch.positive.sum()
+    # Hinges grow with tau, from 0 at the first kink.
+    last = (spent <= allowed).sum() - 1
+    last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
+    tau = last_kink + (allowed - spent.take(last)) / slope
+    hinge = (batch.kink - tau).relu()
+    total = or_one(batch.negative.sum())
+    # tau moves with the mean score of the positives that spend the budget.
+    above = batch.negative * (hinge > 0)
+    below = batch.positive * (batch.kink <= last_kink)
+    gradient = (above - above.sum() / slope * below) / total
+    return (batch.negative * hinge).sum() / total, gradient
+
+
+def budget_program(batch, budget):
+    """Return the program in x = [tau, z] whose budget is the mean hinge of the positives."""
+    entries, right = hinge_rows(batch)
+    n = len(batch.scores)
+    i = torch.arange(n, device=right.device)
+    entries.append((2 * n, 1 + i, batch.positive / batch.positive.sum()))
+    return {
+        "c": torch.cat([right.new_zeros(1), batch.negative / batch.negative.sum()]),
+        "A_ub": sparse_matrix(entries, (2 * n + 1, n + 1), right),
+        "b_ub": torch.cat([right, right.new_tensor([budget])]),
+    }
+
+
+class PrecisionAtRecallProgramLoss(LossModule):
+    """Module shell of :func:`precision_at_recall_program_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import PrecisionAtRecallProgramLoss
+    >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> PrecisionAtRecallProgramLoss(recall=0.5)(scores, target)
+    tensor(0.2500)
+    """
+
+    function = staticmethod(precision_at_recall_program_loss)
+
+    def __init__(self, recall, margin=1.0, solver="closed_form", reduction="mean"):
+        super().__init__()
+        self.recall = recall
+        self.margin = margin
+        self.solver = solver
+        self.reduction = reduction
+
+
+class RecallAtFPRLoss(LossModule):
+    """Module shell of :func:`recall_at_fpr_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import RecallAtFPRLoss
+    >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> RecallAtFPRLoss(fpr=0.5)(scores, target)
+    tensor(0.2500)
+    """
+
+    function = staticmethod(recall_at_fpr_loss)
+
+    def __init__(self, fpr, margin=1.0, solver="closed_form", reduction="mean"):
+        super().__init__()
+        self.fpr = fpr
+        self.margin = margin
+        self.solver = solver
+        self.reduction = reduction

@@ -1,0 +1,311 @@
+"""Losses on pairs of rows: the area under the ROC curve, binary and multi-class."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from sktopk.losses._checks import (
+    check_name,
+    check_nonnegative,
+    check_scores,
+    check_target,
+    check_weight,
+)
+from sktopk.losses._module import LossModule
+
+from ._program_batch import (
+    SOLVERS,
+    WithGradient,
+    optimum,
+    or_one,
+    reduce_batch,
+    split_classes,
+    sum_after,
+)
+from ._program_matrix import sparse_matrix
+
+MULTI_CLASS = ("ovr", "ovo", "mu")
+_PAIRS_AT_ONCE = 1 << 16
+
+
+def pairwise_auc_loss(
+    scores,
+    target,
+    *,
+    margin=1.0,
+    surrogate="hinge",
+    multi_class="ovr",
+    solver="closed_form",
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Rank every positive above every negative, by a margin.
+
+    .. math::
+        L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
+            \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
+
+    with margin m. The surrogates bound the step from above, so the loss is never below 1 minus
+    the area under the ROC curve. With the hinge it is the optimum of a linear program with one
+    variable per pair, one of the measures that [1]_ trains as such; it separates, and sorting
+    sums all pairs in O(n log n). The quadratic hinge and the ramp take a sort, too; the logistic
+    surrogate goes through all pairs, a block at a time.
+
+    Multi-class scores are averaged over problems of two classes:
+
+    - "ovr": each class c against the rest by its score :math:`s_c`;
+    - "ovo": each ordered pair of classes (a, b) by :math:`s_a` [2]_;
+    - "mu": each unordered pair by :math:`s_a - s_b` [3]_.
+
+    They bound 1 minus scikit-learn's ``roc_auc_score`` with the same ``multi_class`` and
+    ``average="macro"``, and 1 minus AUC_mu. Problems of which the batch lacks a class are left
+    out of the mean. Cost and memory are those of C binary losses on all rows for C classes,
+    for "mu" those of C (C - 1) / 2.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,) or (n_samples, n_classes)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}, or integer class indices.
+    margin : float, default=1.0
+        Lead m that positives should have, positive.
+    surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
+        The function l: max(0, 1 + z), max(0, 1 + z)^2, log2(1 + exp z), or 1 + z clipped to
+        [0, 1]; "squared_hinge" is another name of "quadratic". The ramp is for comparison
+        only: misranked pairs have no gradient. Published code for [1]_ ends in it, with
+        ``margin=0.01`` and softmax outputs for scores.
+    multi_class : {"ovr", "ovo", "mu"}, default="ovr"
+        The problems that scores of several classes are averaged over.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" solves the linear program by :func:`linear_program`, to check the other; it
+        exists for the hinge.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 counts as the row given twice.
+    reduction : {"sum", "mean"}, default="mean"
+        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Nonnegative. Zero, with zero gradient, if only one class is present. Tied pairs have
+        the loss l(0) = 1, where the area under the curve counts them half.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    See Also
+    --------
+    recall_at_fpr_loss : One point of the ROC curve.
+
+    References
+    ----------
+    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
+       using Linear Programs. NeurIPS 2021. Section 3.
+    .. [2] D. J. Hand, R. J. Till. A simple generalisation of the area under the ROC curve for
+       multiple class classification problems. Machine Learning 45, 2001.
+    .. [3] R. Kleiman, D. Page. AUC_mu: A performance metric for multi-class machine learning
+       models. ICML 2019.
+
+    Examples
+    --------
+    The pair of the scores 1 and 1.5 has the hinge 1.5, the others lead by enough:
+
+    >>> import torch
+    >>> from sktopk.losses import pairwise_auc_loss
+    >>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> pairwise_auc_loss(scores, target)
+    tensor(0.3750)
+    """
+    check_name(surrogate, "surrogate", tuple(_PAIR_SUMS))
+    check_name(multi_class, "multi_class", MULTI_CLASS)
+    check_name(solver, "solver", SOLVERS)
+    if solver == "program" and surrogate != "hinge":
+        raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
+    if isinstance(scores, torch.Tensor) and scores.ndim == 2:
+        problems, weight = _multi_class(scores, target, margin, multi_class, sample_weight)
+    else:
+        batch = split_classes(scores, target, margin, sample_weight)
+        problems = Problems(*(part.unsqueeze(0) for part in batch[:3]))
+        weight = batch.positive + batch.negative
+    if not problems.scores.numel():
+        loss = problems.scores.sum()
+    elif solver == "closed_form":
+        problems = problems.balanced
+        loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems)).sum()
+    else:
+        program = pairwise_auc_program(problems)
+        loss = optimum(program) if len(program["c"]) else 0.0 * problems.scores.sum()
+    return reduce_batch(loss, weight, reduction)
+
+
+class Problems(NamedTuple):
+    """Binary problems, one per row, over whose pair sums the loss is a mean.
+
+    Scores are in units of the margin. Weights are 0 for rows of other classes.
+    """
+
+    scores: torch.Tensor
+    positive: torch.Tensor
+    negative: torch.Tensor
+
+    @property
+    def balanced(self):
+        """The problems with weights in units of the largest of each: their products stay."""
+        weights = self.positive, self.negative
+        return Problems(self.scores, *(w / or_one(w.amax(-1, keepdim=True)) for w in weights))
+
+    def scale(self):
+        """The inverse of the weight of all pairs times the number of problems that have any."""
+        pairs = self.positive.sum(-1) * self.negative.sum(-1)
+        defined = pairs > 0
+        return defined / (or_one(pairs) * defined.sum().clamp(min=1))
+
+
+def _multi_class(scores, target, margin, multi_class, sample_weight):
+    """Check the arguments; return the problems and the weights of the rows."""
+    scores = check_scores(scores)
+    target = check_target(scores, target, "pairwise_auc_loss")
+    scores = scores / check_nonnegative(margin, "margin", positive=True)
+    n_samples, n_classes = scores.shape
+    weight = check_weight(sample_weight, scores)
+    if weight is None:
+        weight = scores.new_ones(n_samples)
+    else:
+        scores = scores.masked_fill((weight == 0).unsqueeze(1), 0.0)
+    # Raises if the target is no class index.
+    class_weight = scores.new_zeros(n_classes).index_add(0, target, weight)
+    of_class = target == torch.arange(n_classes, device=target.device).unsqueeze(1)
+    positive, scores = weight * of_class, scores.T
+    if multi_class == "mu":
+        a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
+        return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
+    if multi_class == "ovo":
+        # One score orders the class against each other one: against a rest where each other
+        # class has the same weight.
+        negative = weight / or_one(class_weight).take(target) * ~of_class
+    else:
+        negative = weight * ~of_class
+    return Problems(scores, positive, negative), weight
+
+
+# Weighted sums of l(s_j - s_i) over the pairs of each row.
+
+
+def _around_gaps(kink, rise, fall):
+    """Sort; return the gaps, the sum of `rise` before each and the sum of `fall` after it."""
+    kink, order = kink.sort(-1)
+    before = rise.gather(-1, order).cumsum(-1).to(kink.dtype)
+    after = sum_after(fall.gather(-1, order))
+    return kink.diff(), before[..., :-1], after[..., :-1]
+
+
+def _hinge_pairs(scores, positive, negative):
+    # The integral over t of the weights of s_i - 1 < t and of s_j > t.
+    gap, before, after = _around_gaps(scores - positive.sign(), positive, negative)
+    return (gap * (before * after)).sum(-1)
+
+
+def _quadratic_pairs(scores, positive, negative):
+    # The square of a hinge is twice the integral of the hinges up to it.
+    gap, before, after = _around_gaps(scores - positive.sign(), positive, negative)
+    growth = gap * before
+    hinges = growth.cumsum(-1)
+    # In this order no infinite square meets the weight 0 of negatives that are not there.
+    return (gap * after * (2 * hinges - growth)).sum(-1)
+
+
+def _ramp_pairs(scores, positive, negative):
+    # As for the hinge, with s_i - 1 < t < s_i.
+    kink = torch.cat([scores - positive.sign(), scores], -1)
+    # A GPU sums in the dtype of the summands: weights that do not quite cancel in float32
+    # would be multiplied by large gaps.
+    rise = torch.cat([positive, -positive], -1).double()
+    fall = torch.cat([negative, torch.zeros_like(negative)], -1)
+    gap, before, after = _around_gaps(kink, rise, fall)
+    return (gap * (before * after)).sum(-1)
+
+
+def _logistic_pairs(scores, positive, negative):
+    with torch.no_grad():
+        problems = zip(scores, positive, negative, strict=True)
+        values, gradients = zip(*(_all_logistic_pairs(*p) for p in problems), strict=True)
+    return WithGradient.apply(scores, torch.stack(values), torch.stack(gradients))
+
+
+def _all_logistic_pairs(scores, positive, negative):
+    """Return the sum over the pairs of one problem, a block at a time, and its gradient."""
+    if scores.device.type == "cpu":
+        high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
+    else:  # Pairs of weight 0, too: for how many there are a GPU would have to be waited for.
+        high = low = torch.arange(len(scores), device=scores.device)
+    low_scores, low_weight = scores[low], negative[low]
+    value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
+    for rows in high.split(max(1, _PAIRS_AT_ONCE // max(1, len(low)))):
+        weight = positive[rows].unsqueeze(1) * low_weight
+        z = (low_scores - scores[rows].unsqueeze(1)).masked_fill(weight == 0, 0.0)
+        value -= (weight * F.logsigmoid(-z)).sum()
+        slope = weight * z.sigmoid()
+        gradient[rows] -= slope.sum(1)
+        gradient[low] += slope.sum(0)
+    return value / math.log(2), gradient / math.log(2)
+
+
+_PAIR_SUMS = {
+    "hinge": _hinge_pairs,
+    "quadratic": _quadratic_pairs,
+    "squared_hinge": _quadratic_pairs,
+    "logistic": _logistic_pairs,
+    "ramp": _ramp_pairs,
+}
+
+
+def pairwise_auc_program(problems):
+    """Return the program in one variable per pair, z >= 1 - (s_i - s_j) and z >= 0."""
+    positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
+    problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
+    lead = problems.scores[problem, i] - problems.scores[problem, j]
+    cost = problems.scale()[problem] * problems.positive[problem, i] * problems.negative[problem, j]
+    n = len(cost)
+    pair = torch.arange(n, device=cost.device)
+    entries = [(pair, pair, -1.0), (n + pair, pair, -1.0)]
+    return {
+        "c": cost,
+        "A_ub": sparse_matrix(entries, (2 * n, n), cost),
+        "b_ub": torch.cat([lead - 1, torch.zeros_like(lead)]),
+    }
+
+
+class PairwiseAUCLoss(LossModule):
+    """Module shell of :func:`pairwise_auc_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import PairwiseAUCLoss
+    >>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> PairwiseAUCLoss()(scores, target)
+    tensor(0.3750)
+    """
+
+    function = staticmethod(pairwise_auc_loss)
+
+    def __init__(
+        self,
+        margin=1.0,
+        surrogate="hinge",
+        multi_class="ovr",
+        solver="closed_form",
+        reduction="mean",
+    ):
+        super().__init__()
+        self.margin = margin
+        self.surrogate = surrogate
+        self.multi_class = multi_class
+        self.solver = solver
+        self.reduction = reduction

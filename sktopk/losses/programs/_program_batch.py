@@ -1,0 +1,165 @@
+"""What the losses share that are the optimum of a linear program over a whole batch.
+
+All speak of scores in units of the margin, of a threshold tau, and of the hinges at it,
+
+    z_i = max(0, 1 - (s_i - tau)) of a positive,    z_j = max(0, 1 + (s_j - tau)) of a negative,
+
+which are at least 1 where the prediction s > tau is wrong. Each has its kink at s_i - 1 or
+s_j + 1, and between kinks everything is linear in tau.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from sktopk.losses._checks import check_binary, check_name, check_nonnegative, check_weight
+from sktopk.losses._reduction import reduce
+
+SOLVERS = ("closed_form", "program")
+
+
+class Batch(NamedTuple):
+    """Scores in units of the margin, the weights of the rows of each class, and the kinks."""
+
+    scores: torch.Tensor
+    positive: torch.Tensor  # 0 for negatives
+    negative: torch.Tensor  # 0 for positives
+    sign: torch.Tensor  # 1 for positives, -1 for negatives
+    kink: torch.Tensor
+
+    @property
+    def mirrored(self):
+        """The batch with the classes and the order of scores exchanged."""
+        return Batch(-self.scores, self.negative, self.positive, -self.sign, -self.kink)
+
+    @property
+    def balanced(self):
+        """The batch with weights in units of the largest: their products and inverses stay."""
+        unit = or_one(torch.maximum(self.positive.amax(), self.negative.amax()))
+        return self._replace(positive=self.positive / unit, negative=self.negative / unit)
+
+    def select(self, rows):
+        return Batch(*(part[rows] for part in self))
+
+
+def split_classes(scores, target, margin, sample_weight):
+    """Check the arguments of a binary loss and return its :class:`Batch`."""
+    scores, is_positive = check_binary(scores, target)
+    margin = check_nonnegative(margin, "margin", positive=True)
+    sample_weight = check_weight(sample_weight, scores)
+    if sample_weight is not None:
+        # Absent rows may have any score, also an infinite one.
+        scores = scores.masked_fill(sample_weight == 0, 0.0)
+    # Only differences of scores count. Near 0, a threshold between them has its digits, too;
+    # and a shift by one of the scores leaves ties what they are.
+    scores = (scores - scores.detach().median()) / margin
+    positive = is_positive.to(scores.dtype)
+    negative = 1 - positive
+    sign = positive - negative
+    if sample_weight is not None:
+        positive, negative = sample_weight * positive, sample_weight * negative
+    return Batch(scores, positive, negative, sign, scores - sign)
+
+
+class WithGradient(torch.autograd.Function):
+    """A value, or one per row of the scores, with the gradient that was found with it."""
+
+    @staticmethod
+    def forward(ctx, scores, value, gradient):
+        ctx.save_for_backward(gradient)
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output):
+        return grad_output.unsqueeze(-1) * ctx.saved_tensors[0], None, None
+
+
+def batch_loss(batch, closed_form, program, solver, reduction, **parameters):
+    """Return the loss of a batch by one of two ways; it is 0 where a class is missing.
+
+    `closed_form` returns the optimum and its derivative by the scores, which the multipliers
+    of the program are; `program` returns the arguments of :func:`linear_program`.
+    """
+    check_name(solver, "solver", SOLVERS)
+    scores, positive, negative = batch[:3]
+    if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
+        loss = 0.0 * scores.sum()
+    elif solver == "program":
+        loss = optimum(program(batch.select(positive + negative > 0), **parameters))
+    else:
+        with torch.no_grad():
+            value, gradient = closed_form(batch, **parameters)
+        loss = WithGradient.apply(scores, value, gradient)
+    return reduce_batch(loss, positive + negative, reduction)
+
+
+def reduce_batch(loss, weight, reduction):
+    """Reduce a loss that every row of the batch has; their mean is the loss itself."""
+    if reduction == "none":
+        raise ValueError(
+            "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
+        )
+    return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
+
+
+def optimum(program):
+    """Return the optimal value of the arguments of :func:`linear_program`."""
+    from ._linear_program import linear_program
+
+    return linear_program(**program).fun.to(program["c"].dtype)
+
+
+class Kinks(NamedTuple):
+    """The kinks in ascending order, and the weights of the rows around them."""
+
+    value: torch.Tensor
+    positive_below: torch.Tensor  # weight of the positives up to the kink
+    negative_above: torch.Tensor  # weight of the negatives after it
+
+    # Sums of slope times gap, of terms of one sign: no digits are lost.
+
+    def positive_hinges(self):
+        """The weighted sum of the hinges of the positives at each kink."""
+        sums = (self.positive_below[:-1] * self.value.diff()).cumsum(0)
+        return torch.cat([sums.new_zeros(1), sums])
+
+    def negative_hinges(self):
+        """The weighted sum of the hinges of the negatives at each kink."""
+        sums = (self.negative_above[:-1] * self.value.diff()).flip(0).cumsum(0).flip(0)
+        return torch.cat([sums, sums.new_zeros(1)])
+
+
+def sort_kinks(batch):
+    """Return the :class:`Kinks` of a batch."""
+    value, row = batch.kink.sort()
+    positive, negative = batch.positive.gather(0, row), batch.negative.gather(0, row)
+    return Kinks(value, positive.cumsum(0), sum_after(negative))
+
+
+def sum_after(weight):
+    """Return the sum of the weights after each, exactly 0 where none follow."""
+    reached = weight.cumsum(-1)
+    return reached[..., -1:] - reached
+
+
+def or_one(total):
+    """Return sums of weights, 1 for 0: safe to divide by."""
+    return torch.where(total > 0, total, 1.0)
+
+
+def hinge_multipliers(batch, tau, positive_cost, negative_cost):
+    """Return the derivative by the scores of the smallest weighted sum of hinges.
+
+    At its best `tau` the sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``. A
+    hinge has its cost times its weight for multiplier where it is positive, 0 where it is
+    negative, and those at their kink share what makes the multipliers of both classes equal.
+    """
+    multiplier = negative_cost * batch.negative - positive_cost * batch.positive
+    side = batch.sign * (tau - batch.kink)
+    inside = multiplier * (side > 0)
+    missing = -inside.sum()
+    at_kink = multiplier * ((side == 0) & (batch.sign * missing < 0))
+    total = at_kink.sum()
+    return inside + at_kink * (missing / torch.where(total == 0, 1.0, total))

@@ -1,0 +1,323 @@
+"""Recall at a given precision, and precision among the k highest scores."""
+
+import torch
+
+from sktopk.losses._checks import check_count, check_fraction, check_nonnegative
+from sktopk.losses._module import LossModule
+
+from ._program_batch import batch_loss, hinge_multipliers, or_one, sort_kinks, split_classes
+from ._program_matrix import hinge_rows, sparse_matrix
+
+
+def recall_at_precision_loss(
+    scores,
+    target,
+    *,
+    precision,
+    margin=1.0,
+    penalty=2.0,
+    solver="closed_form",
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Push the positives above a threshold that pays for missing the precision.
+
+    .. math::
+        L = \min_\tau \; \frac{P}{n_+} + \frac{M}{n_-} \max(0, V), \qquad
+        V = p N - (1 - p) (n_+ - P),
+
+    .. math::
+        P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
+        N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
+
+    with the penalty M. Hinges count at least the errors: where :math:`V \le 0`, the precision
+    at the threshold is at least p, and P over n_+ at least 1 minus the recall there. For most
+    scores no threshold is known to reach p, hence a penalty and not a constraint. A linear
+    program, and one of the measures that [1]_ trains as such.
+
+    The sum is convex in tau, and smallest at the kink of a hinge or where V falls to 0: sorting
+    finds it in O(n log n).
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    precision : float
+        The precision p, in (0, 1]. At 1 no negative may come nearer than a margin.
+    margin : float, default=1.0
+        Distance m from the threshold that scores should keep, positive.
+    penalty : float, default=2.0
+        Price M of a violation that weighs as much as all negatives, positive.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" solves the linear program by :func:`linear_program`, to check the other.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 counts as the row given twice.
+    reduction : {"sum", "mean"}, default="mean"
+        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Nonnegative. Zero, with zero gradient, if a class is missing. Rows of one class with
+        equal scores share their gradient by weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    See Also
+    --------
+    precision_at_recall_program_loss : Where the recall is given.
+    fbeta_loss : A balance of both.
+
+    References
+    ----------
+    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
+       using Linear Programs. NeurIPS 2021. Section 3.
+
+    Examples
+    --------
+    At the threshold 1.5 the hinge of one positive is 1/2, and those of the negatives are 0:
+
+    >>> import torch
+    >>> from sktopk.losses import recall_at_precision_loss
+    >>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> recall_at_precision_loss(scores, target, precision=1.0)
+    tensor(0.2500)
+    """
+    batch = split_classes(scores, target, margin, sample_weight)
+    precision = check_fraction(precision, "precision")
+    penalty = check_nonnegative(penalty, "penalty", positive=True)
+    parameters = {"precision": precision, "penalty": penalty}
+    return batch_loss(batch, _elastic, elastic_program, solver, reduction, **parameters)
+
+
+def _elastic(batch, precision, penalty):
+    batch = batch.balanced
+    n_positive, n_negative = or_one(batch.positive.sum()), or_one(batch.negative.sum())
+    kinks = sort_kinks(batch)
+    tau, P, N = kinks.value, kinks.positive_hinges(), kinks.negative_hinges()
+    violation = precision * N + (1 - precision) * (P - n_positive)
+    price = penalty / n_negative
+    error = P / n_positive + price * violation.relu()
+    # In at most one gap the violation falls to 0. There its multiplier lies between 0 and the
+    # price: it is what makes the slopes of P and N equal.
+    start, end = violation[:-1], violation[1:]
+    way = start / (start - end)
+    root = torch.lerp(P[:-1], P[1:], way) / n_positive
+    root = root.masked_fill((start <= 0) | (end > 0), torch.inf)
+    slope = precision * kinks.negative_above - (1 - precision) * kinks.positive_below
+    multiplier = torch.where(violation > 0, price, 0.0)
+    root_multiplier = (kinks.positive_below / n_positive / slope)[:-1]
+
+    error, best = torch.cat([root, error]).min(0)
+    tau = torch.cat([torch.lerp(tau[:-1], tau[1:], way), tau]).take(best)
+    multiplier = torch.cat([root_multiplier, multiplier]).take(best)
+    costs = 1 / n_positive + (1 - precision) * multiplier, precision * multiplier
+    return error, hinge_multipliers(batch, tau, *costs)
+
+
+def elastic_program(batch, precision, penalty):
+    """Return the program in x = [tau, z, violation]."""
+    entries, right = hinge_rows(batch)
+    n, zero = len(batch.scores), right.new_zeros(1)
+    i = torch.arange(n, device=right.device)
+    n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
+    price = penalty / n_negative
+    counted = precision * batch.negative + (1 - precision) * batch.positive
+    entries += [(2 * n, 1 + i, counted), (2 * n, n + 1, -1.0), (2 * n + 1, n + 1, -1.0)]
+    return {
+        "c": torch.cat([zero, batch.positive / n_positive, price.reshape(1)]),
+        "A_ub": sparse_matrix(entries, (2 * n + 2, n + 2), right),
+        "b_ub": torch.cat([right, ((1 - precision) * n_positive).reshape(1), zero]),
+    }
+
+
+def precision_at_k_loss(
+    scores,
+    target,
+    *,
+    k,
+    margin=1.0,
+    solver="closed_form",
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Push negatives out of the k highest scores, and the best positives in.
+
+    .. math::
+        L = \max_{|T| = k} \Bigl[\frac{|\{j \in T : y_j = 0\}|}{k}
+            + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
+            - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
+
+    where :math:`T^*` are sets of k rows with as many positives as there can be. The structured
+    hinge of precision at k [1]_ relative to the best right answer: the ramp surrogate of [2]_.
+    With at least k rows of each class it is a mean of hinges,
+
+    .. math::
+        L = \frac{1}{k} \sum_{i=1}^{k}
+            \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr),
+
+    of the i-th largest score of a negative and the i-th smallest of the k best positives.
+    It is never below 1 minus the precision at k, and asks nothing of positives beyond
+    the k best. It is the optimum of a linear program whose solution is a set, and not convex
+    in the scores where positives outnumber k.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples,)
+        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
+    k : int
+        Number of rows at the top, ``1 <= k <= n_samples``. Where weights sum to less, all rows
+        are at the top.
+    margin : float, default=1.0
+        Lead m that positives should have, positive.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" solves the linear program by :func:`linear_program`, to check the other.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; a weight of 2 counts as the row given twice.
+    reduction : {"sum", "mean"}, default="mean"
+        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Nonnegative; with fewer than k positives at least the share of k that they leave. Zero,
+        with zero gradient, if a class is missing. Of tied scores the first take the gradient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tensor has another shape or kind, `target` other values, or a parameter is out of
+        its range.
+
+    See Also
+    --------
+    recall_at_k_loss : Positives against the k-th largest score.
+
+    References
+    ----------
+    .. [1] T. Joachims. A support vector method for multivariate performance measures. ICML 2005.
+    .. [2] P. Kar, H. Narasimhan, P. Jain. Surrogate functions for maximizing precision at the
+       top. ICML 2015.
+
+    Examples
+    --------
+    The hinges are those of 3 against 2.5 and of 2 against 0:
+
+    >>> import torch
+    >>> from sktopk.losses import precision_at_k_loss
+    >>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
+    >>> precision_at_k_loss(scores, target, k=2)
+    tensor(0.7500)
+    """
+    batch = split_classes(scores, target, margin, sample_weight)
+    check_count(k, "k")
+    if k > len(batch.scores):
+        raise ValueError(f"k={k} must be at most the number of samples ({len(batch.scores)})")
+    return batch_loss(batch, _top_sums, precision_at_k_program, solver, reduction, k=int(k))
+
+
+def _counts(batch, k):
+    """Return the weight at the top, and how much of it positives and negatives should be."""
+    n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
+    k = (n_positive + n_negative).clamp(max=k)
+    from_positive = torch.minimum(k, n_positive)
+    return k, from_positive, k - from_positive
+
+
+def _top_sums(batch, k):
+    scores, positive, negative, sign, _ = batch
+    k, *right = _counts(batch, k)
+    wrong = (sign < 0).to(scores.dtype)
+    best = scores.argsort(descending=True, stable=True)
+    # Large scores cancel, and what is left may be as small as the cost of 1.
+    exact = scores.double()
+    worst_case = (exact + wrong).argsort(descending=True, stable=True)
+    chosen = _take((positive + negative).take(worst_case), k)
+    chosen = torch.zeros_like(scores).scatter(0, worst_case, chosen)
+    reference = _take(positive.take(best), right[0]) + _take(negative.take(best), right[1])
+    gradient = chosen.scatter_add(0, best, -reference)
+    value = (chosen * wrong + gradient * exact).sum().to(scores.dtype)
+    defined = (positive.sum() > 0) & (negative.sum() > 0)
+    scale = torch.where(defined, 1 / or_one(k), 0.0)
+    return (scale * value).clamp(min=0), scale * gradient
+
+
+def _take(weight, amount):
+    """Return the parts of the weights that the first ones need to sum to `amount`."""
+    return torch.minimum((amount - (weight.cumsum(0) - weight)).relu(), weight)
+
+
+def precision_at_k_program(batch, k):
+    """Return the program in x = [lambda, z, y] with both maxima as minima.
+
+    The largest sum is the least k lambda + w'z with lambda + z >= s_i + [y_i = 0], its dual;
+    y chooses T*.
+    """
+    scores, positive, negative, sign, _ = batch
+    n = len(scores)
+    i = torch.arange(n, device=scores.device)
+    k, *right = _counts(batch, k)
+    weight, none = positive + negative, scores.new_zeros(n)
+    entries = [(i, 0, -1.0), (i, 1 + i, -1.0), (n + i, 1 + i, -1.0)]
+    entries += [(2 * n + i, 1 + n + i, 1.0), (3 * n + i, 1 + n + i, -1.0)]
+    of_class = [(0, 1 + n + i, (sign > 0)), (1, 1 + n + i, (sign < 0))]
+    return {
+        "c": torch.cat([k.reshape(1), weight, -scores]) / k,
+        "A_ub": sparse_matrix(entries, (4 * n, 2 * n + 1), scores),
+        "b_ub": torch.cat([-(scores + (sign < 0)), none, weight, none]),
+        "A_eq": sparse_matrix(of_class, (2, 2 * n + 1), scores),
+        "b_eq": torch.stack(right),
+    }
+
+
+class RecallAtPrecisionLoss(LossModule):
+    """Module shell of :func:`recall_at_precision_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import RecallAtPrecisionLoss
+    >>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> RecallAtPrecisionLoss(precision=1.0)(scores, target)
+    tensor(0.2500)
+    """
+
+    function = staticmethod(recall_at_precision_loss)
+
+    def __init__(self, precision, margin=1.0, penalty=2.0, solver="closed_form", reduction="mean"):
+        super().__init__()
+        self.precision = precision
+        self.margin = margin
+        self.penalty = penalty
+        self.solver = solver
+        self.reduction = reduction
+
+
+class PrecisionAtKLoss(LossModule):
+    """Module shell of :func:`precision_at_k_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import PrecisionAtKLoss
+    >>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
+    >>> PrecisionAtKLoss(k=2)(scores, target)
+    tensor(0.7500)
+    """
+
+    function = staticmethod(precision_at_k_loss)
+
+    def __init__(self, k, margin=1.0, solver="closed_form", reduction="mean"):
+        super().__init__()
+        self.k = k
+        self.margin = margin
+        self.solver = solver
+        self.reduction = reduction
