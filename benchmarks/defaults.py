@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import TopKClassifier
-from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._estimators.labels._losses import LOSSES
 from sktopk.metrics import topk_accuracy_score
 
 KS = (1, 2, 3, 5)
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--cases", nargs="+", default=list(CASES), help="substrings of names")
     parser.add_argument("--n-jobs", type=int, default=2)
     args = parser.parse_args()
-    losses = list(CRITERIA) if args.losses == ["all"] else args.losses
+    losses = list(LOSSES) if args.losses == ["all"] else args.losses
     settings = dict(BASELINES)
     for loss in losses:
         if loss == "cross_entropy":

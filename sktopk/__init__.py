@@ -4,7 +4,12 @@ from ._estimators.decisions._budget import BudgetClassifier
 from ._estimators.decisions._sets import SetClassifier
 from ._estimators.labels._topk_classifier import TopKClassifier
 from ._estimators.ranking._auc import AUCClassifier
-from ._estimators.ranking._programs import FScoreClassifier, RecallAtPrecisionClassifier
+from ._estimators.ranking._programs import (
+    FScoreClassifier,
+    PrecisionAtRecallProgramClassifier,
+    RecallAtPrecisionClassifier,
+)
+from ._estimators.ranking._threshold_classifier import ThresholdClassifier
 from ._estimators.ranking._top import (
     DeepTopPushClassifier,
     PatMatClassifier,
@@ -24,9 +29,11 @@ __all__ = [
     "PatMatClassifier",
     "PatMatNPClassifier",
     "PrecisionAtRecallClassifier",
+    "PrecisionAtRecallProgramClassifier",
     "RecallAtKClassifier",
     "RecallAtPrecisionClassifier",
     "SetClassifier",
+    "ThresholdClassifier",
     "TopKClassifier",
     "TopPushKClassifier",
 ]

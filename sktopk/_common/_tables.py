@@ -1,5 +1,6 @@
 """What users pass in, checked: rows, labels, weights, validation rows."""
 
+from contextlib import contextmanager
 from numbers import Real
 
 import numpy as np
@@ -127,3 +128,24 @@ def take_params(params, index, n_samples):
         name: take_rows(value, index) if length(value) == n_samples else value
         for name, value in params.items()
     }
+
+
+COLUMNS = ("n_features_in_", "feature_names_in_", "input_shape_")
+
+
+def columns_of(estimator):
+    """What an estimator knows of the columns of X, by attribute."""
+    return {name: value for name, value in vars(estimator).items() if name in COLUMNS}
+
+
+@contextmanager
+def columns_kept(estimator):
+    """Take back what a refused table has changed of the columns that predictions expect."""
+    before = columns_of(estimator)
+    try:
+        yield
+    except BaseException:
+        for name in columns_of(estimator):
+            delattr(estimator, name)
+        vars(estimator).update(before)
+        raise

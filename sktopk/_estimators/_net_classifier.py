@@ -1,61 +1,128 @@
-"""What every estimator shares: the fit and the scores."""
+"""What every estimator with a network shares: fit, partial_fit, scores."""
+
+import copy
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import (
-    check_classes,
-    check_labels,
-    check_length,
-    class_count,
-    encode,
-)
+from sktopk._common._labels import check_classes, check_labels, check_length, class_count, encode
 from sktopk._common._lazy_rows import LazyRows, is_stream, own_labels
-from sktopk._common._splits import (
-    held_out,
-)
+from sktopk._common._splits import held_out
 from sktopk._common._streams import partial_fit_pieces
 from sktopk._common._tables import (
     check_rows,
     check_validation,
     check_weight,
+    columns_kept,
+    columns_of,
     take,
 )
-from sktopk._training._batches import Rows
+from sktopk._common._warnings import warn
+from sktopk._training._batches import Rows, make_batches
+from sktopk._training._build import build_net, probe
+from sktopk._training._callbacks import ProgressBar, Validation
 from sktopk._training._distributed import all_objects, total, world_size
-from sktopk._training._fitting import (
-    build_net,
-    columns,
-    columns_kept,
-    make_batches,
-    make_callbacks,
-    plain_row,
-    probe,
-    take_changes,
-    trainable,
-    undoing,
-    warn_unsettled,
-)
-from sktopk._training._gpu_worker import one_worker
 from sktopk._training._net import DivergedError
+from sktopk._training._process import trainable
+from sktopk._training._state import load_net_state, net_state
+from sktopk._training._task import Task
+from sktopk._training._torch_names import check_device, check_optimizer
 from sktopk._training.checkpoint._checkpoint import Checkpoint, CheckpointError, describe_call
+from sktopk.modules import MLP
 
-from ._net_estimator import NetEstimator
-from ._parameter_checks import (
-    check_partial_fit,
-)
+from ._parameters import TrainingParameters
+from ._validation import ValidationScore
+
+# What a net that goes on training may find changed; all else was built into it.
+CHANGEABLE = {
+    "learning_rate",
+    "weight_decay",
+    "batch_size",
+    "max_epochs",
+    "early_stopping",
+    "scoring",
+    "validation_fraction",
+    "n_iter_no_change",
+    "tol",
+    "class_weight",
+    "min_positives",
+    "calibration",
+    "checkpoint",
+    "checkpoint_every",
+    "warm_start",
+    "verbose",
+    "random_state",
+}
 
 
-class NetClassifier(ClassifierMixin, NetEstimator):
+class Labelled(NamedTuple):
+    """Rows with their labels and weights, checked."""
+
+    X: object
+    y: np.ndarray
+    weight: np.ndarray
+
+    def take(self, mask):
+        """The rows where `mask` is true."""
+        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask])
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows of one call of `fit` or `partial_fit`, and for how long it trains.
+
+    Parameters
+    ----------
+    given, rows : Labelled
+        What the user passed, and of it what is trained on.
+    validation : Labelled or None
+        Rows to score after each epoch.
+    own_validation : bool
+        Whether these are rows of the user's, not held out of `given`.
+    epochs : int
+    new, partial : bool
+        Whether the network is new; whether the rows come on top of those of calls before.
+    checkpoint : Checkpoint or None
+    """
+
+    given: Labelled
+    rows: Labelled
+    epochs: int
+    new: bool
+    partial: bool = False
+    validation: Labelled | None = None
+    own_validation: bool = False
+    checkpoint: Checkpoint | None = None
+
+
+class NetClassifier(ClassifierMixin, TrainingParameters):
     """A classifier that trains a network; subclasses say with which loss.
 
-    A subclass stores the training parameters and defines ``_check_params()``,
-    ``_begin(partial)`` (what to note of the parameters), ``_criterion()``, ``_score_scale()``,
-    ``_default_scorer()`` and ``_calibrate()``. It may have its own batches, number of
-    outputs, and something to settle once the network is trained.
+    What a subclass defines:
+
+    - `_task(dtype)`: the `Task` of its network, from `_task_of`, once `_prepare` was called;
+    - `_default_scorer()`: the scorer behind `score`, and of validation rows unless
+      `_validation_scorer(y_val)` says otherwise;
+
+    and what it may define besides, when called:
+
+    - `_check_params()`: before anything else, in every fit;
+    - `_choose(X, y, sample_weight, X_val, y_val)`: in `fit`, before a new network starts;
+      returns fitted attributes that the task depends on, by name;
+    - `_prepare(partial)`: with `classes_` and `class_count_` as they are for the training to
+      come, to note what the parameters mean for them;
+    - `_check_classes(y)`: which labels are allowed;
+    - `_weights(target, weight)`: what the rows weigh in the loss;
+    - `_min_positives()`: the least number of rows of ``classes_[1]`` in a batch, if it matters;
+    - `_settle(training, final)`: after training, and before predictions within it: what
+      predictions need besides the network, such as a threshold;
+    - `_calibrate(rows)`: with `calibration`, after training: sets `calibration_`.
     """
 
     # Whether rows held out for validation have a share of each class.
@@ -121,46 +188,36 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         """
         self._check_params()
         new = not (self.warm_start and hasattr(self, "net_"))
+        chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         with columns_kept(self):
-            # Labels before X, whose columns are noted even on an estimator that was fitted before.
-            y = check_labels(own_labels(X, y))
-            if len(y):
-                self._all_classes(y)
-            X, y, weight = self._check_data(X, y, sample_weight, reset=new)
-            classes = self._all_classes(y)
+            given, classes = self._check_data(X, y, sample_weight, new)
             if not new and not np.array_equal(classes, self.classes_):
                 raise ValueError(
                     f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
                 )
-            validation, origin, checkpoint = None, "X_val", None
-            everything = X, y, weight
-            if X_val is not None or y_val is not None:
-                validation = self._check_validation(X_val, y_val, classes)
-            random = check_random_state(self.random_state)
-            if self.checkpoint is not None:
-                after = None if new else self.net_
-                call = describe_call(self, after, *everything, validation)
-                checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
-                random = checkpoint.random(self.random_state)
+            validation = self._check_validation(X_val, y_val, classes)
+            checkpoint, random = self._random(given, validation, new)
             seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
-            if validation is None and (self.early_stopping or self.calibration is not None):
-                mask = held_out(y, self.validation_fraction, random, self._stratify)
-                validation, origin = (take(X, mask), y[mask], weight[mask]), "rows held out of X"
-                X, y, weight = take(X, ~mask), y[~mask], weight[~mask]
-        target = encode(classes, y)
-        count = total(class_count(target, weight, len(classes)))
+            rows, own_validation = given, validation is not None
+            if not own_validation and (self.early_stopping or self.calibration is not None):
+                mask = held_out(given.y, self.validation_fraction, random, self._stratify)
+                rows, validation = given.take(~mask), given.take(mask)
+        count = self._count(classes, rows)
+        training = Training(
+            given,
+            rows,
+            self.max_epochs,
+            new,
+            validation=validation,
+            own_validation=own_validation,
+            checkpoint=checkpoint,
+        )
         if new:
-            self._start(X, classes, count, seed)
-        given = validation if X_val is not None else None
-
-        def settle(final=False):
-            self._settle(*everything, validation=given, final=final)
-
-        epochs = self.max_epochs
-        self._train(X, target, weight, count, epochs, new, settle, validation, origin, checkpoint)
-        warn_unsettled(self, validation is not None and self.early_stopping)
+            self._start(rows.X, classes, count, seed, chosen)
+        self._train(training, count)
+        self._warn_unsettled(validation)
         if self.calibration is not None:
-            self._calibrate(*validation)
+            self._calibrate(validation)
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -187,37 +244,22 @@ class NetClassifier(ClassifierMixin, NetEstimator):
             or a piece of a stream has no labels. What pieces before it have taught stays.
         """
         self._check_params()
-        check_partial_fit(self)
+        self._check_partial_fit()
         if is_stream(X):
             return partial_fit_pieces(self, X, y, classes, sample_weight)
         new = not hasattr(self, "net_")
-        y = check_labels(own_labels(X, y))
-        X, y, weight = self._check_data(X, y, sample_weight, reset=new)
         announced = None
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        if not new:
-            known = self.classes_
-            if announced is not None and not np.array_equal(announced, known):
-                raise ValueError(f"classes must be those of the first call, {known}; got {classes}")
-        else:
-            known = self._all_classes(y) if announced is None else announced
-        unseen = np.setdiff1d(y, known)
-        if len(unseen):
-            raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
-        target = encode(known, y)
-        count = total(class_count(target, weight, len(known)))
+        rows, known = self._check_piece(X, y, sample_weight, new, announced)
+        count = self._count(known, rows)
         if new:
             random = check_random_state(self.random_state)
             seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
-            self._start(X, known, count, seed, partial=True)
+            self._start(rows.X, known, count, seed, partial=True)
         else:
             count += self.class_count_
-
-        def settle(final=False):
-            self._settle(X, y, weight, final=final)
-
-        self._train(X, target, weight, count, 1, new, settle, partial=True)
+        self._train(Training(rows, rows, 1, new, partial=True), count)
         return self
 
     def decision_function(self, X):
@@ -250,139 +292,314 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         labels : ndarray of shape (n_samples,)
             In the dtype of the y of `fit`; the first of tied labels.
         """
-        index = self._map_rows(X, (), np.intp, lambda scores: scores.argmax(1))
-        return self.classes_[index]
+        y_score = self.decision_function(X)
+        index = y_score > 0 if y_score.ndim == 1 else y_score.argmax(axis=1)
+        return self.classes_[index.astype(np.intp)]
 
     def score(self, X, y=None, sample_weight=None):
-        """Return the accuracy of `predict`.
+        """Return the metric that the estimator optimises; see the class.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As for `fit`.
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them.
+        sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
-            Share of the rows, or of their weight, that get their label.
+            The larger, the better; NaN, with a warning, where y lacks the class it needs.
         """
-        return super().score(X, own_labels(X, y, needed=True), sample_weight)
+        check_is_fitted(self)
+        fitted = self._as_fitted(self.net_.params_of_net)
+        y = own_labels(X, y, needed=True)
+        return fitted._default_scorer()(fitted, X, y, sample_weight=sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _check_data(self, X, y, sample_weight, *, reset):
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "net_")
+
+    def __getstate__(self):
+        # A skorch net carries a pickle inside its pickle: keep arrays and plain values, and
+        # the parameters it was built from, which set_params may have changed since.
+        state = dict(super().__getstate__())
+        if "net_" in state:
+            net = state.pop("net_")
+            state["net_"], state["_params_of_net"] = net_state(net), net.params_of_net
+        return state
+
+    def __setstate__(self, state):
+        state = dict(state)
+        net, params = state.pop("net_", None), state.pop("_params_of_net", None)
+        super().__setstate__(state)
+        if net is None:
+            return
+        fitted = self._as_fitted(params)
+        if not torch.cuda.is_available():
+            # A model from a machine with a GPU still loads where there is none.
+            fitted.device = "cpu"
+        with trainable():
+            self.net_ = build_net(fitted._task(net["dtype"]), seed=0)
+            load_net_state(self.net_, net)
+        self.net_.params_of_net = params
+
+    # Hooks, see the class.
+
+    def _choose(self, X, y, sample_weight, X_val, y_val):
+        return {}
+
+    def _prepare(self, partial):
+        pass
+
+    def _check_classes(self, y, name="y"):
+        return check_classes(y, name)
+
+    def _weights(self, target, weight):
+        return weight
+
+    def _min_positives(self):
+        return None
+
+    def _settle(self, training, final=True):
+        pass
+
+    def _validation_scorer(self, y_val):
+        return self._default_scorer()
+
+    # What is checked before a training.
+
+    def _check_data(self, X, y, sample_weight, reset):
+        """Return the rows of positive weight and the classes of all processes."""
+        # Labels before X, whose columns are noted even on an estimator that was fitted before.
+        y = check_labels(own_labels(X, y))
+        if len(y):
+            self._check_classes(np.concatenate(all_objects(np.unique(y))))
+        rows = self._check_rows(X, y, sample_weight, reset)
+        return rows, self._check_classes(np.concatenate(all_objects(np.unique(rows.y))))
+
+    def _check_rows(self, X, y, sample_weight, reset):
         X = check_rows(self, X, reset=reset)
         check_length(y, X.shape[0])
-        weight = check_weight(sample_weight, X.shape[0])
-        mask = weight > 0
-        return (X, y, weight) if mask.all() else (take(X, mask), y[mask], weight[mask])
+        rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]))
+        mask = rows.weight > 0
+        return rows if mask.all() else rows.take(mask)
+
+    def _check_piece(self, X, y, sample_weight, new, announced):
+        """Return the rows of a piece of the data and the classes of all of them."""
+        rows = self._check_rows(X, check_labels(own_labels(X, y)), sample_weight, new)
+        known = announced
+        if not new:
+            known = self.classes_
+            if announced is not None and not np.array_equal(announced, known):
+                raise ValueError(
+                    f"classes must be those of the first call, {known}; got {announced}"
+                )
+        elif announced is None:
+            known = self._check_classes(np.concatenate(all_objects(np.unique(rows.y))))
+        unseen = np.setdiff1d(rows.y, known)
+        if len(unseen):
+            raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
+        return rows, known
 
     def _check_validation(self, X_val, y_val, classes):
-        return check_validation(self, X_val, y_val)
+        """Return the validation rows that the user passed, or None."""
+        if X_val is None and y_val is None:
+            return None
+        return Labelled(*check_validation(self, X_val, y_val))
+
+    def _count(self, classes, rows):
+        """What each class weighs in all processes."""
+        return total(class_count(encode(classes, rows.y), rows.weight, len(classes)))
+
+    def _random(self, given, validation, new):
+        """The checkpoint of a fit, if it has one, and the generator where that began."""
+        if self.checkpoint is None:
+            return None, check_random_state(self.random_state)
+        call = describe_call(self, None if new else self.net_, *given, validation)
+        checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
+        return checkpoint, checkpoint.random(self.random_state)
+
+    # The parts of a training.
+
+    def _task_of(self, dtype, criterion, n_outputs, *, score_scale=1.0, draws=False):
+        """The task of the parameters that all estimators have.
+
+        `dtype` is the name of the float type, `score_scale` what "auto" stands for, `draws`
+        whether the loss draws from torch's generator.
+        """
+        net_params = dict(self.net_params or {})
+        of_module = [key for key in net_params if key.startswith("module__")]
+        module_params = {key[8:]: net_params.pop(key) for key in of_module}
+        if self.module is None:
+            module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
+        return Task(
+            n_features=self.n_features_in_,
+            n_outputs=n_outputs,
+            n_classes=len(self.classes_),
+            criterion=criterion,
+            module=MLP if self.module is None else self.module,
+            module_params=module_params,
+            score_scale=score_scale if isinstance(self.score_scale, str) else self.score_scale,
+            # Modules of others may draw random numbers in every forward pass.
+            draws=draws or self.module is not None or bool(module_params.get("dropout")),
+            optimizer=check_optimizer(self.optimizer),
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            callbacks=copy.deepcopy(list(self.callbacks or [])),
+            net_params=net_params,
+            device=check_device(self.device),
+            dtype=getattr(torch, dtype),
+            precision=getattr(self, self._precision),
+            compile=self.compile,
+            verbose=self.verbose,
+        )
+
+    def _start(self, X, classes, count, seed, chosen=(), partial=False):
+        """Put a new net in the place of whatever was fitted before."""
+        known = columns_of(self)
+        self._forget()
+        vars(self).update({**known, **dict(chosen), "classes_": classes, "class_count_": count})
+        try:
+            self._prepare(partial)
+            with trainable():
+                net = build_net(self._task(X.dtype.name), seed)
+                probe(net, X)
+        except BaseException:
+            self._forget()
+            raise
+        net.params_of_net = self.get_params(deep=False)
+        self.net_ = net
+
+    def _go_on(self, count, partial):
+        """Ready the net for more training with what may have changed since the last one."""
+        net, then = self.net_, self.net_.params_of_net
+        now = self.get_params(deep=False)
+        for name, value in now.items():
+            if name not in CHANGEABLE and not _same(value, then[name]):
+                raise ValueError(
+                    f"a net that was started with {name}={then[name]!r} cannot go on with "
+                    f"{name}={value!r}: set warm_start=False and fit anew"
+                )
+        rates = {"learning_rate": "lr", "weight_decay": "optimizer__weight_decay"}
+        changed = [name for name in rates if now[name] != then[name]]
+        if changed:
+            values = {rates[name]: now[name] for name in changed}
+            net.set_params(**values)
+            # set_params reaches the optimizer there is; this, one made anew.
+            vars(net).update(values)
+            then.update({name: now[name] for name in changed})
+        vars(self).pop("calibration_", None)
+        self.class_count_ = count
+        self._prepare(partial)
+
+    def _train(self, training, count):
+        net, ended = self.net_, False
+        before = self._snapshot()
+        if not training.new:
+            self._go_on(count, training.partial)
+        try:
+            rows, validation = training.rows, training.validation
+            target = encode(self.classes_, rows.y)
+            data = {"X": rows.X, "y": target, "weight": rows.weight}
+            if validation is not None:
+                X_val = validation.X
+                if not isinstance(X_val, LazyRows):
+                    X_val = X_val.astype(self._numpy_dtype(), copy=False)
+                data |= {"X_val": X_val, "y_val": encode(self.classes_, validation.y)}
+            with trainable():
+                batches = make_batches(
+                    net,
+                    rows.X,
+                    target,
+                    self._weights(target, rows.weight),
+                    self.class_count_,
+                    batch_size=self._batch_size,
+                    min_positives=self._min_positives(),
+                    resumed=training.partial,
+                )
+                callbacks = self._callbacks_of(training)
+                net.train(batches, training.epochs, callbacks, training.checkpoint, **data)
+                batches.carry()
+            ended = True
+        except BaseException as error:
+            # Either weights that were good are back, or there is no fit.
+            interrupted = isinstance(error, DivergedError | KeyboardInterrupt | CheckpointError)
+            if training.checkpoint is not None and isinstance(error, DivergedError):
+                # It would diverge again.
+                training.checkpoint.remove()
+            if not net.history_ or (training.new and not interrupted):
+                self._forget()
+            if before is not None and len(net.history_) == before["n_epochs"]:
+                vars(self).update(before["fitted"])
+                net.criterion_.load_state_dict(before["criterion"])
+            raise
+        finally:
+            if hasattr(self, "net_"):
+                self.history_ = net.plain_history()
+                self.n_iter_ = len(self.history_)
+                # Other processes do not settle while this one breaks off.
+                if ended or world_size() == 1:
+                    self._settle(training, final=True)
+
+    def _snapshot(self):
+        """What more data change besides weights, to be taken back if no epoch is trained."""
+        n_epochs = len(self.net_.history_)
+        if n_epochs == 0:
+            return None
+        fitted = {k: v for k, v in vars(self).items() if k in ("class_count_", "calibration_")}
+        criterion = copy.deepcopy(self.net_.criterion_.state_dict())
+        return {"n_epochs": n_epochs, "fitted": fitted, "criterion": criterion}
+
+    def _callbacks_of(self, training):
+        """Our callbacks for one training, by name."""
+        callbacks, what, validation = {}, "Training", training.validation
+        if validation is not None:
+            origin = "X_val" if training.own_validation else "rows held out of X"
+            what = f"Training, valid_score on {len(validation.y)} {origin}"
+            score = ValidationScore(self, validation, lambda: self._settle(training, final=False))
+            patience = self.n_iter_no_change if self.early_stopping else None
+            callbacks["validation"] = Validation(score, patience, self.tol)
+        if self.verbose == 1:
+            callbacks["progress"] = ProgressBar(training.epochs, what)
+        return callbacks
+
+    def _warn_unsettled(self, validation):
+        """Warn if `max_epochs` ended a training that was still improving."""
+        n = self.n_iter_no_change
+        if validation is not None and self.early_stopping:
+            if not self.net_.stop_training:
+                warn(
+                    f"max_epochs={self.max_epochs} ended the training before the validation "
+                    f"score stopped improving for n_iter_no_change={n} epochs: raise max_epochs",
+                    ConvergenceWarning,
+                )
+            return
+        loss = [row["train_loss"] for row in self.history_]
+        if len(loss) > 2 * n and loss[-n - 1] - loss[-1] > 0.05 * loss[0]:
+            warn(
+                f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "
+                f"last {n} of max_epochs={self.max_epochs} epochs: raise max_epochs or "
+                f"learning_rate (now {self.learning_rate:g})",
+                ConvergenceWarning,
+            )
 
     def _forget(self):
         """Become unfitted."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
-    def _start(self, X, classes, count, seed, partial=False):
-        """Put a new net in the place of whatever was fitted before."""
-        known = columns(self)
-        self._forget()
-        vars(self).update(known)
-        self.classes_, self.class_count_ = classes, count
-        try:
-            self._begin(partial)
-            with trainable():
-                net = build_net(self, X.dtype.name, seed)
-            probe(net, X)
-        except BaseException:
-            self._forget()
-            raise
-        self.net_ = net
+    def _as_fitted(self, params):
+        """This estimator with the parameters of its fit, which set_params may have changed."""
+        fitted = type(self)(**params)
+        vars(fitted).update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        return fitted
 
-    def _go_on(self, count, partial=False):
-        """Prepare the net for more training with what may change between."""
-        take_changes(self)
-        vars(self).pop("calibration_", None)
-        self.class_count_ = count
-
-    def _train(
-        self,
-        X,
-        target,
-        weight,
-        count,
-        epochs,
-        new,
-        settle,
-        validation=None,
-        origin=None,
-        checkpoint=None,
-        partial=False,
-    ):
-        net, undo, ended = self.net_, undoing(self), False
-        if not new:
-            self._go_on(count, partial)
-        try:
-            data = {"X": X, "y": target}
-            if validation is not None:
-                X_val, y_val, _ = validation
-                if not isinstance(X_val, LazyRows):
-                    X_val = X_val.astype(self._numpy_dtype(), copy=False)
-                data |= {"X_val": X_val, "y_val": encode(self.classes_, y_val)}
-            callbacks = make_callbacks(self, validation, origin, epochs, settle)
-            callbacks |= self._make_callbacks(X, target, weight)
-            with trainable(), one_worker(torch.device(net.device)):
-                batches = self._make_batches(X, target, weight, partial)
-                net.train(batches, epochs, callbacks, checkpoint, **data)
-                batches.carry()
-            ended = True
-        except BaseException as error:
-            # Either weights that were good are back, or there is no fit.
-            interrupted = isinstance(error, DivergedError | KeyboardInterrupt | CheckpointError)
-            if checkpoint is not None and isinstance(error, DivergedError):
-                # It would diverge again.
-                checkpoint.remove()
-            if not net.history_ or (new and not interrupted):
-                self._forget()
-            undo()
-            raise
-        finally:
-            if hasattr(self, "net_"):
-                self.history_ = [plain_row(row) for row in net.history_.to_list()]
-                self.n_iter_ = len(self.history_)
-                # Other processes do not settle while this one breaks off.
-                if ended or world_size() == 1:
-                    settle(final=True)
-
-    def _make_batches(self, X, target, weight, partial):
-        return make_batches(self, X, target, weight)
-
-    def _validation_scorer(self, y_val):
-        return self._default_scorer()
-
-    def _make_callbacks(self, X, target, weight):
-        return {}
-
-    def _settle(self, X, y, weight, validation=None, final=True):
-        """Derive from the trained network what predictions need besides it."""
-
-    def _check_classes(self, y, name="y"):
-        return check_classes(y, name)
-
-    def _all_classes(self, y):
-        """The classes of y, and of that of every other process that trains with this one."""
-        return self._check_classes(np.concatenate(all_objects(np.unique(y))))
-
-    def _autocast(self):
-        return self.precision
-
-    def _n_outputs(self):
-        return len(self.classes_)
+    # Scores.
 
     def _numpy_dtype(self):
         return np.dtype(str(self.net_.dtype).removeprefix("torch."))
@@ -401,6 +618,19 @@ class NetClassifier(ClassifierMixin, NetEstimator):
         return out
 
     def _scores(self, X):
-        """Scores of every class, also of two."""
+        """Scores of shape (n_samples, n_outputs), or (n_samples,) of one output."""
         check_is_fitted(self)
-        return self._map_rows(X, (len(self.classes_),), None, lambda scores: scores)
+        if self.net_.n_outputs == 1:
+            return self._map_rows(X, (), None, lambda scores: scores.flatten())
+        return self._map_rows(X, (self.net_.n_outputs,), None, lambda scores: scores)
+
+
+def _same(a, b):
+    """Whether two values of a parameter, which may hold arrays, are equal."""
+    if isinstance(a, np.ndarray | torch.Tensor) or isinstance(b, np.ndarray | torch.Tensor):
+        return np.array_equal(a, b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or bool(a == b)

@@ -9,6 +9,9 @@ from scipy.sparse import issparse
 
 from sktopk._common._lazy_rows import is_memory_map
 from sktopk.modules._sparse_input import SparseRows
+from sktopk.samplers import StratifiedBatchSampler
+
+from ._distributed import all_objects, check_equal_batches, total
 
 # A chunk of prediction: large enough to keep every core busy, small enough for the cache.
 _CHUNK_BYTES = 1 << 23
@@ -215,7 +218,7 @@ class MiniBatches:
         None stands for equal weights.
     sampler : iterable
         Row numbers of each batch of an epoch; all rows in the order given, if None.
-    hard : HardSamples, default=None
+    hard : HardRows, default=None
         Rows that are joined to each batch of the sampler.
     """
 
@@ -252,3 +255,64 @@ class MiniBatches:
         """Keep copies of the hard rows beyond these batches."""
         if self.hard is not None:
             self.hard.carry(self.rows.dense(), self.target, self.weight)
+
+
+def make_batches(
+    net, X, target, weight, class_total, *, batch_size, min_positives=None, resumed=False
+):
+    """Return the minibatches of a training, and tell the criterion what it is going to see.
+
+    Parameters
+    ----------
+    net : Net
+    X : ndarray, CSR matrix or LazyRows
+    target : ndarray of int of shape (n_samples,)
+        Class indices.
+    weight : ndarray of shape (n_samples,)
+    class_total : ndarray of shape (n_classes,)
+        What the classes weigh in training, in all processes, with all that was trained on before.
+    batch_size : int
+    min_positives : int, default=None
+        Least number of rows of class 1 in a batch; None if the loss asks for none.
+    resumed : bool, default=False
+        Whether these rows come on top of those of trainings before.
+    """
+    n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
+    sampler = None
+    if min_positives is not None and batch_size < n_rows and target.any():
+        sampler = StratifiedBatchSampler(
+            target, batch_size, min_positives=min_positives, generator=net.generator
+        )
+    elif n_rows > batch_size + 1:
+        sampler = ShuffledBatches(n_rows, batch_size, net.generator)
+    elif resumed and hard is not None:
+        sampler = [torch.arange(n_rows)]
+    check_equal_batches(1 if sampler is None else len(sampler))
+    device, n_classes = torch.device(net.device), len(class_total)
+    n_rows_of = total(np.bincount(target, minlength=n_classes))
+    weight_of = total(np.bincount(target, weight, minlength=n_classes))
+    mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
+    # In float64, whatever the float type of the network.
+    totals = (torch.from_numpy(each).to(device) for each in (class_total, mean_weight))
+    criterion.begin(*totals, int(n_rows_of.sum()), resumed=resumed)
+    rows = net.rows(X, resident=True)
+    if hard is not None:
+        hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
+        rows, target, weight = _with_carried(hard, rows, target, weight)
+    target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
+    weighted = any(all_objects(bool(np.any(weight != 1))))
+    weight = torch.from_numpy(weight).to(device, net.dtype) if weighted else None
+    joins = sampler is not None and hard is not None and hard.size
+    return MiniBatches(rows, target, weight, sampler, hard if joins else None)
+
+
+def _with_carried(hard, rows, target, weight):
+    """The data followed by the hard rows that earlier pieces left behind."""
+    carried, hard.batch = hard.carried, None
+    if carried is None:
+        hard.index = hard.index[:0]
+        return rows, target, weight
+    hard.index = torch.arange(len(target), len(target) + len(carried["rows"]))
+    target = np.concatenate([target, carried["target"].numpy().astype(target.dtype)])
+    weight = np.concatenate([weight, carried["weight"].numpy()])
+    return RowsAndMore(rows.dense(), carried["rows"]), target, weight

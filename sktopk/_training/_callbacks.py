@@ -44,19 +44,44 @@ class ProgressBar(Callback):
 class TrueThreshold(Callback):
     """Record the threshold over all training rows before each step, beside its estimate.
 
-    Parameters
-    ----------
-    threshold : callable
-        Returns it, a float.
+    For the classifiers whose loss has a threshold, such as :class:`sktopk.DeepTopPushClassifier`:
+    `history_` then has `true_threshold` beside `threshold`, an array over the steps of each
+    epoch, in units of the network's scores. Costs a pass over the data per step.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import DeepTopPushClassifier
+    >>> from sktopk.callbacks import TrueThreshold
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = DeepTopPushClassifier(callbacks=[TrueThreshold()], max_epochs=2, random_state=0)
+    >>> clf.fit(scale(X), y).history_[0]["true_threshold"].shape
+    (5,)
     """
 
-    def __init__(self, threshold):
-        self.threshold = threshold
+    def on_train_begin(self, net, X=None, y=None, **kwargs):
+        if not hasattr(net.criterion_, "threshold"):
+            raise TypeError(
+                "callbacks must have no TrueThreshold where the loss has no threshold; got one "
+                f"for {type(net.criterion_).__name__}"
+            )
+        rows, positive, weight = net.rows(X), torch.from_numpy(np.asarray(y) == 1), net.weight_
+
+        def threshold():
+            scores = torch.cat([each.flatten().cpu() for _, each in net.score_rows(rows)])
+            return net.criterion_.threshold(scores.double(), positive, weight)
+
+        self.threshold_ = threshold
 
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
         trace = net.criterion_.trace.setdefault("true_threshold", [])
-        trace.append(torch.tensor([self.threshold()]))
+        trace.append(self.threshold_().reshape(1))
         net.module_.train()
+
+    def on_train_end(self, net, X=None, y=None, **kwargs):
+        # It holds on to the rows.
+        del self.threshold_
 
 
 class Validation(Callback):

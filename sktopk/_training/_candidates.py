@@ -3,10 +3,7 @@
 from contextlib import contextmanager
 
 import torch
-from torch import nn
 
-from sktopk.losses._candidates import Candidates, sample_candidates
-from sktopk.modules import ScaledScores
 from sktopk.modules._last_layer import last_layer
 
 from ._class_blocks import CutNetwork, cut
@@ -15,39 +12,6 @@ from ._net import Net
 
 # Room for the labels of a chunk among its columns: with it, a chunk has at most half as many rows.
 _CHUNK_LABELS = 1 << 11
-
-
-class SampledLoss(nn.Module):
-    """A loss of all classes that also takes the scores of candidates.
-
-    Parameters
-    ----------
-    loss : nn.Module
-        Called as ``loss(scores, target, sample_weight)``.
-    n_classes, n_candidates : int
-        See :func:`sktopk.losses.sample_candidates`.
-    unit : float
-        What the loss divides scores by in its sums of exponentials.
-    """
-
-    def __init__(self, loss, n_classes, n_candidates, unit):
-        super().__init__()
-        self.loss, self.unit = loss, unit
-        self.n_classes, self.n_candidates = n_classes, n_candidates
-        # The net gives it one, and keeps its state.
-        self.generator = None
-
-    def draw(self, target):
-        """Candidates for a batch with these labels."""
-        return sample_candidates(
-            target, self.n_classes, self.n_candidates, generator=self.generator
-        )
-
-    def forward(self, scores, target, sample_weight=None):
-        """Return the loss of the scores of all classes, or of those of `target`'s candidates."""
-        if isinstance(target, Candidates):
-            scores, target = scores + self.unit * target.log_weight, target.target
-        return self.loss(scores, target, sample_weight)
 
 
 class CandidateNet(Net):
@@ -67,13 +31,10 @@ class CandidateNet(Net):
                 f"got {world_size()} processes"
             )
         if cut(self, rows) is None:
-            module = self.module_
-            if isinstance(module, ScaledScores):
-                module = module.module
             raise ValueError(
                 "n_candidates needs a module that ends in an nn.Linear (or NormalizedLinear), "
                 f"registered last, with {self.n_outputs} outputs, one per class, whose parameters "
-                f"no other layer uses; got {type(module).__name__}, which ends otherwise"
+                f"no other layer uses; got {type(self.network).__name__}, which ends otherwise"
             )
 
     def step(self, batch):

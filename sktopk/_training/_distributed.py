@@ -94,29 +94,3 @@ def all_rows(rows, sizes):
         Number of rows of each process.
     """
     return _AllRows.apply(rows, sizes)
-
-
-def share_totals(criterion, class_total, weight, n_rows, partial):
-    """Tell a criterion what it has to know of the rows of all processes.
-
-    Parameters
-    ----------
-    criterion : nn.Module
-    class_total : ndarray of shape (2,)
-        What the classes weigh in training, in all processes together.
-    weight, n_rows : ndarray of shape (2,)
-        What they weigh, and how many rows they have, in the batches of this process.
-    partial : bool
-        Whether these batches come on top of others.
-    """
-    if not hasattr(criterion, "class_total"):
-        return
-    class_total, weight, n_rows = (
-        torch.from_numpy(np.asarray(each, dtype=np.float64))
-        for each in (class_total, total(weight), total(n_rows))
-    )
-    # In float64, whatever the float type of the network.
-    device = criterion.class_total.device
-    criterion.class_total = class_total.to(device)
-    criterion.mean_weight = (weight / n_rows.clamp(min=1)).clamp(min=1e-300).to(device)
-    criterion.n_rows = (criterion.n_rows if partial else 0) + int(n_rows.sum())

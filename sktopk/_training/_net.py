@@ -1,6 +1,5 @@
 """The training engine: everything that knows skorch."""
 
-import inspect
 from contextlib import nullcontext
 
 import numpy as np
@@ -13,17 +12,11 @@ from sktopk._common._warnings import (
     warn,
 )
 from sktopk.modules import ScaledScores
-from sktopk.modules._sparse_input import takes_sparse
 
 from ._batches import Rows
 from ._distributed import all_objects, in_parallel, share_buffers, total, world_size
 from ._process import isolated_rng, note_threads, rng_state
-from ._state import copied_weights, noise_generator
-
-
-def is_of_the_batch(criterion):
-    """Tell a loss of the batch as a whole from a mean of losses of the rows."""
-    return hasattr(criterion, "batch_loss") or hasattr(criterion, "loss_and_gradient")
+from ._state import copied_weights
 
 
 class DivergedError(ValueError):
@@ -39,70 +32,16 @@ class Net(NeuralNetClassifier):
 
     # In training: the module, with gradients averaged over all processes that train.
     forward_in_training = None
+    weight_ = None
 
-    @classmethod
-    def build(
-        cls,
-        build_module,
-        criterion,
-        *,
-        seed,
-        dtype,
-        device,
-        draws,
-        n_classes,
-        n_outputs,
-        optimizer,
-        learning_rate,
-        weight_decay,
-        callbacks,
-        precision,
-        compile,
-        verbose,
-        params,
-    ):
-        """Return an initialised net around the module that `build_module` returns.
+    @property
+    def network(self):
+        """What the task's `module` built, without the factor on its scores."""
+        module = self.module_
+        return module.module if isinstance(module, ScaledScores) else module
 
-        `draws` says whether the module uses torch's generator after its initialisation:
-        then each training runs inside `isolated_rng`, where the last one left off. `params`
-        are further arguments of skorch.
-        """
-        options = {"optimizer__weight_decay": weight_decay, "optimizer__fused": True}
-        if "optimizer__foreach" in params:  # the other fast path, which excludes this one
-            del options["optimizer__fused"]
-        accepted = inspect.signature(optimizer).parameters
-        options = {k: v for k, v in options.items() if k.split("__")[1] in accepted}
-        with isolated_rng(device, seed=seed):
-            net = cls(
-                build_module().to(dtype),
-                criterion=criterion,
-                optimizer=optimizer,
-                lr=learning_rate,
-                callbacks=callbacks,
-                classes=np.arange(n_classes),
-                train_split=None,
-                verbose=verbose,
-                device=str(device),
-                use_caching=False,
-                **options | params,
-            ).initialize()
-            net.rng_state = rng_state(device)
-        net.dtype, net.draws, net.precision = dtype, draws, precision
-        net.n_outputs = n_outputs
-        net.generator = torch.Generator().manual_seed(seed)
-        # Noise is not the order of the rows: a seed of its own.
-        noise = torch.Generator(device).manual_seed(seed + 1)
-        for loss in net.criterion_.modules():
-            if hasattr(loss, "generator"):
-                loss.generator = noise
-        if compile:
-            net.module_.compile()
-            if not is_of_the_batch(net.criterion_):
-                net.criterion_.compile()
-        plain = not compile and precision is None and torch.device(device).type == "cpu"
-        network = net.module_.module if isinstance(net.module_, ScaledScores) else net.module_
-        net.takes_sparse = plain and takes_sparse(network)
-        return net
+    def check_last_layer(self, rows):
+        """Raise unless the network ends as steps of this net need it; any will do."""
 
     def rows(self, X, resident=False):
         """Rows of X for the network: sparse where its first layer takes them, and is faster so.
@@ -118,8 +57,12 @@ class Net(NeuralNetClassifier):
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
-    def train(self, batches, epochs, callbacks, checkpoint=None, *, X, y, X_val=None, y_val=None):
+    def train(
+        self, batches, epochs, callbacks, checkpoint=None, *, X, y, weight, X_val=None, y_val=None
+    ):
         """Train for `epochs` more epochs on `batches`; the data are for the callbacks.
+
+        They find the weights of the rows as `weight_`, a Tensor.
 
         A `checkpoint` keeps the progress, and that of an earlier run counts.
 
@@ -132,7 +75,7 @@ class Net(NeuralNetClassifier):
         own = self.callbacks_
         # Before the net's own: a user's callback may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
-        self.stop_training = False
+        self.stop_training, self.weight_ = False, torch.from_numpy(weight)
         last_good = copied_weights(self.module_) if self.history_ else None
         data = {
             "dataset_train": Dataset(X, y),
@@ -164,7 +107,7 @@ class Net(NeuralNetClassifier):
             finally:
                 self.notify("on_train_end", X=X, y=y)
                 self.callbacks_ = own
-                self.forward_in_training = None
+                self.forward_in_training = self.weight_ = None
                 if self.draws:
                     self.rng_state = rng_state(device)
 
@@ -198,12 +141,12 @@ class Net(NeuralNetClassifier):
 
     def mean_loss(self, X, y):
         """Mean loss of rows whose class was seen in training, without drawing from `noise`."""
-        noise = noise_generator(self)
+        noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         total, known = 0.0, y >= 0
         rows = self.rows(X)
         chunks = self.score_rows(rows)
-        if is_of_the_batch(self.criterion_):
+        if not self.criterion_.is_mean:
             # Scores of one number a row, and a loss that has no parts.
             chunks = [(slice(None), torch.cat([scores for _, scores in chunks]))]
         for chunk, scores in chunks:
@@ -220,7 +163,7 @@ class Net(NeuralNetClassifier):
         self.module_.train()
         begin = self._listeners("on_batch_begin")
         end = self._listeners("on_batch_end")
-        losses, sizes, trace = [], [], getattr(self.criterion_, "trace", {})
+        losses, sizes, trace = [], [], self.criterion_.trace
         for values in trace.values():
             values.clear()
         # Before the first step: schedules that step with the batches record their rate in it.
@@ -252,7 +195,7 @@ class Net(NeuralNetClassifier):
         rows, (target, weight) = batch
         listeners = self._listeners("on_grad_computed")
         result, lengths = [], {}
-        trace = getattr(self.criterion_, "trace", {})
+        trace = self.criterion_.trace
 
         def closure():
             self.optimizer_.zero_grad()
@@ -265,7 +208,8 @@ class Net(NeuralNetClassifier):
                     f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
                     f"training, too; got shape {tuple(scores.shape)}"
                 )
-            loss = self._backward(scores, target, weight)
+            loss, gradient = self.criterion_.loss_and_gradient(scores, target, weight)
+            scores.backward(gradient)
             for callback in listeners:
                 callback.on_grad_computed(
                     self,
@@ -275,7 +219,7 @@ class Net(NeuralNetClassifier):
                 )
             # An optimizer that evaluates several times reports its first value.
             if not result:
-                result.extend((loss.detach(), scores))
+                result.extend((loss, scores))
                 lengths.update({name: len(values) for name, values in trace.items()})
             return loss
 
@@ -284,22 +228,9 @@ class Net(NeuralNetClassifier):
             del trace[name][length:]
         return result
 
-    def _backward(self, scores, target, weight):
-        """Send the gradient of the loss into the network; returns the loss."""
-        criterion = self.criterion_
-        if hasattr(criterion, "loss_and_gradient"):
-            loss, gradient = criterion.loss_and_gradient(scores, target, weight)
-            scores.backward(gradient)
-            return loss
-        if is_of_the_batch(criterion):
-            loss = criterion.batch_loss(scores, target, weight)
-        else:
-            loss = criterion(scores, target, weight)
-            if weight is not None:
-                # Weights have mean 1 over all batches: a batch of light rows weighs little.
-                loss = loss * weight.mean()
-        loss.backward()
-        return loss
+    def plain_history(self):
+        """The rows of skorch's history without their batches, but for what each step recorded."""
+        return [_plain_row(row) for row in self.history_.to_list()]
 
     def autocast(self):
         """Context of the forward pass: automatic mixed precision, or nothing."""
@@ -338,8 +269,16 @@ class Net(NeuralNetClassifier):
         else:
             return
         ways = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
-        if hasattr(self.criterion_, "tau"):
-            ways.append("raise tau")
+        ways.extend(self.criterion_.remedies)
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
         )
+
+
+def _plain_row(row):
+    steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
+    return steps | {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in row.items()
+        if name != "batches"
+    }

@@ -59,3 +59,10 @@ def set_rng_state(device, state):
     torch.set_rng_state(state[0])
     if device.type == "cuda" and len(state) > 1:
         torch.cuda.set_rng_state(state[1], device)
+
+
+@contextmanager
+def trainable():
+    """Build and train nets as ever, also inside a caller's no_grad or inference_mode."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

@@ -18,7 +18,6 @@ def net_state(net):
         "generator": to_arrays(net.generator.get_state()),
         "rng_state": to_arrays(net.rng_state),
         "criterion": to_arrays(net.criterion_.state_dict()),
-        "noise": to_arrays(noise.get_state()) if (noise := noise_generator(net)) else None,
         "history": net.history_.to_list(),
     }
 
@@ -32,17 +31,7 @@ def load_net_state(net, state):
     net.generator.set_state(to_tensors(state["generator"], torch.device("cpu")))
     net.rng_state = to_tensors(state["rng_state"], torch.device("cpu"))
     net.criterion_.load_state_dict(to_tensors(state["criterion"], device))
-    noise = noise_generator(net)
-    # That of a GPU has another kind of state: there and back it starts from its seed again.
-    if noise and len(state["noise"]) == len(noise.get_state()):
-        noise.set_state(to_tensors(state["noise"], torch.device("cpu")))
     net.history_[:] = state["history"]
-
-
-def noise_generator(net):
-    """The generator that the losses of `net` draw noise from, or None."""
-    modules = net.criterion_.modules()
-    return next((m.generator for m in modules if getattr(m, "generator", None)), None)
 
 
 def to_arrays(value):

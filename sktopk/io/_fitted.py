@@ -12,7 +12,7 @@ from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._conformal import Conformity
 from sktopk._estimators.decisions._guarantees import Rate
-from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._estimators.labels._losses import LOSSES
 from sktopk._training._torch_names import (
     OPTIMIZERS,
 )
@@ -170,7 +170,7 @@ _CHECKS = {
         isinstance(v, tuple) and all(_is_int(n, 0) for n in v) and v[:1] == (f,)
     ),
     "k_": lambda v, c, f: isinstance(v, int | float | np.number) and v > 0,
-    "loss_": lambda v, c, f: v in tuple(CRITERIA),
+    "loss_": lambda v, c, f: v in tuple(LOSSES),
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),
     "n_iter_": lambda v, c, f: _is_int(v, 0),

@@ -25,5 +25,10 @@ class LossModule(nn.Module):
         parameters = {name: getattr(self, name) for name in self._parameter_names}
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
 
+    @property
+    def draws(self):
+        """Whether the loss draws random numbers, from its `generator`."""
+        return "generator" in self._parameter_names
+
     def extra_repr(self):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._parameter_names)

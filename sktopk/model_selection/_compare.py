@@ -25,7 +25,7 @@ from sktopk._common._tables import (
     check_weight,
     take_rows,
 )
-from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._estimators.labels._losses import LOSSES
 from sktopk.metrics import make_topk_scorer
 
 from ._baselines import make_baselines
@@ -240,7 +240,7 @@ def _named_estimators(estimator, prefix, losses):
     named = {}
     for entry in entries:
         if isinstance(entry, str):
-            check_option(entry, "losses", (*CRITERIA, "auto"))
+            check_option(entry, "losses", (*LOSSES, "auto"))
             entry = entry, with_params(estimator, {f"{prefix}loss": entry})
         if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
             raise TypeError(f"losses must hold names and (name, estimator) pairs; got {entry!r}")

@@ -6,7 +6,7 @@ from numbers import Real
 from sklearn.model_selection import ParameterGrid
 
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._estimators.labels._losses import LOSSES
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
 
 # Steps of the learning rate for a loss that has nothing else to tune, and for one that has.
@@ -63,7 +63,7 @@ def default_candidates(estimator):
     loss = getattr(classifier, "loss", None)
     own = ()
     if isinstance(classifier, TopKClassifier) and isinstance(loss, str):
-        own = [name for name in _SECOND if loss in CRITERIA and name in CRITERIA[loss].params]
+        own = [name for name in _SECOND if loss in LOSSES and name in LOSSES[loss].params]
     if not own:
         return [{rate_name: rate * step} for step in _RATES]
     value = getattr(classifier, own[0])

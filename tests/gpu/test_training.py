@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from torch import nn
 
 from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk._estimators.labels._losses import CRITERIA
+from sktopk._estimators.labels._losses import LOSSES
 from sktopk._training import _batches
 from sktopk.io import dump, load
 from tests.crashing import Crash, WithDropout, crashing, quick, target
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
 # The noise of a GPU is not that of the CPU.
-NOISED = [name for name in CRITERIA if name.startswith("noised")]
+NOISED = [name for name in LOSSES if name.startswith("noised")]
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 

@@ -51,13 +51,10 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     # On a copy, which may note what it likes.
     copy = clone(estimator)
     y = check_labels(y)
-    X, y, weight = copy._check_data(X, y, sample_weight, reset=True)
+    (X, y, weight), classes = copy._check_data(X, y, sample_weight, True)
     # A CSR matrix without its rows of weight 0.
     X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
-    classes = copy._all_classes(y)
-    validation = None
-    if X_val is not None or y_val is not None:
-        validation = copy._check_validation(X_val, y_val, classes)
+    validation = copy._check_validation(X_val, y_val, classes)
     k = max(estimator.k) if isinstance(estimator.k, dict) else estimator.k
     k = min(int(k), len(classes) - 1)
     # A generator that a later call shall find where this one found it draws nothing here.

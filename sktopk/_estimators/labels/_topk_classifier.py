@@ -1,37 +1,42 @@
 """TopKClassifier: k labels per row."""
 
+import copy
+from dataclasses import KW_ONLY
+
 import torch
 from sklearn.utils.metaestimators import available_if
 
+from sktopk._common._labels import class_weights
 from sktopk._common._lazy_rows import own_labels
-from sktopk._common._scalars import (
-    check_number,
-    check_option,
-)
-from sktopk._common._warnings import (
-    warn,
-)
-from sktopk._estimators._calibration import CALIBRATIONS
+from sktopk._common._scalars import check_number, check_option
+from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators._parameter_checks import (
-    check_training_params,
-)
+from sktopk._estimators._parameters import estimator
+from sktopk._training._distributed import all_objects, total
+from sktopk._training._torch_names import OPTIMIZERS, check_optimizer
+from sktopk._training.criteria._custom import CustomLoss
+from sktopk._training.criteria._row_loss import RowLoss
+from sktopk._training.criteria._sampled import SampledLoss
+from sktopk.losses import topk_distribution_loss
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import make_topk_scorer
 
 from ._auto_loss import choose_loss
-from ._losses import (
-    CRITERIA,
-    auto_scale,
-    check_candidates,
-    has_partial_fit,
-    loss_in_use,
-    make_criterion,
-    refresh_counts,
-)
+from ._losses import LOSSES, own_parameters
 from ._topk_predictions import TopKPredictions
 
 
+def _has_partial_fit(classifier):
+    """Return True unless the loss is to be chosen, which takes all rows."""
+    if isinstance(classifier.loss, str) and classifier.loss == "auto":
+        raise AttributeError(
+            "partial_fit is not available for loss='auto', which needs all data at once: set loss "
+            "to one by name"
+        )
+    return True
+
+
+@estimator
 class TopKClassifier(TopKPredictions, NetClassifier):
     r"""Classifier of which one looks at the k best labels of each row.
 
@@ -63,98 +68,34 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         Temperature of the smooth loss, positive.
     sigma : float, default=0.2
         Standard deviation of the noise of the noised losses.
-    n_noise : int or "exact", default=5
-        Draws of the noised losses; "exact" is their expectation, for small k and few classes.
-    margin : float, default=1.0
-        Cost of a label outside the top k, nonnegative.
-    max_margin : float, default=None
-        Largest margin of the class-dependent losses; None is the loss's own default.
-    gamma : float, default=2.0
-        Focusing exponent of the focal loss.
+    loss_params : dict, default=None
+        Parameters that the loss alone has, such as ``{"gamma": 1.0}`` of "focal": `margin`,
+        `n_noise`, `max_margin`, `gamma`, `scale`, under the names and with the defaults of its
+        function. ``loss__gamma`` can be set and searched directly.
     n_candidates : int, default=None
         For thousands of classes and more: a step trains the labels of its batch and this many
         classes drawn at random, see the notes. Larger than k, and better many times k: where at
         most k candidates are distinct, the smooth loss is 0. None: all classes.
-    module : callable, default=None
-        An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
-        ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.
-    hidden_layer_sizes : tuple of int, default=(100,)
-        Hidden layers of the default network; ``()`` is a linear model.
-    normalize : bool, default=False
-        Whether the default network ends in a :class:`sktopk.modules.NormalizedLinear`.
-    scale : float, default=None
-        Factor inside the losses for normalised scores; None is the loss's own default.
     score_scale : float or "auto", default="auto"
         Factor on the network's output. The initial weights of a last linear layer are divided
         by it, so that training starts from the same scores. "auto" is 1 for
         cross-entropy and k max(5, 10 tau) for the smooth loss, which divides scores by k tau
         and is not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
-        top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with `normalize`), else 1.
-    optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
-        Further arguments through `net_params`, such as ``optimizer__betas``.
-    learning_rate : float, default=1e-3
-        Step size.
-    weight_decay : float, default=1e-4
-        Of the optimizer.
-    batch_size : int or "auto", default="auto"
-        "auto" is min(128, n_samples).
-    max_epochs : int, default=100
-        Passes over the data.
-    early_stopping : bool, default=False
-        Whether to hold out `validation_fraction` of the rows given to `fit` (of a
-        cross-validation fold: of its training part), score them after each epoch, stop after
-        `n_iter_no_change` epochs without a gain above `tol`, and keep the best weights.
-        Every class keeps a row in training.
+        top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with
+        ``module__normalize=True``), else 1.
     scoring : str, callable or None, default=None
         Score of the validation rows; None is the top-k accuracy at `k_`. One of probabilities,
         such as "neg_log_loss", needs a loss that models them or `calibration`, which is then
         fitted on these rows after each epoch.
-    validation_fraction : float, default=0.1
-        Share of rows held out for `early_stopping` and `calibration`.
-    n_iter_no_change : int, default=10
-        Patience in epochs.
-    tol : float, default=1e-4
-        Gain of the validation score that counts.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
-    calibration : {"temperature", "sigmoid"} or None, default=None
-        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
-        probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
-        per class, normalised.
-    callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs; copied. They see encoded labels.
     net_params : dict, default=None
         Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
         ``callbacks__name__x``, of its parts. Such keys can be set and searched directly.
         Patterns of parameter names meet ``module.`` first where `score_scale` is not 1.
-    device : str or torch.device, default="auto"
-        "auto" is the first GPU that torch sees, else the CPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Float type of data and network; "auto" keeps that of X.
-    precision : "bfloat16" or None, default=None
-        Autocast of the forward pass; losses are computed in float32.
-    compile : bool, default=False
-        Whether to compile network and loss with torch.compile.
-    checkpoint : str, os.PathLike or None, default=None
-        File in which `fit` keeps its progress: after a crash the same call goes on from there
-        and ends with the same weights, bit for bit (see the notes of `fit`). Each fit needs a
-        path of its own, which the clones of a search do not have.
-    checkpoint_every : int, default=1
-        Epochs from one writing of that file to the next.
-    warm_start : bool, default=False
-        Whether `fit` goes on from the last fit, for `max_epochs` more epochs. Parameters that
-        shaped the network or its loss must then be as they were.
-    verbose : int, default=0
-        1 shows a progress bar, 2 a line per epoch.
-    random_state : int, RandomState or None, default=None
-        Seed of initialisation, shuffling and splits. Torch's own generators stay as they are.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
-    class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class in training, float64.
     k_ : int
         The k in use.
     loss_ : str
@@ -165,19 +106,6 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         `standard_error`, floats by loss; `test_fraction`, as
         :class:`sktopk.metrics.LossComparisonDisplay` takes it with the scores; `reason`, the
         choice in words.
-    calibration_ : tuple (str, ndarray, ndarray)
-        With `calibration`: its name, and slopes and intercepts of the scores.
-    n_features_in_ : int
-        Columns of X (channels of images).
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names, if X was a frame with string names.
-    n_iter_ : int
-        Epochs trained, over all warm starts and partial fits.
-    history_ : list of dict
-        A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
-        dur (seconds) and what callbacks recorded.
-    net_ : skorch net
-        Its ``module_`` is the torch network.
 
     See Also
     --------
@@ -226,110 +154,53 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     array([[0, 1]])
     """
 
-    def __init__(
-        self,
-        loss="smooth_topk",
-        *,
-        k=5,
-        tau=1.0,
-        sigma=0.2,
-        n_noise=5,
-        margin=1.0,
-        max_margin=None,
-        gamma=2.0,
-        n_candidates=None,
-        module=None,
-        hidden_layer_sizes=(100,),
-        normalize=False,
-        scale=None,
-        score_scale="auto",
-        optimizer="adam",
-        learning_rate=1e-3,
-        weight_decay=1e-4,
-        batch_size="auto",
-        max_epochs=100,
-        early_stopping=False,
-        scoring=None,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        tol=1e-4,
-        class_weight=None,
-        calibration=None,
-        callbacks=None,
-        net_params=None,
-        device="auto",
-        dtype="auto",
-        precision=None,
-        compile=False,
-        checkpoint=None,
-        checkpoint_every=1,
-        warm_start=False,
-        verbose=0,
-        random_state=None,
-    ):
-        self.loss = loss
-        self.k = k
-        self.tau = tau
-        self.sigma = sigma
-        self.n_noise = n_noise
-        self.margin = margin
-        self.max_margin = max_margin
-        self.gamma = gamma
-        self.n_candidates = n_candidates
-        self.module = module
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.normalize = normalize
-        self.scale = scale
-        self.score_scale = score_scale
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.callbacks = callbacks
-        self.net_params = net_params
-        self.device = device
-        self.dtype = dtype
-        self.precision = precision
-        self.compile = compile
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+    loss: object = "smooth_topk"
+    _: KW_ONLY
+    k: object = 5
+    tau: float = 1.0
+    sigma: float = 0.2
+    loss_params: dict | None = None
+    n_candidates: int | None = None
+    class_weight: object = None
 
-    def fit(self, X, y=None, sample_weight=None, *, X_val=None, y_val=None):
-        if self.loss == "auto" and not (self.warm_start and hasattr(self, "net_")):
-            self._check_params()
-            y = own_labels(X, y)
-            self._choice = choose_loss(self, X, y, sample_weight, X_val, y_val)
-        try:
-            return super().fit(X, y, sample_weight, X_val=X_val, y_val=y_val)
-        finally:
-            vars(self).pop("_choice", None)
-
-    fit.__doc__ = NetClassifier.fit.__doc__
-
-    @available_if(has_partial_fit)
+    @available_if(_has_partial_fit)
     def partial_fit(self, X, y=None, classes=None, sample_weight=None):
         return super().partial_fit(X, y, classes, sample_weight)
 
     partial_fit.__doc__ = NetClassifier.partial_fit.__doc__
 
+    def score(self, X, y=None, sample_weight=None):
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        score : float
+            Share of the rows, or of their weight, that get their label.
+        """
+        return super(NetClassifier, self).score(X, own_labels(X, y, needed=True), sample_weight)
+
+    @property
+    def _loss_in_use(self):
+        """The parameter `loss`, or what loss="auto" has become in `fit`."""
+        return getattr(self, "loss_", self.loss)
+
+    @property
+    def _k_in_use(self):
+        """The largest k, before it is clipped."""
+        return max(self.k) if isinstance(self.k, dict) else self.k
+
     def _check_params(self):
-        check_training_params(self)
+        super()._check_params()
         if isinstance(self.loss, str):
-            check_option(self.loss, "loss", (*CRITERIA, "auto"))
+            check_option(self.loss, "loss", (*LOSSES, "auto"))
         elif not isinstance(self.loss, torch.nn.Module):
             raise TypeError(
-                f"loss must be one of {', '.join(map(repr, CRITERIA))} or an nn.Module called as "
+                f"loss must be one of {', '.join(map(repr, LOSSES))} or an nn.Module called as "
                 f"loss(scores, target); got {self.loss!r}"
             )
         if isinstance(self.k, dict):
@@ -338,43 +209,119 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             check_number(k, "k", 1, integer=True)
         check_number(self.tau, "tau", 0, bounds="neither")
         check_number(self.sigma, "sigma", 0)
-        if isinstance(self.n_noise, str):
-            check_option(self.n_noise, "n_noise", ("exact",))
-        else:
-            check_number(self.n_noise, "n_noise", 1, integer=True)
-        check_number(self.margin, "margin", 0)
-        check_number(self.gamma, "gamma", 0)
-        for name in ("max_margin", "scale"):
-            if getattr(self, name) is not None:
-                check_number(getattr(self, name), name, 0, bounds="neither")
-        check_option(self.calibration, "calibration", CALIBRATIONS)
-        check_candidates(self)
+        if self.loss_params is not None:
+            self._check_loss_params()
+        if self.n_candidates is not None:
+            self._check_candidates()
 
-    def _begin(self, partial):
-        n_classes = len(self.classes_)
-        k = max(self.k) if isinstance(self.k, dict) else self.k
+    def _check_loss_params(self):
+        given, loss = self.loss_params, self.loss
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise TypeError(f"loss_params must be a dict of parameters by name; got {given!r}")
+        known = own_parameters(loss)
+        unknown = sorted(given.keys() - known)
+        if unknown and not (isinstance(loss, str) and loss in LOSSES):
+            what = loss if isinstance(loss, str) else type(loss).__name__
+            raise ValueError(f"loss_params must be None for loss={what}; got {unknown}")
+        if unknown:
+            allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
+            raise ValueError(
+                f"loss_params must be parameters of loss={loss!r}, which {allowed}; got {unknown}"
+            )
+
+    def _check_candidates(self):
+        """Check that loss and optimizer can do with a few of the classes."""
+        loss, k = self.loss, self.k
+        check_number(self.n_candidates, "n_candidates", 1, integer=True)
+        able = [name for name, each in LOSSES.items() if each.unit is not None]
+        if not isinstance(loss, str) or loss not in able:
+            raise ValueError(
+                f"n_candidates works with loss={' or '.join(map(repr, able))}: any other asks for "
+                f"more of the classes than sums, which a sample does not tell; got loss={loss!r}"
+            )
+        if "k" in LOSSES[loss].params:
+            if isinstance(k, dict):
+                raise ValueError(
+                    f"n_candidates needs one k for loss={loss!r}, whose sums depend on it; got "
+                    f"k={k!r}"
+                )
+            if self.n_candidates <= k:
+                raise ValueError(f"n_candidates={self.n_candidates} must be larger than k ({k})")
+        if check_optimizer(self.optimizer) not in OPTIMIZERS.values():
+            raise ValueError(
+                "n_candidates needs an optimizer that treats each weight by itself, one of "
+                f"{', '.join(map(repr, OPTIMIZERS))}; got {self.optimizer!r}"
+            )
+        if self.compile:
+            raise ValueError("n_candidates does not go with compile=True: set one of them")
+
+    def _choose(self, X, y, sample_weight, X_val, y_val):
+        if not isinstance(self.loss, str) or self.loss != "auto":
+            return {}
+        y = own_labels(X, y)
+        loss, comparison = choose_loss(self, X, y, sample_weight, X_val, y_val)
+        return {"loss_": loss, "comparison_": comparison}
+
+    def _prepare(self, partial):
+        n_classes, k, loss = len(self.classes_), self._k_in_use, self._loss_in_use
         self.k_ = min(int(k), n_classes - 1)
         if self.k_ < k:
             warn(
                 f"k={k} must be smaller than the number of classes ({n_classes}): "
                 f"k_={self.k_} is used",
             )
-        if self.loss == "auto":
-            self.loss_, self.comparison_ = self._choice
-        loss = loss_in_use(self)
         # What scores mean is what they were trained for, whatever is set later.
         self._exponent_unit_ = self.k_ * self.tau if loss == "smooth_topk" else 1.0
-        self._models_proba_ = isinstance(loss, str) and CRITERIA[loss].models_proba
+        self._models_proba_ = isinstance(loss, str) and LOSSES[loss].models_proba
+        if isinstance(loss, str):
+            self._warn_of_ignored(loss)
 
-    def _score_scale(self):
-        return auto_scale(self) if self.score_scale == "auto" else self.score_scale
+    def _warn_of_ignored(self, loss):
+        """k is never ignored: `predict_topk` and the score of validation rows use it."""
+        for name in ("tau", "sigma"):
+            value, default = getattr(self, name), getattr(type(self), name)
+            if value != default and name not in LOSSES[loss].params:
+                users = [known for known, each in LOSSES.items() if name in each.params]
+                warn(
+                    f"{name}={value!r} is ignored by loss={loss!r}; "
+                    f"{' and '.join(map(repr, users))} use it"
+                )
 
-    def _criterion(self):
-        return make_criterion(self)
+    def _task(self, dtype):
+        loss, n_classes = self._loss_in_use, len(self.classes_)
+        if not isinstance(loss, str):
+            criterion = CustomLoss(copy.deepcopy(loss))
+            return self._task_of(dtype, criterion, n_classes, draws=True)
+        named, k = LOSSES[loss], self.k_
+        params = {name: getattr(self, name) for name in named.params} | (self.loss_params or {})
+        function = named.function
+        if "k" in params:
+            params["k"] = k
+        if "k" in params and isinstance(self.k, dict):
+            weights = {}
+            for each, weight in self.k.items():
+                weights[min(each, k)] = weights.get(min(each, k), 0.0) + weight
+            params |= {"k": weights, "loss": function}
+            function = topk_distribution_loss
+        criterion = RowLoss(
+            function, params, n_counts=n_classes if named.counts else None, draws=named.draws
+        )
+        if self.n_candidates is not None:
+            unit = named.unit(k, self.tau)
+            criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
+        normalizes = self.module is None and (self.net_params or {}).get("module__normalize")
+        scales_itself = normalizes and "scale" in own_parameters(loss)
+        scale = 1.0 if scales_itself else named.score_scale(k, self.tau)
+        return self._task_of(dtype, criterion, n_classes, score_scale=scale)
 
-    def _make_batches(self, X, target, weight, partial):
-        refresh_counts(self)
-        return super()._make_batches(X, target, weight, partial)
+    def _weights(self, target, weight):
+        """Sample weight times class weight, of mean 1 over the rows of all processes."""
+        weights = class_weights(self.class_weight, self.classes_, self.class_count_)
+        weight = weight / max(all_objects(weight.max())) * weights[target]
+        mean = total(weight.sum()) / total(len(weight))
+        if mean == 0:
+            raise ValueError("sample_weight times class_weight must not be 0 for every row")
+        return weight / mean
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)

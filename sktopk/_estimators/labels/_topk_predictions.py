@@ -11,7 +11,26 @@ from sktopk._training._class_blocks import best_classes
 from sktopk.losses import topk_inclusion_proba
 from sktopk.losses._checks import check_k
 
-from ._losses import has_proba
+from ._losses import LOSSES
+
+
+def has_proba(classifier):
+    """Return True if `predict_proba` means something, else raise with the way out."""
+    loss = classifier._loss_in_use
+    if hasattr(classifier, "net_"):
+        available = hasattr(classifier, "calibration_") or classifier._models_proba_
+    else:
+        # Which loss "auto" becomes is not known yet.
+        named = LOSSES.get(loss) if isinstance(loss, str) else None
+        available = classifier.calibration is not None or (named and named.models_proba)
+    if not available:
+        proper = [name for name, each in LOSSES.items() if each.models_proba]
+        raise AttributeError(
+            f"predict_proba is not available for loss={loss!r} without calibration: its "
+            "scores are not probabilities. Set calibration='temperature' or 'sigmoid', or loss to "
+            f"one of {', '.join(map(repr, proper))}, and fit"
+        )
+    return True
 
 
 class TopKPredictions:
@@ -115,8 +134,8 @@ class TopKPredictions:
             index[chunk] = classes.cpu().numpy()
         return self.classes_[index]
 
-    def _calibrate(self, X, y, weight):
-        calibrate(self, self._scores(self.net_.rows(X)), y, weight)
+    def _calibrate(self, rows):
+        calibrate(self, self._scores(self.net_.rows(rows.X)), rows.y, rows.weight)
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))

@@ -1,45 +1,21 @@
 """AUCClassifier: the area under the ROC curve, of two classes or of several."""
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
-from sktopk._common._labels import (
-    check_classes,
-    encode,
-)
+from sktopk._common._labels import check_classes, encode
 from sktopk._common._scalars import check_option
-from sktopk._common._warnings import (
-    warn,
-)
-from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._training._fitting import make_batches
+from sktopk._estimators._parameters import estimator
+from sktopk._training.criteria._base import BatchLoss
 from sktopk.losses import PairwiseAUCLoss
 
-from ._binary import BinaryNetClassifier
 from ._programs import ProgramClassifier, cuts
+from ._ranking import undefined
 
 SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
-
-
-class ClassRankCriterion(nn.Module):
-    """A loss of the scores of several classes that is one number for the batch."""
-
-    def __init__(self, loss):
-        super().__init__()
-        self.loss = loss
-
-    def forward(self, scores, target, sample_weight=None):
-        """Return the loss of rows."""
-        return self.loss(scores, target, sample_weight)
-
-    batch_loss = forward
 
 
 def auc_score(estimator, X, y, sample_weight=None):
@@ -48,11 +24,7 @@ def auc_score(estimator, X, y, sample_weight=None):
     weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight)
     areas = list(areas_of(scores, target, weight, estimator.multi_class))
     if not areas:
-        warn(
-            "AUCClassifier.score: y has no two known classes, the score is NaN",
-            UndefinedMetricWarning,
-        )
-        return float("nan")
+        return undefined("AUCClassifier.score", "y has no two known classes")
     return float(np.mean(areas))
 
 
@@ -78,11 +50,11 @@ def areas_of(scores, target, weight, multi_class):
                 yield roc_auc_score(~is_a, scores[rows, b], sample_weight=own)
 
 
-def _has_two_classes(estimator):
-    return len(getattr(estimator, "classes_", (0, 1))) == 2
+def _ranks(classifier):
+    return classifier._is_ranking(getattr(classifier, "classes_", (0, 1)))
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class AUCClassifier(ProgramClassifier):
     r"""Train for the area under the ROC curve, of two classes or of several.
 
@@ -109,7 +81,6 @@ class AUCClassifier(ProgramClassifier):
         "ramp" is there for comparison only.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         What is averaged for more than two classes.
-    <training parameters>
 
     See Also
     --------
@@ -141,58 +112,20 @@ class AUCClassifier(ProgramClassifier):
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
 
-    def _n_outputs(self):
-        return 1 if self._is_binary() else len(self.classes_)
-
-    def _is_binary(self):
-        return len(self.classes_) == 2
+    def _is_ranking(self, classes):
+        return len(classes) == 2
 
     def _loss(self):
         return PairwiseAUCLoss(
             margin=self.margin, surrogate=self.surrogate, multi_class=self.multi_class
         )
 
-    def _criterion(self):
-        return super()._criterion() if self._is_binary() else ClassRankCriterion(self._loss())
+    def _task(self, dtype):
+        if self._is_ranking(self.classes_):
+            return super()._task(dtype)
+        return self._task_of(dtype, BatchLoss(self._loss()), len(self.classes_))
 
-    def _make_batches(self, X, target, weight, partial):
-        if self._is_binary():
-            return super()._make_batches(X, target, weight, partial)
-        return make_batches(self, X, target, weight)
-
-    def decision_function(self, X):
-        """Score every row, relative to the threshold, or every class of every row.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples,), or (n_samples, n_classes) for several classes
-            In the float type of the network.
-        """
-        check_is_fitted(self)
-        if self._is_binary():
-            return super().decision_function(X)
-        return NetClassifier._scores(self, X)
-
-    def predict(self, X):
-        """Return the label of each row.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            In the dtype of the y of `fit`.
-        """
-        check_is_fitted(self)
-        return super().predict(X) if self._is_binary() else NetClassifier.predict(self, X)
-
-    @available_if(_has_two_classes)
+    @available_if(_ranks)
     def predict_top(self, X, n):
         """Return the rows of highest score, where there are two classes.
 
@@ -209,14 +142,6 @@ class AUCClassifier(ProgramClassifier):
             Row numbers, best first; tied rows in the order of X.
         """
         return super().predict_top(X, n)
-
-    def _check_validation(self, X_val, y_val, classes):
-        above = BinaryNetClassifier if len(classes) > 2 else ProgramClassifier
-        return super(above, self)._check_validation(X_val, y_val, classes)
-
-    def _settle(self, X, y, weight, validation=None, final=True):
-        if self._is_binary():
-            super()._settle(X, y, weight, validation, final)
 
     def _score_threshold(self, scores, positive, weight):
         score, found, looked_at = cuts(scores, positive, weight)

@@ -1,62 +1,57 @@
-"""Classifiers trained on losses that are linear programs: F-score, recall at precision."""
+"""Classifiers trained on losses that are linear programs: F-score, recall at precision, ..."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import fbeta_score
 
-from sktopk._common._scalars import (
-    check_number,
-    check_option,
-)
-from sktopk._common._warnings import (
-    warn,
-)
-from sktopk._training._torch_names import (
-    PRECISIONS,
-)
+from sktopk._common._scalars import check_number
+from sktopk._common._warnings import warn
+from sktopk._estimators._parameters import estimator
 from sktopk._training.criteria._program import ProgramCriterion
-from sktopk.losses import FBetaLoss, RecallAtPrecisionLoss
+from sktopk.losses import FBetaLoss, KthLargest, PrecisionAtRecallProgramLoss, RecallAtPrecisionLoss
 
-from ._binary import BinaryNetClassifier
+from ._ranking import RankingClassifier, undefined
 
-MARGIN = """\
+
+@estimator
+class ProgramClassifier(RankingClassifier):
+    """A loss of the batch as a whole; subclasses define `_loss()` and the threshold.
+
+    Parameters
+    ----------
     margin : float, default=1.0
         Distance that scores should keep, positive: the unit of the scores.
-"""
-
-
-@dataclass(eq=False, repr=False)
-class ProgramParameters:
-    """The parameters of the loss: the last base class, whose fields come first."""
+    min_positives : int, default=10
+        Least number of positives in a minibatch, see
+        :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
+    """
 
     _: KW_ONLY
     margin: float = 1.0
-
-
-@dataclass(eq=False, repr=False)
-class ProgramClassifier(BinaryNetClassifier, ProgramParameters):
-    """A loss of the batch as a whole; subclasses say which, and where the threshold lies."""
-
-    _: KW_ONLY
     min_positives: int = 10
-
-    def __init_subclass__(cls, **kwargs):
-        place = "    <training parameters>\n"
-        cls.__doc__ = cls.__doc__ and cls.__doc__.replace(place, MARGIN + place)
-        super().__init_subclass__(**kwargs)
-        cls.__doc__ = cls.__doc__ and cls.__doc__.replace(
-            "min_positives : int, default=5", "min_positives : int, default=10"
-        )
 
     def _check_params(self):
         super()._check_params()
         check_number(self.margin, "margin", 0, bounds="neither")
 
-    def _criterion(self):
-        return ProgramCriterion(self._loss())
+    def _task(self, dtype):
+        return self._task_of(dtype, ProgramCriterion(self._loss()), 1)
+
+    def _warn_of_ranking(self, y_score, scores, positive, weight):
+        super()._warn_of_ranking(y_score, scores, positive, weight)
+        criterion = self.net_.criterion_
+        n_without = int(criterion.n_without_class)
+        if n_without:
+            warn(
+                f"{n_without} of {int(criterion.n_batches)} batches had rows of one class only, "
+                "whose loss is zero: raise batch_size or min_positives",
+                ConvergenceWarning,
+            )
+            criterion.n_without_class.zero_()
+            criterion.n_batches.zero_()
 
 
 def cuts(scores, positive, weight):
@@ -69,7 +64,7 @@ def cuts(scores, positive, weight):
     return scores[last], found[last], looked_at[last]
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class FScoreClassifier(ProgramClassifier):
     r"""Train for the F-score at the threshold that suits it best.
 
@@ -89,7 +84,6 @@ class FScoreClassifier(ProgramClassifier):
     ----------
     beta : float, default=1.0
         Weight of recall, positive: recall counts beta times as much as precision.
-    <training parameters>
 
     See Also
     --------
@@ -147,13 +141,7 @@ def f_score(estimator, X, y, sample_weight=None):
     )
 
 
-def undefined(score, reason):
-    """Return NaN with a warning."""
-    warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
-    return float("nan")
-
-
-@dataclass(eq=False, repr=False)
+@estimator
 class RecallAtPrecisionClassifier(ProgramClassifier):
     r"""Find as many positives as possible while a share of what is flagged is positive.
 
@@ -173,7 +161,8 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
     ----------
     precision : float, default=0.8
         The precision p, in (0, 1]. That of the arithmetic is `autocast` here.
-    <training parameters>
+    autocast : "bfloat16" or None, default=None
+        Precision of the forward pass; losses are computed in float32.
 
     See Also
     --------
@@ -199,13 +188,11 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
     _: KW_ONLY
     autocast: str | None = None
 
+    _precision = "autocast"
+
     def _check_params(self):
         super()._check_params()
         check_number(self.precision, "precision", 0, 1, bounds="right")
-        check_option(self.autocast, "autocast", PRECISIONS)
-
-    def _autocast(self):
-        return self.autocast
 
     def _loss(self):
         return RecallAtPrecisionLoss(precision=self.precision, margin=self.margin)
@@ -222,7 +209,8 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
         precision = found / looked_at
         return score[(precision == precision.max()).nonzero()[-1, 0]]
 
-    def _warn_of_threshold(self, scores, positive, weight):
+    def _warn_of_ranking(self, y_score, scores, positive, weight):
+        super()._warn_of_ranking(y_score, scores, positive, weight)
         _, found, looked_at = cuts(scores, positive, weight)
         best = (found / looked_at).max()
         if best < self.precision * (1 - 1e-12):
@@ -233,17 +221,61 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
             )
 
 
-# Its `precision` is the other one.
-RecallAtPrecisionClassifier.__doc__ = RecallAtPrecisionClassifier.__doc__.replace(
-    """    precision : "bfloat16" or None, default=None
-        Autocast of the forward pass; losses are computed in float32.
-""",
-    "",
-).replace(
-    """Torch's own generators stay as they are.
-""",
-    """Torch's own generators stay as they are.
-    autocast : "bfloat16" or None, default=None
-        Precision of the forward pass; losses are computed in float32.
-""",
-)
+@estimator
+class PrecisionAtRecallProgramClassifier(ProgramClassifier):
+    r"""Find a share of the positives with the fewest negatives among them, by a linear program.
+
+    .. math::
+        \min_f \; \text{false-positive rate} \quad\text{with}\quad \text{recall} \ge r
+
+    The loss bounds the errors on both sides of a free threshold by hinges
+    (:func:`sktopk.losses.precision_at_recall_program_loss`, a linear program [1]_), where
+    :class:`PrecisionAtRecallClassifier` has one of the scores for its threshold.
+
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` lies midway between
+    the score that a share r of the positives reaches and the next lower score, on the training
+    rows, or on the validation rows if `fit` gets X_val and y_val.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    recall : float, default=0.8
+        The recall r, in (0, 1].
+
+    See Also
+    --------
+    PrecisionAtRecallClassifier : The same with the threshold at a score.
+    sktopk.losses.precision_at_recall_program_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import PrecisionAtRecallProgramClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PrecisionAtRecallProgramClassifier(max_epochs=20, random_state=0)
+    >>> clf.fit(scale(X), y).predict_top(scale(X), n=5).shape
+    (5,)
+    """
+
+    recall: float = 0.8
+
+    _judged_on_validation = True
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.recall, "recall", 0, 1, bounds="right")
+
+    def _loss(self):
+        return PrecisionAtRecallProgramLoss(recall=self.recall, margin=self.margin)
+
+    def _scorer(self):
+        return "precision_at_recall", {"recall": self.recall}
+
+    def _score_threshold(self, scores, positive, weight):
+        return KthLargest("positives", tau=self.recall)(scores, positive, weight)

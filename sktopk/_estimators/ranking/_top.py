@@ -1,23 +1,18 @@
 """Accuracy at the top: positives above a threshold that is one of the scores."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from sktopk._common._scalars import (
-    check_number,
-    check_option,
-)
-from sktopk._training.criteria._program import ProgramCriterion
-from sktopk.losses import KthLargest, PrecisionAtRecallProgramLoss
+from sktopk._common._scalars import check_number
+from sktopk._estimators._parameters import estimator
+from sktopk.losses import KthLargest
 from sktopk.losses._thresholds import Largest
 
-from ._binary import digits
-from ._threshold_classifier import ThresholdClassifier
+from ._ranking import digits
+from ._threshold_classifier import TopClassifier
 
 
-@dataclass(eq=False, repr=False)
-class DeepTopPushClassifier(ThresholdClassifier):
+@estimator
+class DeepTopPushClassifier(TopClassifier):
     r"""Push every positive above the highest scored negative.
 
     .. math::
@@ -35,10 +30,6 @@ class DeepTopPushClassifier(ThresholdClassifier):
     higher score: no training negative is flagged.
 
     Features are not scaled inside: put a StandardScaler in front.
-
-    Parameters
-    ----------
-    <training parameters>
 
     See Also
     --------
@@ -81,8 +72,8 @@ class DeepTopPushClassifier(ThresholdClassifier):
         return tags
 
 
-@dataclass(eq=False, repr=False)
-class TopPushKClassifier(ThresholdClassifier):
+@estimator
+class TopPushKClassifier(TopClassifier):
     r"""Push every positive above the k-th highest scored negative.
 
     .. math::
@@ -103,7 +94,6 @@ class TopPushKClassifier(ThresholdClassifier):
     k : int, default=5
         Rank of the negative that is the threshold, at least 1; clipped to the number of
         negatives with a warning, see `k_`.
-    <training parameters>
 
     See Also
     --------
@@ -127,7 +117,11 @@ class TopPushKClassifier(ThresholdClassifier):
 
     k: int = 5
 
-    def _begin(self, partial):
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.k, "k", 1, integer=True)
+
+    def _prepare(self, partial):
         self._clip_k(partial, self.class_count_[0], "negatives")
 
     def _threshold(self):
@@ -137,8 +131,8 @@ class TopPushKClassifier(ThresholdClassifier):
         return "positives_at_top", {"k": self.k}
 
 
-@dataclass(eq=False, repr=False)
-class RecallAtKClassifier(ThresholdClassifier):
+@estimator
+class RecallAtKClassifier(TopClassifier):
     r"""Bring the positives among the k highest scored rows.
 
     .. math::
@@ -158,7 +152,6 @@ class RecallAtKClassifier(ThresholdClassifier):
     k : int, default=100
         Number of rows of the training set, at least 1; clipped to the number of rows with a
         warning, see `k_`.
-    <training parameters>
 
     See Also
     --------
@@ -182,7 +175,11 @@ class RecallAtKClassifier(ThresholdClassifier):
 
     k: int = 100
 
-    def _begin(self, partial):
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.k, "k", 1, integer=True)
+
+    def _prepare(self, partial):
         self._clip_k(partial, self.class_count_.sum(), "rows")
 
     def _threshold(self):
@@ -192,8 +189,8 @@ class RecallAtKClassifier(ThresholdClassifier):
         return "recall_at_k", {"k": self.k}
 
 
-@dataclass(eq=False, repr=False)
-class PatMatClassifier(ThresholdClassifier):
+@estimator
+class PatMatClassifier(TopClassifier):
     r"""Bring the positives into the top share tau of all rows.
 
     .. math::
@@ -212,7 +209,6 @@ class PatMatClassifier(ThresholdClassifier):
     ----------
     tau : float, default=0.01
         Share of the rows that is looked at, in (0, 1).
-    <training parameters>
 
     See Also
     --------
@@ -248,8 +244,8 @@ class PatMatClassifier(ThresholdClassifier):
         return "recall_at_k", {"k": self.tau}
 
 
-@dataclass(eq=False, repr=False)
-class PatMatNPClassifier(ThresholdClassifier):
+@estimator
+class PatMatNPClassifier(TopClassifier):
     r"""Bring the positives above all but a share tau of the negatives.
 
     .. math::
@@ -269,7 +265,6 @@ class PatMatNPClassifier(ThresholdClassifier):
     ----------
     tau : float, default=0.01
         Share of the negatives that may be flagged, in (0, 1).
-    <training parameters>
 
     See Also
     --------
@@ -305,8 +300,8 @@ class PatMatNPClassifier(ThresholdClassifier):
         return "true_positive_rate_at_fpr", {"fpr": self.tau}
 
 
-@dataclass(eq=False, repr=False)
-class PrecisionAtRecallClassifier(ThresholdClassifier):
+@estimator
+class PrecisionAtRecallClassifier(TopClassifier):
     r"""Find a share of the positives with the fewest negatives among them.
 
     .. math::
@@ -326,15 +321,10 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
     ----------
     recall : float, default=0.8
         The recall r, in (0, 1].
-    method : {"threshold", "program"}, default="threshold"
-        Whether the loss has a score for its threshold, as above, or the optimum of a linear
-        program, which bounds the errors on both sides by hinges
-        (:func:`sktopk.losses.precision_at_recall_program_loss`) and has no use for `surrogate`
-        and `buffer_size`.
-    <training parameters>
 
     See Also
     --------
+    PrecisionAtRecallProgramClassifier : The same by a linear program.
     sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
 
     References
@@ -354,32 +344,16 @@ class PrecisionAtRecallClassifier(ThresholdClassifier):
     """
 
     recall: float = 0.8
-    method: str = "threshold"
 
     errors = "false_positives"
+    _judged_on_validation = True
 
     def _check_params(self):
         super()._check_params()
         check_number(self.recall, "recall", 0, 1, bounds="right")
-        check_option(self.method, "method", ("threshold", "program"))
-        if self.method == "program":
-            unused = {"surrogate": "quadratic", "buffer_size": 1, "record_true_threshold": False}
-            for name, default in unused.items():
-                if (value := getattr(self, name)) != default:
-                    raise ValueError(f"{name}={value!r} needs method='threshold'")
-
-    def _settle(self, X, y, weight, validation=None, final=True):
-        if validation is not None:
-            X, y, weight = validation
-        super()._settle(X, y, weight, final=final)
 
     def _threshold(self):
         return KthLargest("positives", tau=self.recall)
-
-    def _criterion(self):
-        if self.method == "threshold":
-            return super()._criterion()
-        return ProgramCriterion(PrecisionAtRecallProgramLoss(recall=self.recall))
 
     def _scorer(self):
         return "precision_at_recall", {"recall": self.recall}

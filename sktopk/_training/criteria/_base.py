@@ -1,6 +1,5 @@
 """The contract between a net and the loss that it trains with."""
 
-import torch
 from torch import nn
 
 
@@ -12,15 +11,15 @@ class Criterion(nn.Module):
     - `begin`, before the first batch of every training;
     - `loss_and_gradient`, in every step. The default differentiates `forward`;
     - `forward`, for rows that are a sample of nothing, such as validation rows;
-    - `seed`, once, if it draws random numbers; its generator is then part of `state_dict`;
+    - `draws`, whether it draws random numbers: from `generator`, which `seed` gives it once;
     - `hard_rows`, the rows that join every batch, if it asks for some;
     - `trace`, what each step leaves in the history;
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each.
 
-    Whatever it learns from the rows is in its `state_dict`: buffers, or the extra state that
-    `get_extra_state` and `set_extra_state` of nn.Module keep. A criterion that is built anew and
-    given that state goes on as the old one would have.
+    Whatever it learns from the rows is in its `state_dict`, as buffers or as the extra state of
+    nn.Module, and so is the state of its generator. A criterion that is built anew and given
+    that state goes on as the old one would have.
 
     Attributes
     ----------
@@ -29,6 +28,8 @@ class Criterion(nn.Module):
     """
 
     is_mean = True
+    draws = False
+    generator = None
     hard_rows = None
     remedies = ()
 
@@ -52,7 +53,20 @@ class Criterion(nn.Module):
         """
 
     def seed(self, generator):
-        """Draw from this torch.Generator from now on."""
+        """Draw from this torch.Generator from now on, if there is anything to draw."""
+        if self.draws:
+            self.generator = generator
+
+    def get_extra_state(self):
+        """What `state_dict` keeps beside tensors of fixed shape: plain values and tensors."""
+        return {"noise": None if self.generator is None else self.generator.get_state()}
+
+    def set_extra_state(self, state):
+        """Put back what `get_extra_state` returned."""
+        noise = state["noise"]
+        # That of a GPU has another kind of state: there and back it starts from its seed again.
+        if self.generator is not None and len(noise) == len(self.generator.get_state()):
+            self.generator.set_state(noise.cpu())
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are no batch, a Tensor of shape ()."""
@@ -82,3 +96,22 @@ class Criterion(nn.Module):
         # Not `autograd.grad`: a user's loss may have parameters of its own to learn.
         loss.backward()
         return loss.detach(), scores.grad
+
+
+class BatchLoss(Criterion):
+    """A loss module that is one number for the batch as a whole.
+
+    Parameters
+    ----------
+    loss : nn.Module
+        Called as ``loss(scores, target, sample_weight)``.
+    """
+
+    is_mean = False
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, scores, target, sample_weight=None):
+        return self.loss(scores, target, sample_weight)

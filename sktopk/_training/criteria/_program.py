@@ -1,13 +1,14 @@
 """Losses of a whole batch, on batches whose classes have other proportions than the data."""
 
 import torch
-from torch import nn
 
 from sktopk._training._distributed import all_objects, all_rows, world_size
 from sktopk.losses._checks import check_binary
 
+from ._base import Criterion
 
-class ProgramCriterion(nn.Module):
+
+class ProgramCriterion(Criterion):
     """A binary loss of the batch as a whole, with rows weighted to the proportions in training.
 
     Parameters
@@ -30,16 +31,26 @@ class ProgramCriterion(nn.Module):
         self.loss = loss
         self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
         self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
-        self.n_rows = 0
         self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
         self.register_buffer("n_without_class", torch.zeros((), dtype=torch.long))
+
+    is_mean = False
+
+    def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
+        self.class_total, self.mean_weight = class_total, mean_weight
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are no batch, such as validation rows."""
         scores, positive = check_binary(scores.flatten(), target)
         return self.loss(scores, positive, self._proportional(scores, positive, sample_weight))
 
-    def batch_loss(self, scores, target, weight):
+    def loss_and_gradient(self, scores, target, weight):
+        leaf = scores.detach().requires_grad_()
+        loss = self._batch_loss(leaf, target, weight)
+        loss.backward()
+        return loss.detach(), leaf.grad
+
+    def _batch_loss(self, scores, target, weight):
         """Return the loss of a batch, or of the batches of all processes together."""
         scores, positive = check_binary(scores.flatten(), target)
         if world_size() > 1:

@@ -1,16 +1,16 @@
 """Accuracy at the top on minibatches: the threshold of all rows, estimated from a few."""
 
 import torch
-from torch import nn
 
 from sktopk._training._distributed import all_objects, all_rows, world_size
 from sktopk.losses._thresholds import NEARLY, Largest
 
+from ._base import Criterion
 from ._errors_at_score import arrays, as_arrays, errors_at_score
 from ._hard_rows import HardSamples
 
 
-class TopCriterion(nn.Module):
+class TopCriterion(Criterion):
     r"""A threshold that speaks of the training set, one kind of error, a surrogate.
 
     A batch is a sample of the rows in which the classes have other proportions, and the hard
@@ -49,11 +49,20 @@ class TopCriterion(nn.Module):
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
         self.threshold, self.errors, self.surrogate = threshold, errors, surrogate
-        self.hard = HardSamples(buffer_size)
+        self.hard = self.hard_rows = HardSamples(buffer_size)
         self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
         self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
-        self.n_rows = 0
+        self.register_buffer("n_rows", torch.zeros((), dtype=torch.long))
         self.trace = {"threshold": []}
+
+    is_mean = False
+
+    def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
+        self.class_total, self.mean_weight = class_total, mean_weight
+        if not resumed:
+            self.n_rows.zero_()
+            self.hard.forget()
+        self.n_rows += n_rows
 
     def get_extra_state(self):
         """What `state_dict` saves beside tensors of fixed shape."""
@@ -143,7 +152,7 @@ class TopCriterion(nn.Module):
             own = members if weight is None else members * weight
         own = xp.ones_like(positive) if own is None else own[order]
         # Of the hard rows of all rows, those of the rows seen so far are known.
-        seen = min(1.0, hard.n_seen / self.n_rows) if size and self.n_rows else 1.0
+        seen = min(1.0, hard.n_seen / int(self.n_rows)) if size and int(self.n_rows) else 1.0
         reached = self._reached(xp, own, positive[order], size, seen)
         total = reached[-1:]
         rank = self.threshold.rank(total)

@@ -1,0 +1,372 @@
+"""The parameters that every estimator with a network has: fields, text and checks."""
+
+import inspect
+import os
+import re
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import dataclass_transform
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+
+from sktopk._common._scalars import check_auto, check_flag, check_number, check_option
+from sktopk._training._torch_names import DTYPES, PRECISIONS, check_device, check_optimizer
+
+from ._calibration import CALIBRATIONS
+
+# What of skorch's net the estimators' own parameters decide, and which of them.
+MANAGED = {
+    "module": "module",
+    "criterion": "loss",
+    "optimizer": "optimizer",
+    "lr": "learning_rate",
+    "optimizer__lr": "learning_rate",
+    "optimizer__weight_decay": "weight_decay",
+    "max_epochs": "max_epochs",
+    "batch_size": "batch_size",
+    "callbacks": "callbacks",
+    "train_split": "validation_fraction",
+    "device": "device",
+    "verbose": "verbose",
+    "warm_start": "warm_start",
+    "compile": "compile",
+    "classes": "classes of partial_fit",
+    "use_caching": "scoring",
+    "module__hidden_layer_sizes": "hidden_layer_sizes",
+}
+# Prefixes of parameters that can be set and searched directly, and the dict that keeps them.
+ROUTED = {
+    "module__": "net_params",
+    "optimizer__": "net_params",
+    "callbacks__": "net_params",
+    "loss__": "loss_params",
+}
+
+
+def sections(doc):
+    """Cut a numpydoc docstring into what comes before its sections, and these by title."""
+    lead, *rest = re.split(r"^    (\w[\w ]*)\n    -+\n", doc, flags=re.MULTILINE)
+    return lead, dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def entries(section):
+    """The entries of a section of parameters or attributes, by name."""
+    parts = re.split(r"^(?=    \w+ : )", section, flags=re.MULTILINE)
+    return {part.split(" : ")[0].strip(): part.rstrip() + "\n" for part in parts if part.strip()}
+
+
+def assembled(cls):
+    """Return the docstring of an estimator with what it shares with its base classes.
+
+    An entry of the sections Parameters and Attributes that the class does not have itself is
+    that of the nearest base class. Parameters are those of the constructor, the own ones first.
+
+    Raises
+    ------
+    TypeError
+        If a parameter has no text, or a text no parameter.
+    """
+    lead, own = sections(cls.__doc__)
+    inherited = {"Parameters": {}, "Attributes": {}}
+    for base in reversed(cls.__mro__[1:]):
+        if issubclass(base, TrainingParameters):
+            for title, known in inherited.items():
+                known.update(entries(sections(base.__doc__)[1].get(title, "")))
+    named = tuple(inspect.signature(cls.__init__).parameters)[1:]
+    parameters = entries(own.get("Parameters", ""))
+    if unknown := sorted(set(parameters) - set(named)):
+        raise TypeError(f"{cls.__name__} documents {unknown}, which are no parameters")
+    for name in named:
+        if name not in parameters:
+            if name not in inherited["Parameters"]:
+                raise TypeError(f"parameter {name} of {cls.__name__} has no text")
+            parameters[name] = inherited["Parameters"][name]
+    attributes = {**entries(own.get("Attributes", "")), **inherited["Attributes"]}
+    attributes |= entries(own.get("Attributes", ""))
+    first = {"Parameters": "".join(parameters.values()), "Attributes": "".join(attributes.values())}
+    whole = {title: text + "\n" for title, text in first.items()}
+    whole |= {title: text for title, text in own.items() if title not in first}
+    return lead + "".join(
+        f"    {title}\n    {'-' * len(title)}\n{text}" for title, text in whole.items()
+    )
+
+
+@dataclass_transform(kw_only_default=True)
+def estimator(cls):
+    """Make a class with annotated parameters an estimator.
+
+    It gets an `__init__` with explicit parameters that stores them and does nothing else, and a
+    docstring with the text of all of them.
+    """
+    cls = dataclass(eq=False, repr=False)(cls)
+    if cls.__doc__:  # not under python -OO
+        cls.__doc__ = assembled(cls)
+    return cls
+
+
+@dataclass(eq=False, repr=False)
+class TrainingParameters(BaseEstimator):
+    """Parameters of a network and its training.
+
+    Parameters
+    ----------
+    module : callable, default=None
+        An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
+        ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.
+    hidden_layer_sizes : tuple of int, default=(100,)
+        Hidden layers of the default network; ``()`` is a linear model.
+    score_scale : float or "auto", default="auto"
+        Factor on the network's output. The initial weights of a last linear layer are divided
+        by it, so that training starts from the same scores. "auto" is 1.
+    optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
+        Further arguments through `net_params`, such as ``optimizer__betas``.
+    learning_rate : float, default=1e-3
+        Step size.
+    weight_decay : float, default=1e-4
+        Of the optimizer.
+    batch_size : int or "auto", default="auto"
+        "auto" is min(128, n_samples).
+    max_epochs : int, default=100
+        Passes over the data.
+    early_stopping : bool, default=False
+        Whether to hold out `validation_fraction` of the rows given to `fit` (of a
+        cross-validation fold: of its training part), score them after each epoch, stop after
+        `n_iter_no_change` epochs without a gain above `tol`, and keep the best weights.
+        Every class keeps a row in training.
+    scoring : str, callable or None, default=None
+        Score of the validation rows; None is the metric of `score`. One of probabilities, such
+        as "neg_log_loss", needs `calibration`, which is then fitted on these rows after each
+        epoch.
+    validation_fraction : float, default=0.1
+        Share of rows held out for `early_stopping` and `calibration`.
+    n_iter_no_change : int, default=10
+        Patience in epochs.
+    tol : float, default=1e-4
+        Gain of the validation score that counts.
+    calibration : {"temperature", "sigmoid"} or None, default=None
+        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
+        probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
+        per class, normalised.
+    callbacks : list, default=None
+        skorch callbacks or ``(name, callback)`` pairs; copied. They see encoded labels.
+    net_params : dict, default=None
+        Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
+        ``callbacks__name__x``, of its parts. Such keys can be set and searched directly. Of the
+        default network, ``module__normalize``, ``module__batch_norm``, ``module__dropout``.
+    device : str or torch.device, default="auto"
+        "auto" is the first GPU that torch sees, else the CPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Float type of data and network; "auto" keeps that of X.
+    precision : "bfloat16" or None, default=None
+        Autocast of the forward pass; losses are computed in float32.
+    compile : bool, default=False
+        Whether to compile the network with torch.compile.
+    checkpoint : str, os.PathLike or None, default=None
+        File in which `fit` keeps its progress: after a crash the same call goes on from there
+        and ends with the same weights, bit for bit (see the notes of `fit`). Each fit needs a
+        path of its own, which the clones of a search do not have.
+    checkpoint_every : int, default=1
+        Epochs from one writing of that file to the next.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the last fit, for `max_epochs` more epochs. Parameters that
+        shaped the network or its loss must then be as they were.
+    verbose : int, default=0
+        1 shows a progress bar, 2 a line per epoch.
+    random_state : int, RandomState or None, default=None
+        Seed of initialisation, batches and splits. Torch's own generators stay as they are.
+
+    Attributes
+    ----------
+    calibration_ : tuple (str, ndarray, ndarray)
+        With `calibration`: its name, and slopes and intercepts of the scores.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    class_count_ : ndarray of shape (n_classes,)
+        Sum of the sample weights of each class in training, float64.
+    n_features_in_ : int
+        Columns of X (channels of images).
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if X was a frame with string names.
+    n_iter_ : int
+        Epochs trained, over all warm starts and partial fits.
+    history_ : list of dict
+        A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
+        dur (seconds) and what callbacks recorded.
+    net_ : skorch net
+        Its ``module_`` is the torch network.
+    """
+
+    _: KW_ONLY
+    module: object = None
+    hidden_layer_sizes: tuple = (100,)
+    score_scale: object = "auto"
+    optimizer: object = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    batch_size: object = "auto"
+    max_epochs: int = 100
+    early_stopping: bool = False
+    scoring: object = None
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-4
+    calibration: str | None = None
+    callbacks: list | None = None
+    net_params: dict | None = None
+    device: object = "auto"
+    dtype: str = "auto"
+    precision: str | None = None
+    compile: bool = False
+    checkpoint: object = None
+    checkpoint_every: int = 1
+    warm_start: bool = False
+    verbose: int = 0
+    random_state: object = None
+
+    # The parameter that names the arithmetic of the forward pass.
+    _precision = "precision"
+
+    def get_params(self, deep=True):
+        """Return the parameters, with the routed keys among the deep ones."""
+        params = super().get_params(deep)
+        if deep:
+            for name in {*ROUTED.values()} & params.keys():
+                if isinstance(params[name], dict):
+                    params |= _with_prefix(name, params[name])
+        return params
+
+    def set_params(self, **params):
+        """Set parameters; ``module__``, ``optimizer__``, ``callbacks__``, ``loss__`` are routed."""
+        for prefix, name in ROUTED.items():
+            routed = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
+            if not routed:
+                continue
+            if name not in self.get_params(deep=False):
+                raise ValueError(
+                    f"{type(self).__name__} has no {name}, which {', '.join(routed)} would set"
+                )
+            if name == "loss_params":
+                routed = {key.removeprefix(prefix): value for key, value in routed.items()}
+            params[name] = {**(params.get(name, getattr(self, name)) or {}), **routed}
+        return super().set_params(**params)
+
+    @property
+    def _batch_size(self):
+        """Number of rows of a batch."""
+        return 128 if isinstance(self.batch_size, str) else self.batch_size
+
+    def _check_params(self):
+        """Raise unless all parameters are allowed; a subclass checks its own as well."""
+        check_auto(self.score_scale, "score_scale", check_number, low=0, bounds="neither")
+        check_auto(self.batch_size, "batch_size", check_number, low=1, integer=True)
+        check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
+        check_number(self.weight_decay, "weight_decay", 0, bounds="left")
+        check_number(self.tol, "tol", 0, bounds="left")
+        for name in ("max_epochs", "n_iter_no_change", "checkpoint_every"):
+            check_number(getattr(self, name), name, 1, integer=True)
+        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
+        for name in ("early_stopping", "compile", "warm_start"):
+            check_flag(getattr(self, name), name)
+        check_option(self.dtype, "dtype", DTYPES)
+        check_option(getattr(self, self._precision), self._precision, PRECISIONS)
+        check_option(self.calibration, "calibration", CALIBRATIONS)
+        check_device(self.device)
+        check_optimizer(self.optimizer)
+        if self.module is None:
+            check_sizes(self.hidden_layer_sizes)
+        else:
+            check_module(self.module)
+        if self.net_params is not None:
+            check_net_params(self.net_params, default_module=self.module is None)
+        if self.checkpoint is not None:
+            check_path(self.checkpoint)
+        if self.callbacks is not None:
+            check_callbacks(self.callbacks)
+        if not isinstance(self.verbose, Integral):
+            raise TypeError(f"verbose must be an integer; got {self.verbose!r}")
+
+    def _check_partial_fit(self):
+        """Refuse parameters that mean something for all data only, or for many epochs."""
+        for name in ("class_weight", "calibration", "early_stopping"):
+            value = getattr(self, name, None)
+            if isinstance(value, str) or value is True:
+                raise ValueError(
+                    f"{name}={value!r} needs all data at once, which partial_fit does not have"
+                )
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} is for fit: set checkpoint=None and save the "
+                "estimator between calls of partial_fit, each of which trains for one epoch"
+            )
+
+
+def _with_prefix(name, values):
+    """The entries of a routed dict under the names that `set_params` knows."""
+    if name == "loss_params":
+        return {f"loss__{key}": value for key, value in values.items()}
+    return {k: v for k, v in values.items() if ROUTED.get(str(k).partition("__")[0] + "__") == name}
+
+
+def check_path(checkpoint):
+    """Check that `checkpoint` names a file in a folder that exists."""
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise TypeError(f"checkpoint must be the path of a file or None; got {checkpoint!r}")
+    if os.path.isdir(checkpoint) or not os.path.basename(checkpoint):
+        raise IsADirectoryError(
+            f"checkpoint must be the path of a file; {checkpoint!r} is a folder"
+        )
+    folder = os.path.dirname(os.path.realpath(checkpoint))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(
+            f"checkpoint={checkpoint!r} must lie in a folder that exists; there is no {folder!r}: "
+            "make it or pass another path"
+        )
+
+
+def check_module(module):
+    """Check that `module` builds networks."""
+    if isinstance(module, torch.nn.Module) or not callable(module):
+        raise TypeError(
+            "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
+            f"nn.Module, not an instance; got {type(module).__name__}"
+        )
+
+
+def check_sizes(hidden_layer_sizes):
+    """Check the hidden layers of the default network."""
+    if not isinstance(hidden_layer_sizes, list | tuple | np.ndarray):
+        raise TypeError(
+            f"hidden_layer_sizes must be a tuple of integers; got {hidden_layer_sizes!r}"
+        )
+    for size in hidden_layer_sizes:
+        check_number(size, "hidden_layer_sizes", 1, integer=True)
+
+
+def check_net_params(net_params, default_module):
+    """Check that `net_params` leaves alone what the estimator's own parameters decide."""
+    if not isinstance(net_params, dict):
+        raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
+    for name in net_params:
+        if not isinstance(name, str):
+            raise TypeError(f"net_params must have strings as keys; got {name!r}")
+        if name in MANAGED and (default_module or not name.startswith("module__")):
+            raise ValueError(f"net_params must not set {name!r}: use {MANAGED[name]}")
+        if name.split("__")[0] in ("criterion", "dataset", "iterator_train", "iterator_valid"):
+            raise ValueError(
+                f"net_params must not set {name!r}: the estimator feeds its own batches; "
+                "allowed are module__*, optimizer__*, callbacks__* and skorch's other arguments"
+            )
+
+
+def check_callbacks(callbacks):
+    """Check that `callbacks` is a list of skorch callbacks, perhaps with names."""
+    is_list = isinstance(callbacks, list | tuple)
+    for each in callbacks if is_list else [callbacks]:
+        callback = each[1] if isinstance(each, tuple) and len(each) == 2 else each
+        if not hasattr(callback, "on_epoch_end") or not is_list:
+            raise TypeError(
+                "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
+                f"got {each!r}"
+            )

@@ -1,0 +1,245 @@
+"""What the classifiers that rank rows share: one score a row, and a threshold on it."""
+
+from dataclasses import KW_ONLY
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sktopk._common._labels import check_classes, encode
+from sktopk._common._scalars import check_number
+from sktopk._common._streams import parts
+from sktopk._common._warnings import warn
+from sktopk._estimators._best_rows import BestRows
+from sktopk._estimators._calibration import calibrate, calibrated_proba
+from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._estimators._parameters import estimator
+from sktopk._training._distributed import joined
+from sktopk.metrics import make_top_scorer
+
+
+def has_proba(classifier):
+    """Return True if `predict_proba` means something, else raise with the way out."""
+    fitted = hasattr(classifier, "net_")
+    if not (hasattr(classifier, "calibration_") if fitted else classifier.calibration is not None):
+        raise AttributeError(
+            "predict_proba is not available without calibration: scores above a threshold are "
+            "not probabilities. Set calibration='temperature' or 'sigmoid' and fit"
+        )
+    return True
+
+
+@estimator
+class RankingClassifier(NetClassifier):
+    """A classifier of two classes that scores rows, with a threshold on the scores.
+
+    A subclass defines `_task(dtype)`, `_scorer()` (name and parameters of `make_top_scorer`) and
+    `_score_threshold(scores, positive, weight)`: the score of the last row that is flagged, of
+    all scores, the mask of the positives and weights, tensors in float64.
+
+    Parameters
+    ----------
+    min_positives : int, default=5
+        Least number of positives in a minibatch, see
+        :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
+    module : callable, default=None
+        An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module`` with
+        n_outputs = 1, for images ``(n_channels, n_outputs)``. None is
+        :class:`sktopk.modules.MLP`.
+    max_epochs : int, default=100
+        Passes over the data; over the negatives, if positives are too rare for every batch.
+    early_stopping : bool, default=False
+        Whether to hold out `validation_fraction` of the rows given to `fit`, score them after
+        each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
+        the best weights.
+    calibration : {"temperature", "sigmoid"} or None, default=None
+        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
+        probabilities after training; only then is there a `predict_proba`. "temperature"
+        leaves 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+    callbacks : list, default=None
+        skorch callbacks or ``(name, callback)`` pairs; copied. They see labels 0 and 1.
+
+    Attributes
+    ----------
+    threshold_ : float
+        What `decision_function` subtracts from the scores; `predict` is the sign of the rest.
+        After `partial_fit` it is estimated from the last piece.
+    classes_ : ndarray of shape (2,)
+        Sorted labels; the second is the positive one.
+    class_count_ : ndarray of shape (2,)
+        Sum of the sample weights of each class in training, float64.
+    """
+
+    _: KW_ONLY
+    min_positives: int = 5
+
+    _stratify = True
+    # Whether validation rows of the user's, where there are some, determine the threshold.
+    _judged_on_validation = False
+
+    def decision_function(self, X):
+        """Score every row, relative to the threshold.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples,)
+            Score minus `threshold_`, in the float type of the network: positive means
+            ``classes_[1]``. :class:`AUCClassifier` has a score for each of several classes.
+        """
+        scores = self._scores(X)
+        # In float64, where the difference of two scores cannot vanish.
+        return (scores.astype(np.float64) - getattr(self, "threshold_", 0.0)).astype(scores.dtype)
+
+    def predict_top(self, X, n):
+        """Return the rows of highest score.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+            Or a stream: an iterable without shape and indexing of such tables, or of tuples
+            that begin with one. Of it, no more than a piece is in memory, and n rows' scores.
+        n : int
+            How many, 1 <= n <= n_samples.
+
+        Returns
+        -------
+        index : ndarray of shape (n,)
+            Row numbers, best first; tied rows in the order of X. Those of a stream go on from
+            piece to piece.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If n is not an integer or out of range.
+        """
+        check_is_fitted(self)
+        check_number(n, "n", 1, integer=True)
+        best = BestRows(n).add_all(map(self._scores, parts(X)))
+        if n > best.n_rows:
+            raise ValueError(f"n={n} must be at most the number of rows of X ({best.n_rows})")
+        return best.index
+
+    @available_if(has_proba)
+    def predict_proba(self, X):
+        """Return the probability of each class; available with `calibration`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, 2)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        return calibrated_proba(*self.calibration_, _columns(self.decision_function(X)))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.min_positives, "min_positives", 0, integer=True)
+        if self.min_positives >= self._batch_size:
+            raise ValueError(
+                f"min_positives={self.min_positives} must be smaller than "
+                f"batch_size={self._batch_size}"
+            )
+
+    def _check_classes(self, y, name="y"):
+        classes = check_classes(y, name)
+        if len(classes) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass: {name} must have 2 classes; got {len(classes)}"
+            )
+        return classes
+
+    def _check_validation(self, X_val, y_val, classes):
+        rows = super()._check_validation(X_val, y_val, classes)
+        ranks = self._is_ranking(classes)
+        if rows is not None and ranks and not np.array_equal(np.unique(rows.y), classes):
+            raise ValueError(
+                f"y_val must have rows of both classes, {classes.tolist()}, and no others; "
+                f"got {np.unique(rows.y).tolist()}"
+            )
+        return rows
+
+    def _is_ranking(self, classes):
+        """Whether there is one score a row, with a threshold, and not one for each class."""
+        return True
+
+    def _min_positives(self):
+        return self.min_positives if self._is_ranking(self.classes_) else None
+
+    def _default_scorer(self):
+        name, params = self._scorer()
+        return make_top_scorer(name, **params)
+
+    def _settle(self, training, final=True):
+        if not self._is_ranking(self.classes_):
+            return
+        rows = training.given
+        if self._judged_on_validation and training.own_validation:
+            rows = training.validation
+        scores, positive = self._scores(self.net_.rows(rows.X)), encode(self.classes_, rows.y) == 1
+        scores, positive, weight = joined(scores, positive, rows.weight)
+        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
+        t = self._score_threshold(*tensors).item()
+        if np.isfinite(t):
+            self.threshold_ = self._midway(scores, t)
+        elif not hasattr(self, "threshold_"):
+            # Of a piece without the rows that the threshold is computed from.
+            self.threshold_ = 0.0
+        if final:
+            self._warn_of_ranking(scores, *tensors)
+
+    def _warn_of_ranking(self, y_score, scores, positive, weight):
+        """Say at the end of a fit what the ranking lacks."""
+        # The unit of the losses is the distance that scores should keep.
+        spread, unit = float(y_score.std()), getattr(self, "margin", 1.0)
+        if len(y_score) > 1 and spread < 0.01 * unit:
+            warn(
+                "The network gives every row nearly the same score (their standard deviation is "
+                f"{spread:.2g}, where the loss asks for distances of {unit:g}): it has not "
+                "learned to rank. Raise learning_rate, max_epochs or batch_size, let more rows "
+                "stay on top (a larger k or tau), or check that X tells the classes apart",
+                ConvergenceWarning,
+            )
+
+    def _midway(self, scores, t):
+        """The number between the score t and the next lower one, so that rows at t are flagged."""
+        below = scores[scores < t].max(initial=-np.inf)
+        if below == -np.inf:
+            return t - digits(scores, t)
+        middle = (t + float(below)) / 2
+        return middle if middle < t else float(below)
+
+    def _calibrate(self, rows):
+        y_score = self.decision_function(self.net_.rows(rows.X))
+        calibrate(self, _columns(y_score), rows.y, rows.weight)
+
+
+def _columns(y_score):
+    """A decision score as two, whose softmax is its sigmoid; those of several classes."""
+    return y_score if y_score.ndim == 2 else np.column_stack([-y_score / 2, y_score / 2])
+
+
+def digits(scores, t):
+    """What scores of the same row may differ by between batches."""
+    return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))
+
+
+def undefined(score, reason):
+    """Return NaN with a warning."""
+    warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
+    return float("nan")

@@ -1,0 +1,75 @@
+"""Any module as a loss."""
+
+import inspect
+
+import torch
+
+from sktopk.losses import reduce
+from sktopk.losses._module import LossModule
+from sktopk.losses._reduction import REDUCTIONS
+
+from ._base import Criterion
+
+
+class CustomLoss(Criterion):
+    """Give a user's ``loss(scores, target)`` the sample weights and the mean that ours have.
+
+    Parameters
+    ----------
+    loss : nn.Module
+        Weights need a loss that takes `sample_weight`, as ours do, or one with a `reduction`
+        attribute, which is then "none". Losses of ours that draw noise, within it, too, draw
+        from the generator of the net.
+    """
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+        self.takes_weight = "sample_weight" in inspect.signature(loss.forward).parameters
+        self._drawing = [
+            module for module in loss.modules() if isinstance(module, LossModule) and module.draws
+        ]
+        self.draws = bool(self._drawing)
+
+    def seed(self, generator):
+        super().seed(generator)
+        for module in self._drawing:
+            module.generator = generator
+
+    def loss_and_gradient(self, scores, target, weight):
+        try:
+            return super().loss_and_gradient(scores, target, weight)
+        except RuntimeError as error:
+            if "does not require grad" not in str(error):
+                raise
+            raise TypeError(
+                "loss must return a Tensor with a gradient; got one without from "
+                f"{type(self.loss).__name__}"
+            ) from error
+
+    def forward(self, scores, target, sample_weight=None):
+        if getattr(self.loss, "reduction", None) in REDUCTIONS:
+            if sample_weight is None and self.loss.reduction == "mean":
+                return self._checked(self.loss(scores, target))
+            reduction, self.loss.reduction = self.loss.reduction, "none"
+            try:
+                each = self.loss(scores, target)
+            finally:
+                self.loss.reduction = reduction
+            return reduce(each, sample_weight)
+        if sample_weight is None:
+            return self._checked(self.loss(scores, target)).mean()
+        if not self.takes_weight:
+            raise TypeError(
+                "sample_weight and class_weight need a loss that takes sample_weight or has a "
+                f"reduction attribute; got loss={type(self.loss).__name__}"
+            )
+        return self._checked(self.loss(scores, target, sample_weight=sample_weight))
+
+    def _checked(self, value):
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(
+                f"loss must return a Tensor with a gradient; got {type(value).__name__} from "
+                f"{type(self.loss).__name__}"
+            )
+        return value
