@@ -33,6 +33,7 @@ from sktopk import (
     AUCClassifier,
     FScoreClassifier,
     PrecisionAtRecallClassifier,
+    PrecisionAtRecallProgramClassifier,
     RecallAtPrecisionClassifier,
     TopKClassifier,
 )
@@ -83,7 +84,7 @@ METHODS = {
     "F-score": (FScoreClassifier(), "F1"),
     "recall at precision": (RecallAtPrecisionClassifier(precision=LEVEL), "R@P"),
     "precision at recall, program": (
-        PrecisionAtRecallClassifier(recall=LEVEL, method="program", min_positives=10),
+        PrecisionAtRecallProgramClassifier(recall=LEVEL, min_positives=10),
         "P@R",
     ),
     "precision at recall, threshold": (

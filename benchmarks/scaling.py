@@ -23,7 +23,7 @@ from sktopk import (
     DeepTopPushClassifier,
     FScoreClassifier,
     PatMatClassifier,
-    PrecisionAtRecallClassifier,
+    PrecisionAtRecallProgramClassifier,
     RecallAtPrecisionClassifier,
     TopKClassifier,
     TopPushKClassifier,
@@ -49,7 +49,7 @@ RANKERS = {
     "AUC": lambda k: AUCClassifier(),
     "F-score": lambda k: FScoreClassifier(),
     "recall at precision": lambda k: RecallAtPrecisionClassifier(),
-    "precision at recall, program": lambda k: PrecisionAtRecallClassifier(method="program"),
+    "precision at recall, program": lambda k: PrecisionAtRecallProgramClassifier(),
 }
 K_OF_A_RANKER = {"TopPushK": lambda k: TopPushKClassifier(k=k)}
 WITHOUT_CANDIDATES = {name: make for name, make in LABELS.items() if "candidates" not in name}

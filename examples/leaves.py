@@ -83,7 +83,7 @@ METRIC = "macro top-5 accuracy"
 shared = dict(k=5, hidden_layer_sizes=(), max_epochs=25, learning_rate=1e-2, random_state=0)
 grid = [
     {"clf__loss": ["cross_entropy", "smooth_topk"], "clf__class_weight": ["balanced"]},
-    {"clf__loss": ["noised_topk_imbalanced"], "clf__normalize": [True]},
+    {"clf__loss": ["noised_topk_imbalanced"], "clf__module__normalize": [True]},
 ]
 search = GridSearchCV(
     Pipeline([("scale", StandardScaler()), ("clf", TopKClassifier(**shared))]),

@@ -17,7 +17,7 @@ from sktopk import (
     DeepTopPushClassifier,
     FScoreClassifier,
     PatMatClassifier,
-    PrecisionAtRecallClassifier,
+    PrecisionAtRecallProgramClassifier,
     TopPushKClassifier,
 )
 from sktopk._training.checkpoint import _checkpoint as checkpoint_module
@@ -186,7 +186,7 @@ def test_a_resumed_fit_equals_one_that_was_never_interrupted(params, tmp_path):
         AUCClassifier(),
         FScoreClassifier(),
         PatMatClassifier(tau=0.1, buffer_size=10),
-        PrecisionAtRecallClassifier(method="program"),
+        PrecisionAtRecallProgramClassifier(),
         TopPushKClassifier(k=2, buffer_size=3),
     ],
     ids=lambda clf: type(clf).__name__,

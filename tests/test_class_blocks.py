@@ -43,7 +43,7 @@ NETWORKS = {
     "linear": {"hidden_layer_sizes": ()},
     "hidden layer, scaled": {"hidden_layer_sizes": (5,), "score_scale": 10.0},
     "module": {"module": OwnNetwork},
-    "normalised": {"normalize": True, "hidden_layer_sizes": (5,)},
+    "normalised": {"net_params": {"module__normalize": True}, "hidden_layer_sizes": (5,)},
     "bfloat16": {"precision": "bfloat16"},
     # Of these all classes are scored at once.
     "tied": {"module": Tied, "n_candidates": None},

@@ -77,9 +77,11 @@ def test_parameters_reach_the_loss(blobs, loss):
 
 def test_the_exact_expectation_of_the_noise(blobs):
     X, y = blobs
-    exact = quick("noised_topk", k=2, n_noise="exact").fit(X, y).decision_function(X)
-    many = quick("noised_topk", k=2, n_noise=300).fit(X, y).decision_function(X)
-    few = quick("noised_topk", k=2, n_noise=1).fit(X, y).decision_function(X)
+    exact = (
+        quick("noised_topk", k=2, loss_params={"n_noise": "exact"}).fit(X, y).decision_function(X)
+    )
+    many = quick("noised_topk", k=2, loss_params={"n_noise": 300}).fit(X, y).decision_function(X)
+    few = quick("noised_topk", k=2, loss_params={"n_noise": 1}).fit(X, y).decision_function(X)
     assert np.abs(many - exact).mean() < 0.3 * np.abs(few - exact).mean()
 
 

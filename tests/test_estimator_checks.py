@@ -16,6 +16,7 @@ from sktopk import (
     PatMatClassifier,
     PatMatNPClassifier,
     PrecisionAtRecallClassifier,
+    PrecisionAtRecallProgramClassifier,
     RecallAtKClassifier,
     RecallAtPrecisionClassifier,
     TopKClassifier,
@@ -29,7 +30,7 @@ ESTIMATORS = [
     PatMatClassifier(),
     PatMatNPClassifier(),
     PrecisionAtRecallClassifier(),
-    PrecisionAtRecallClassifier(method="program"),
+    PrecisionAtRecallProgramClassifier(),
     AUCClassifier(),
     FScoreClassifier(),
     RecallAtPrecisionClassifier(),
@@ -37,7 +38,9 @@ ESTIMATORS = [
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
     TopKClassifier("auto", learning_rate=0.01, max_epochs=20),
-    TopKClassifier(k=1, tau=0.5, score_scale=5.0, optimizer="adamw", normalize=True),
+    TopKClassifier(
+        k=1, tau=0.5, score_scale=5.0, optimizer="adamw", net_params={"module__normalize": True}
+    ),
 ]
 
 

@@ -172,7 +172,7 @@ def test_with_room_for_all_classes_it_is_the_loss_of_all_classes(loss):
         {"loss": "smooth_topk", "tau": 0.5},
         {"loss": "focal"},
         {"hidden_layer_sizes": (30,), "optimizer": "sgd", "learning_rate": 0.5},
-        {"normalize": True, "score_scale": 20.0},
+        {"net_params": {"module__normalize": True}, "score_scale": 20.0},
         {"precision": "bfloat16"},
         {"dtype": "float32", "class_weight": "balanced"},
         {"callbacks": [GradientNormClipping(1.0), LRScheduler("StepLR", step_size=10)]},
@@ -224,7 +224,9 @@ def test_the_validation_loss_estimates_that_of_all_classes():
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "smooth_topk", "focal"])
 def test_scores_are_shifted_in_the_unit_of_the_loss(loss):
-    clf = quick(loss, tau=0.6, gamma=1.5, max_epochs=1).fit(X, Y)
+    params = {"gamma": 1.5} if loss == "focal" else None
+    tau = {"tau": 0.6} if loss == "smooth_topk" else {}
+    clf = quick(loss, loss_params=params, max_epochs=1, **tau).fit(X, Y)
     criterion, target = clf.net_.criterion_, torch.tensor([3, 1])
     classes, position, log_weight = candidates = criterion.draw(target)
     scores = torch.randn(2, N_CLASSES, generator=torch.Generator().manual_seed(0))[:, classes]

@@ -30,7 +30,7 @@ RANKERS = {
     "PatMat": sktopk.PatMatClassifier(tau=0.1),
     "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3),
     "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(),
-    "PrecisionAtRecall, program": sktopk.PrecisionAtRecallClassifier(method="program"),
+    "PrecisionAtRecall, program": sktopk.PrecisionAtRecallProgramClassifier(),
     "FScore": sktopk.FScoreClassifier(),
     "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(),
     **{f"AUC, {s}": sktopk.AUCClassifier(surrogate=s) for s in ("hinge", "logistic", "ramp")},

@@ -14,6 +14,7 @@ from sktopk import (
     AUCClassifier,
     FScoreClassifier,
     PrecisionAtRecallClassifier,
+    PrecisionAtRecallProgramClassifier,
     RecallAtPrecisionClassifier,
 )
 from sktopk._training.criteria._program import ProgramCriterion
@@ -117,7 +118,7 @@ def test_probabilities_of_several_classes(blobs):
         AUCClassifier(),
         FScoreClassifier(),
         RecallAtPrecisionClassifier(),
-        PrecisionAtRecallClassifier(method="program"),
+        PrecisionAtRecallProgramClassifier(),
     ],
     ids=lambda c: type(c).__name__,
 )
@@ -170,7 +171,7 @@ THRESHOLDS = [
     (FScoreClassifier(beta=2.0), lambda y, flagged: fbeta_score(y, flagged, beta=2.0)),
     (RecallAtPrecisionClassifier(0.4), lambda y, flagged: rate_above(y, flagged, 0.4)),
     (
-        PrecisionAtRecallClassifier(method="program"),
+        PrecisionAtRecallProgramClassifier(),
         # The highest threshold that finds four fifths.
         lambda y, flagged: (flagged[y == 1].mean() >= 0.8) * (2 - flagged.mean()),
     ),
@@ -199,7 +200,7 @@ def test_threshold_is_the_best_of_all_on_the_weighted_training_rows(
 
 def test_the_program_has_another_threshold_than_a_score(rare):
     X, y, *_ = rare
-    by_program = PrecisionAtRecallClassifier(method="program", **QUICK).fit(X, y)
+    by_program = PrecisionAtRecallProgramClassifier(**QUICK).fit(X, y)
     by_score = PrecisionAtRecallClassifier(**QUICK).fit(X, y)
     n_found = math.ceil(0.8 * y.sum())
     assert by_program.predict(X)[y == 1].sum() == by_score.predict(X)[y == 1].sum() == n_found
@@ -217,13 +218,12 @@ def test_the_program_has_another_threshold_than_a_score(rare):
         RecallAtPrecisionClassifier(precision="bfloat16"),
         RecallAtPrecisionClassifier(autocast="float16"),
         PrecisionAtRecallClassifier(method="newton"),
-        PrecisionAtRecallClassifier(method="program", record_true_threshold=True),
     ],
     ids=repr,
 )
 def test_parameters_out_of_range_are_refused(classifier, rare):
     X, y, *_ = rare
-    names = "surrogate|multi_class|margin|beta|precision|autocast|method|record_true_threshold"
+    names = "surrogate|multi_class|margin|beta|precision|autocast"
     with pytest.raises((ValueError, TypeError), match=names):
         classifier.fit(X, y)
 

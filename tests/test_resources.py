@@ -51,7 +51,7 @@ def fits(folder):
         failing = TopKClassifier(k=2, max_epochs=5, optimizer="sgd", learning_rate=1e300)
         with pytest.raises(ValueError, match="diverged"):
             failing.fit(X, Y)
-        yield TopKClassifier("noised_topk", k=1, n_noise=3, **small).fit(X, Y)
+        yield TopKClassifier("noised_topk", k=1, loss_params={"n_noise": 3}, **small).fit(X, Y)
 
 
 def held():

@@ -11,13 +11,13 @@ import torch
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 from skorch.callbacks import Callback, LRScheduler
+from sktopk._training._fitting import build_net
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
 from sktopk._common._lazy_rows import SomeRows
 from sktopk._training import _batches
 from sktopk._training._batches import Rows
-from sktopk._training._fitting import build_net
 from sktopk.datasets import load_clinc150
 from sktopk.modules import MLP
 from sktopk.modules._sparse_input import SparseRows
@@ -149,7 +149,7 @@ def test_pieces_with_hard_rows_equal_the_dense_way(table, dense_way):
     [
         {"module": lambda n, m: nn.Sequential(nn.Linear(n, m))},
         {"precision": "bfloat16"},
-        {"normalize": True, "hidden_layer_sizes": ()},
+        {"net_params": {"module__normalize": True}, "hidden_layer_sizes": ()},
     ],
     ids=["module", "precision", "normalize"],
 )

@@ -379,5 +379,5 @@ def test_default_network_has_the_layers_asked_for(blobs):
 
 def test_normalized_scores_are_cosines(blobs):
     X, y = blobs
-    clf = quick(normalize=True, score_scale=1).fit(X, y)
+    clf = quick(net_params={"module__normalize": True}, score_scale=1).fit(X, y)
     assert np.abs(clf.decision_function(X)).max() <= 1 + 1e-12

@@ -49,18 +49,18 @@ BALANCED = {
     "noised_topk": {"loss": "noised_topk"},
 }
 # Section 4.5.1 and the command lines published with it; logit adjustment is not in the paper.
-NORMALIZED = {"score_scale": 1.0, "normalize": True}
+NORMALIZED = {"score_scale": 1.0, "module__normalize": True}
 TAIL = {
     **{name: BALANCED[name] for name in BASELINES},
-    "focal": {"loss": "focal", "gamma": 2.0},
-    "ldam": {"loss": "ldam", "max_margin": 0.2, "scale": 40.0, **NORMALIZED},
+    "focal": {"loss": "focal", "loss__gamma": 2.0},
+    "ldam": {"loss": "ldam", "loss__max_margin": 0.2, "loss__scale": 40.0, **NORMALIZED},
     "logit_adjusted": {"loss": "logit_adjusted"},
     "smooth_topk": {"loss": "smooth_topk", "tau": 0.1},
     "noised_topk": {"loss": "noised_topk"},
     "noised_topk_imbalanced": {
         "loss": "noised_topk_imbalanced",
-        "max_margin": 0.2,
-        "scale": 60.0,
+        "loss__max_margin": 0.2,
+        "loss__scale": 60.0,
         **NORMALIZED,
     },
 }
@@ -99,9 +99,11 @@ def run(data, loss, k, sigma, n_noise, noise, training, size, seed):
     X, y, X_test, y_test = table_of(data, noise, size, seed)
     params = dict(TAIL[loss] if data != "cifar100" else BALANCED[loss])
     sizes = SIZES[size]
-    clf = TopKClassifier(k=k, sigma=sigma, n_noise=n_noise, batch_size=64, random_state=seed)
+    clf = TopKClassifier(k=k, batch_size=64, random_state=seed)
+    if loss.startswith("noised"):
+        params |= {"sigma": sigma, "loss__n_noise": n_noise}
     if data.startswith("cifar100"):
-        options = {"size": size, "normalize": params.pop("normalize", False)}
+        options = {"size": size, "normalize": params.pop("module__normalize", False)}
         params["module"] = partial(network, **options)
         params["max_epochs"] = sizes["max_epochs"]
     else:

@@ -35,6 +35,7 @@ from sktopk import (
     PrecisionAtRecallClassifier,
     TopKClassifier,
 )
+from sktopk.callbacks import TrueThreshold
 from sktopk.datasets import load_fashion_mnist, load_mnist
 from sktopk.metrics import (
     ThresholdTraceDisplay,
@@ -102,7 +103,7 @@ def fitted(part, data, method, seed, n_train, max_epochs, training):
         **TRAINING[training],
     )
     if part == "trace":
-        clf.set_params(record_true_threshold=True)
+        clf.set_params(callbacks=[TrueThreshold()])
     return clf.fit(X, y), *test
 
 

@@ -37,16 +37,16 @@ print(f"Rows of each digit: {counts.tolist()}")
 # %%
 # Five ways
 # ---------
-# The last two losses are made for cosines, which ``normalize=True`` gives them.
+# The last two losses are made for cosines, which ``module__normalize`` gives them.
 
 shared = dict(k=2, max_epochs=40, random_state=0)
 models = {
     "cross_entropy": TopKClassifier("cross_entropy", **shared),
     "with weights": TopKClassifier("cross_entropy", class_weight="balanced", **shared),
     "logit_adjusted": TopKClassifier("logit_adjusted", **shared),
-    "ldam": TopKClassifier("ldam", normalize=True, **shared),
+    "ldam": TopKClassifier("ldam", net_params={"module__normalize": True}, **shared),
     "noised_topk_imbalanced": TopKClassifier(
-        "noised_topk_imbalanced", normalize=True, sigma=0.1, **shared
+        "noised_topk_imbalanced", net_params={"module__normalize": True}, sigma=0.1, **shared
     ),
 }
 macro = {}

@@ -64,7 +64,10 @@ for sigma, scores in zip(SIGMAS, by_sigma.mean(1), strict=True):
 # ---------------
 # A draw per step is noisy, and the next step draws again: the number hardly matters.
 
-by_draws = {n: accuracies(loss="noised_topk", sigma=0.3, n_noise=n)[:, 1] for n in (1, 5, 20)}
+by_draws = {
+    n: accuracies(loss="noised_topk", sigma=0.3, loss_params={"n_noise": n})[:, 1]
+    for n in (1, 5, 20)
+}
 for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std():.3f}")
 

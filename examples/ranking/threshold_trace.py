@@ -16,6 +16,7 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from sktopk import DeepTopPushClassifier
+from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import ThresholdTraceDisplay, positives_at_top_score
 
 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -29,7 +30,7 @@ X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 # %%
 # Without and with hard rows
 # --------------------------
-# ``record_true_threshold=True`` scores all rows before each step, which is slow and only for
+# ``TrueThreshold`` scores all rows before each step, which is slow and only for
 # pictures like this one.
 
 models = {}
@@ -39,7 +40,7 @@ for buffer_size in (0, 1, 8):
         hidden_layer_sizes=(20,),
         batch_size=32,
         max_epochs=8,
-        record_true_threshold=True,
+        callbacks=[TrueThreshold()],
         random_state=0,
     ).fit(X, y)
     models[buffer_size] = clf

@@ -66,7 +66,7 @@ def assert_same_topk(X, clf, labels, Z):
 NETWORKS = {
     "linear": {"hidden_layer_sizes": ()},
     "deep": {"hidden_layer_sizes": (20, 10)},
-    "normalized": {"loss": "ldam", "normalize": True},
+    "normalized": {"loss": "ldam", "net_params": {"module__normalize": True}},
     "normed": {"net_params": {"module__batch_norm": True, "module__dropout": 0.2}},
 }
 

@@ -283,8 +283,8 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             if value != default and name not in LOSSES[loss].params:
                 users = [known for known, each in LOSSES.items() if name in each.params]
                 warn(
-                    f"{name}={value!r} is ignored by loss={loss!r}; "
-                    f"{' and '.join(map(repr, users))} use it"
+                    f"{name}={value!r} is ignored by loss={loss!r}: it is a parameter of "
+                    f"{' and '.join(map(repr, users))}"
                 )
 
     def _task(self, dtype):
