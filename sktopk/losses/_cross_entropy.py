@@ -83,7 +83,7 @@ def cross_entropy_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-class CrossEntropyLoss(LossModule):
+class CrossEntropyLoss(LossModule, of=cross_entropy_loss):
     """Module shell of :func:`cross_entropy_loss`.
 
     Examples
@@ -93,10 +93,3 @@ class CrossEntropyLoss(LossModule):
     >>> CrossEntropyLoss()(torch.zeros(1, 4), torch.tensor([2]))
     tensor(1.3863)
     """
-
-    function = staticmethod(cross_entropy_loss)
-
-    def __init__(self, label_smoothing=0.0, reduction="mean"):
-        super().__init__()
-        self.label_smoothing = label_smoothing
-        self.reduction = reduction

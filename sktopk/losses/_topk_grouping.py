@@ -147,7 +147,7 @@ def _group(scores, k):
     return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
 
 
-class TopKGroupingLoss(LossModule):
+class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):
     """Module shell of :func:`topk_grouping_loss`.
 
     Examples
@@ -159,15 +159,8 @@ class TopKGroupingLoss(LossModule):
     tensor(1.2500)
     """
 
-    function = staticmethod(topk_grouping_loss)
 
-    def __init__(self, k=5, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.reduction = reduction
-
-
-class TopKTransitionLoss(LossModule):
+class TopKTransitionLoss(LossModule, of=topk_transition_loss, k=5):
     """Module shell of :func:`topk_transition_loss`.
 
     Examples
@@ -178,11 +171,3 @@ class TopKTransitionLoss(LossModule):
     >>> TopKTransitionLoss(k=2)(scores, torch.tensor([2])).exp()
     tensor(5.)
     """
-
-    function = staticmethod(topk_transition_loss)
-
-    def __init__(self, k=5, detach_weight=False, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.detach_weight = detach_weight
-        self.reduction = reduction

@@ -203,7 +203,7 @@ def _check_hinge(scores, target, k, margin, name):
     return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
 
 
-class TopKHingeLoss(LossModule):
+class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5):
     """Module shell of :func:`topk_hinge_loss`.
 
     Examples
@@ -215,17 +215,8 @@ class TopKHingeLoss(LossModule):
     tensor(1.5000)
     """
 
-    function = staticmethod(topk_hinge_loss)
 
-    def __init__(self, k=5, margin=1.0, scaled=True, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.scaled = scaled
-        self.reduction = reduction
-
-
-class TopKHingeConvexLoss(LossModule):
+class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5):
     """Module shell of :func:`topk_hinge_convex_loss`.
 
     Examples
@@ -237,16 +228,8 @@ class TopKHingeConvexLoss(LossModule):
     tensor(2.5000)
     """
 
-    function = staticmethod(topk_hinge_convex_loss)
 
-    def __init__(self, k=5, margin=1.0, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.reduction = reduction
-
-
-class TopKHingeCalibratedLoss(LossModule):
+class TopKHingeCalibratedLoss(LossModule, of=topk_hinge_calibrated_loss, k=5):
     """Module shell of :func:`topk_hinge_calibrated_loss`.
 
     Examples
@@ -257,11 +240,3 @@ class TopKHingeCalibratedLoss(LossModule):
     >>> TopKHingeCalibratedLoss(k=2)(scores, torch.tensor([3]))
     tensor(1.5000)
     """
-
-    function = staticmethod(topk_hinge_calibrated_loss)
-
-    def __init__(self, k=5, margin=1.0, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.reduction = reduction

@@ -130,7 +130,7 @@ def fbeta_program(batch, beta):
     }
 
 
-class FBetaLoss(LossModule):
+class FBetaLoss(LossModule, of=fbeta_loss):
     """Module shell of :func:`fbeta_loss`.
 
     Examples
@@ -141,12 +141,3 @@ class FBetaLoss(LossModule):
     >>> FBetaLoss(beta=1.0)(scores, target)
     tensor(0.1111)
     """
-
-    function = staticmethod(fbeta_loss)
-
-    def __init__(self, beta=1.0, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.beta = beta
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction

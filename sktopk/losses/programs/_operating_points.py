@@ -202,7 +202,7 @@ def budget_program(batch, budget):
     }
 
 
-class PrecisionAtRecallProgramLoss(LossModule):
+class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss):
     """Module shell of :func:`precision_at_recall_program_loss`.
 
     Examples
@@ -214,17 +214,8 @@ class PrecisionAtRecallProgramLoss(LossModule):
     tensor(0.2500)
     """
 
-    function = staticmethod(precision_at_recall_program_loss)
 
-    def __init__(self, recall, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.recall = recall
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction
-
-
-class RecallAtFPRLoss(LossModule):
+class RecallAtFPRLoss(LossModule, of=recall_at_fpr_loss):
     """Module shell of :func:`recall_at_fpr_loss`.
 
     Examples
@@ -235,12 +226,3 @@ class RecallAtFPRLoss(LossModule):
     >>> RecallAtFPRLoss(fpr=0.5)(scores, target)
     tensor(0.2500)
     """
-
-    function = staticmethod(recall_at_fpr_loss)
-
-    def __init__(self, fpr, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.fpr = fpr
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction

@@ -281,7 +281,7 @@ def pairwise_auc_program(problems):
     }
 
 
-class PairwiseAUCLoss(LossModule):
+class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss):
     """Module shell of :func:`pairwise_auc_loss`.
 
     Examples
@@ -292,20 +292,3 @@ class PairwiseAUCLoss(LossModule):
     >>> PairwiseAUCLoss()(scores, target)
     tensor(0.3750)
     """
-
-    function = staticmethod(pairwise_auc_loss)
-
-    def __init__(
-        self,
-        margin=1.0,
-        surrogate="hinge",
-        multi_class="ovr",
-        solver="closed_form",
-        reduction="mean",
-    ):
-        super().__init__()
-        self.margin = margin
-        self.surrogate = surrogate
-        self.multi_class = multi_class
-        self.solver = solver
-        self.reduction = reduction

@@ -278,7 +278,7 @@ def precision_at_k_program(batch, k):
     }
 
 
-class RecallAtPrecisionLoss(LossModule):
+class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
     """Module shell of :func:`recall_at_precision_loss`.
 
     Examples
@@ -290,18 +290,8 @@ class RecallAtPrecisionLoss(LossModule):
     tensor(0.2500)
     """
 
-    function = staticmethod(recall_at_precision_loss)
 
-    def __init__(self, precision, margin=1.0, penalty=2.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.precision = precision
-        self.margin = margin
-        self.penalty = penalty
-        self.solver = solver
-        self.reduction = reduction
-
-
-class PrecisionAtKLoss(LossModule):
+class PrecisionAtKLoss(LossModule, of=precision_at_k_loss):
     """Module shell of :func:`precision_at_k_loss`.
 
     Examples
@@ -312,12 +302,3 @@ class PrecisionAtKLoss(LossModule):
     >>> PrecisionAtKLoss(k=2)(scores, target)
     tensor(0.7500)
     """
-
-    function = staticmethod(precision_at_k_loss)
-
-    def __init__(self, k, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction
