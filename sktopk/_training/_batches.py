@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import issparse
 
 from sktopk._common._lazy_rows import is_memory_map
-from sktopk.modules._sparse_input import SparseRows
+from sktopk.modules._mlp import SparseRows
 
 # A chunk of prediction: large enough to keep every core busy, small enough for the cache.
 _CHUNK_BYTES = 1 << 23

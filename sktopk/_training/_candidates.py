@@ -7,7 +7,7 @@ from torch import nn
 
 from sktopk.losses._candidates import Candidates, sample_candidates
 from sktopk.modules import ScaledScores
-from sktopk.modules._last_layer import last_layer
+from sktopk.modules._scaled_scores import last_layer
 
 from ._class_blocks import CutNetwork, cut
 from ._distributed import world_size

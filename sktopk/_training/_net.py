@@ -13,7 +13,7 @@ from sktopk._common._warnings import (
     warn,
 )
 from sktopk.modules import ScaledScores
-from sktopk.modules._sparse_input import takes_sparse
+from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
 from ._distributed import all_objects, in_parallel, share_buffers, total, world_size

@@ -4,8 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from ._checks import check_nonnegative, check_scores, is_soft
-from ._module import LossModule
-from ._reduction import reduce
+from ._loss import LossModule, reduce
 from ._softmax import negative_log_likelihood
 
 _NO_LABEL = torch.iinfo(torch.int64).min

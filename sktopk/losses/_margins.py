@@ -4,8 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from ._checks import check_nonnegative, check_scores, check_target
-from ._module import LossModule
-from ._reduction import reduce
+from ._loss import LossModule, reduce
 from ._softmax import negative_log_likelihood
 
 

@@ -3,8 +3,8 @@
 import torch
 
 from ._checks import check_k, check_nonnegative, check_scores, check_target
+from ._loss import LossModule, reduce
 from ._margins import class_margins
-from ._module import LossModule
 from ._order_statistics import (
     expected_kth_largest,
     kth_largest,
@@ -12,7 +12,6 @@ from ._order_statistics import (
     mean_sampled_kth_largest,
     score_of_label,
 )
-from ._reduction import reduce
 
 
 def noised_topk_loss(

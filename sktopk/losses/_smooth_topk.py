@@ -13,9 +13,8 @@ from ._elementary_symmetric import (
     rest_inclusion,
     subset_sums,
 )
+from ._loss import LossModule, reduce
 from ._mixtures import expected_loss
-from ._module import LossModule
-from ._reduction import reduce
 from ._topk_hinge import topk_hinge_loss
 
 

@@ -1,7 +1,7 @@
 """Accuracy at the top with a threshold among the negative scores."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
-from ._module import LossModule
+from ._loss import LossModule
 from ._thresholds import KthLargest, Largest
 
 

@@ -2,7 +2,7 @@
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._checks import check_fraction
-from ._module import LossModule
+from ._loss import LossModule
 from ._thresholds import KthLargest
 
 

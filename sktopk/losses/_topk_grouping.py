@@ -3,8 +3,7 @@
 from torch.nn import functional as F
 
 from ._checks import check_k, check_scores, is_soft
-from ._module import LossModule
-from ._reduction import reduce
+from ._loss import LossModule, reduce
 from ._softmax import negative_log_likelihood
 
 

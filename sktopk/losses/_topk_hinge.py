@@ -3,9 +3,8 @@
 import torch
 
 from ._checks import check_k, check_nonnegative, check_scores, check_target
-from ._module import LossModule
+from ._loss import LossModule, reduce
 from ._order_statistics import kth_largest, score_of_label
-from ._reduction import reduce
 
 
 def topk_hinge_loss(

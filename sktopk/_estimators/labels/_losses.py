@@ -18,7 +18,7 @@ from sktopk._training._torch_names import (
     OPTIMIZERS,
     check_optimizer,
 )
-from sktopk.losses._reduction import REDUCTIONS
+from sktopk.losses._loss import REDUCTIONS
 
 
 def _one(k, tau):

@@ -3,10 +3,9 @@
 import torch
 
 from sktopk.losses._checks import check_fraction
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import batch_loss, or_one, sort_kinks, split_classes
-from ._program_matrix import hinge_rows, sparse_matrix
+from ._batch import batch_loss, hinge_rows, or_one, sort_kinks, sparse_matrix, split_classes
 
 
 def precision_at_recall_program_loss(

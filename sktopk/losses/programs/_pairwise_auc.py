@@ -13,18 +13,18 @@ from sktopk.losses._checks import (
     check_target,
     check_weight,
 )
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import (
+from ._batch import (
     SOLVERS,
     WithGradient,
     optimum,
     or_one,
     reduce_batch,
+    sparse_matrix,
     split_classes,
     sum_after,
 )
-from ._program_matrix import sparse_matrix
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16

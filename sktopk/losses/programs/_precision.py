@@ -3,10 +3,17 @@
 import torch
 
 from sktopk.losses._checks import check_count, check_fraction, check_nonnegative
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import batch_loss, hinge_multipliers, or_one, sort_kinks, split_classes
-from ._program_matrix import hinge_rows, sparse_matrix
+from ._batch import (
+    batch_loss,
+    hinge_multipliers,
+    hinge_rows,
+    or_one,
+    sort_kinks,
+    sparse_matrix,
+    split_classes,
+)
 
 
 def recall_at_precision_loss(
