@@ -1,4 +1,4 @@
-"""Losses on torch tensors: functions, and an nn.Module shell of each."""
+"""Losses on torch tensors: functions, and an nn.Module of each."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import Candidates, sample_candidates

@@ -5,7 +5,6 @@ from torch.nn import functional as F
 
 from ._checks import check_nonnegative, check_scores, is_soft
 from ._loss import LossModule, reduce
-from ._softmax import negative_log_likelihood
 
 _NO_LABEL = torch.iinfo(torch.int64).min
 
@@ -82,8 +81,19 @@ def cross_entropy_loss(
     return reduce(loss, sample_weight, reduction)
 
 
+def negative_log_likelihood(log_proba, target):
+    r"""Return :math:`-\sum_j t_j \log q_j` for each row; :math:`-\log q_y` for class indices.
+
+    A class of target 0 adds nothing, even where its probability is zero.
+    """
+    if target.is_floating_point():
+        return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
+    # Not nll_loss, which ignores the index -100.
+    return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
 class CrossEntropyLoss(LossModule, of=cross_entropy_loss):
-    """Module shell of :func:`cross_entropy_loss`.
+    """Module of :func:`cross_entropy_loss`.
 
     Examples
     --------

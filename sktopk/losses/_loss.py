@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from ._checks import check_weight
+from ._checks import check_name, check_weight
 
 REDUCTIONS = ("none", "sum", "mean")
 _OF_A_CALL = ("scores", "target", "sample_weight", "noise")
@@ -48,9 +48,7 @@ def reduce(loss, sample_weight=None, reduction="mean"):
     >>> reduce(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
     tensor(2.)
     """
-    if reduction not in REDUCTIONS:
-        allowed = ", ".join(map(repr, REDUCTIONS))
-        raise ValueError(f"reduction={reduction!r} must be one of {allowed}")
+    check_name(reduction, "reduction", REDUCTIONS)
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)

@@ -4,8 +4,8 @@ import torch
 from torch.nn import functional as F
 
 from ._checks import check_nonnegative, check_scores, check_target
+from ._cross_entropy import negative_log_likelihood
 from ._loss import LossModule, reduce
-from ._softmax import negative_log_likelihood
 
 
 def check_class_counts(class_counts, scores):
@@ -220,7 +220,7 @@ def logit_adjusted_loss(
 
 
 class FocalLoss(LossModule, of=focal_loss):
-    """Module shell of :func:`focal_loss`.
+    """Module of :func:`focal_loss`.
 
     Examples
     --------
@@ -232,7 +232,7 @@ class FocalLoss(LossModule, of=focal_loss):
 
 
 class LDAMLoss(LossModule, of=ldam_loss):
-    """Module shell of :func:`ldam_loss`.
+    """Module of :func:`ldam_loss`.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class LDAMLoss(LossModule, of=ldam_loss):
 
 
 class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss):
-    """Module shell of :func:`logit_adjusted_loss`.
+    """Module of :func:`logit_adjusted_loss`.
 
     Examples
     --------

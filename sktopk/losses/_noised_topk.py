@@ -236,7 +236,7 @@ def _check_noise(noise, scores):
 
 
 class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):
-    """Module shell of :func:`noised_topk_loss`.
+    """Module of :func:`noised_topk_loss`.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):
 
 
 class NoisedTopKImbalancedLoss(LossModule, of=noised_topk_imbalanced_loss, k=5, sigma=0.2):
-    """Module shell of :func:`noised_topk_imbalanced_loss`.
+    """Module of :func:`noised_topk_imbalanced_loss`.
 
     Examples
     --------

@@ -137,7 +137,7 @@ def smooth_topk_loss(
 
 
 class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
-    """Module shell of :func:`smooth_topk_loss`.
+    """Module of :func:`smooth_topk_loss`.
 
     Examples
     --------

@@ -185,7 +185,7 @@ def pat_mat_np_loss(
 
 
 class TopPushLoss(LossModule, of=top_push_loss):
-    """Module shell of :func:`top_push_loss`.
+    """Module of :func:`top_push_loss`.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class TopPushLoss(LossModule, of=top_push_loss):
 
 
 class TopPushKLoss(LossModule, of=top_push_k_loss):
-    """Module shell of :func:`top_push_k_loss`.
+    """Module of :func:`top_push_k_loss`.
 
     Examples
     --------
@@ -209,7 +209,7 @@ class TopPushKLoss(LossModule, of=top_push_k_loss):
 
 
 class PatMatNPLoss(LossModule, of=pat_mat_np_loss):
-    """Module shell of :func:`pat_mat_np_loss`.
+    """Module of :func:`pat_mat_np_loss`.
 
     Examples
     --------

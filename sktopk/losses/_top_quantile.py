@@ -191,7 +191,7 @@ def precision_at_recall_loss(
 
 
 class RecallAtKLoss(LossModule, of=recall_at_k_loss):
-    """Module shell of :func:`recall_at_k_loss`.
+    """Module of :func:`recall_at_k_loss`.
 
     Examples
     --------
@@ -203,7 +203,7 @@ class RecallAtKLoss(LossModule, of=recall_at_k_loss):
 
 
 class PatMatLoss(LossModule, of=pat_mat_loss):
-    """Module shell of :func:`pat_mat_loss`.
+    """Module of :func:`pat_mat_loss`.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class PatMatLoss(LossModule, of=pat_mat_loss):
 
 
 class PrecisionAtRecallLoss(LossModule, of=precision_at_recall_loss):
-    """Module shell of :func:`precision_at_recall_loss`.
+    """Module of :func:`precision_at_recall_loss`.
 
     Examples
     --------

@@ -3,8 +3,8 @@
 from torch.nn import functional as F
 
 from ._checks import check_k, check_scores, is_soft
+from ._cross_entropy import negative_log_likelihood
 from ._loss import LossModule, reduce
-from ._softmax import negative_log_likelihood
 
 
 def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean"):
@@ -147,7 +147,7 @@ def _group(scores, k):
 
 
 class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):
-    """Module shell of :func:`topk_grouping_loss`.
+    """Module of :func:`topk_grouping_loss`.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):
 
 
 class TopKTransitionLoss(LossModule, of=topk_transition_loss, k=5):
-    """Module shell of :func:`topk_transition_loss`.
+    """Module of :func:`topk_transition_loss`.
 
     Examples
     --------

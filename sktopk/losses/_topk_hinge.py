@@ -203,7 +203,7 @@ def _check_hinge(scores, target, k, margin, name):
 
 
 class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5):
-    """Module shell of :func:`topk_hinge_loss`.
+    """Module of :func:`topk_hinge_loss`.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5):
 
 
 class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5):
-    """Module shell of :func:`topk_hinge_convex_loss`.
+    """Module of :func:`topk_hinge_convex_loss`.
 
     Examples
     --------
@@ -229,7 +229,7 @@ class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5):
 
 
 class TopKHingeCalibratedLoss(LossModule, of=topk_hinge_calibrated_loss, k=5):
-    """Module shell of :func:`topk_hinge_calibrated_loss`.
+    """Module of :func:`topk_hinge_calibrated_loss`.
 
     Examples
     --------

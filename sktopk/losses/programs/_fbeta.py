@@ -138,7 +138,7 @@ def fbeta_program(batch, beta):
 
 
 class FBetaLoss(LossModule, of=fbeta_loss):
-    """Module shell of :func:`fbeta_loss`.
+    """Module of :func:`fbeta_loss`.
 
     Examples
     --------

@@ -202,7 +202,7 @@ def budget_program(batch, budget):
 
 
 class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss):
-    """Module shell of :func:`precision_at_recall_program_loss`.
+    """Module of :func:`precision_at_recall_program_loss`.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_lo
 
 
 class RecallAtFPRLoss(LossModule, of=recall_at_fpr_loss):
-    """Module shell of :func:`recall_at_fpr_loss`.
+    """Module of :func:`recall_at_fpr_loss`.
 
     Examples
     --------

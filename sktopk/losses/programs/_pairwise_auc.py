@@ -282,7 +282,7 @@ def pairwise_auc_program(problems):
 
 
 class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss):
-    """Module shell of :func:`pairwise_auc_loss`.
+    """Module of :func:`pairwise_auc_loss`.
 
     Examples
     --------

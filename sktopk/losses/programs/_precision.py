@@ -286,7 +286,7 @@ def precision_at_k_program(batch, k):
 
 
 class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
-    """Module shell of :func:`recall_at_precision_loss`.
+    """Module of :func:`recall_at_precision_loss`.
 
     Examples
     --------
@@ -299,7 +299,7 @@ class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
 
 
 class PrecisionAtKLoss(LossModule, of=precision_at_k_loss):
-    """Module shell of :func:`precision_at_k_loss`.
+    """Module of :func:`precision_at_k_loss`.
 
     Examples
     --------
