@@ -22,7 +22,7 @@ from scipy import sparse
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
 from sktopk._training import _batches
-from sktopk.modules._sparse_input import SparseInputLinear
+from sktopk.modules._mlp import SparseInputLinear
 
 N_ROWS, N_COLUMNS, SHARE = 37_241, 9_491, 0.04
 N_CLASSES = 50

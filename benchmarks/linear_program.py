@@ -34,8 +34,8 @@ from loss_speed import print_row, status_bytes
 
 from sktopk import losses
 from sktopk.losses._surrogates import get_surrogate
-from sktopk.losses.programs import _fbeta, _operating_points, _pairwise_auc, _program_precision
-from sktopk.losses.programs._program_batch import split_classes
+from sktopk.losses.programs import _fbeta, _operating_points, _pairwise_auc, _precision
+from sktopk.losses.programs._batch import split_classes
 
 BATCHES = (64, 128, 256, 512, 4096)
 COLUMNS = ("closed form", "HiGHS", "another way")
@@ -67,9 +67,9 @@ LOSSES = {
     "recall_at_fpr_loss": ({"fpr": 0.1}, fpr_program),
     "recall_at_precision_loss": (
         {"precision": 0.8},
-        partial(_program_precision.elastic_program, precision=0.8, penalty=2.0),
+        partial(_precision.elastic_program, precision=0.8, penalty=2.0),
     ),
-    "precision_at_k_loss": ({"k": 5}, partial(_program_precision.precision_at_k_program, k=5)),
+    "precision_at_k_loss": ({"k": 5}, partial(_precision.precision_at_k_program, k=5)),
 }
 
 

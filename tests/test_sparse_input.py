@@ -20,7 +20,7 @@ from sktopk._training import _batches
 from sktopk._training._batches import Rows
 from sktopk.datasets import load_clinc150
 from sktopk.modules import MLP
-from sktopk.modules._sparse_input import SparseRows
+from sktopk.modules._mlp import SparseRows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

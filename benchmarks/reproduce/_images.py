@@ -5,9 +5,8 @@ import time
 from pathlib import Path
 
 import torch
+from _image_files import load_cifar100
 from torch.nn import functional as F
-
-from sktopk.datasets import load_cifar100
 
 K = 5
 PADDING = 4

@@ -3,12 +3,13 @@
 from functools import cache
 
 import numpy as np
+from _image_files import load_cifar100
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk.datasets import load_cifar100, load_clinc150, load_trec
+from sktopk.datasets import load_clinc150, load_trec
 
 TEXTS = {
     "clinc150": lambda subset: load_clinc150(subset, version="imbalanced", return_X_y=True),

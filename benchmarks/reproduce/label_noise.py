@@ -24,13 +24,13 @@ import numpy as np
 import torch
 from _clinc150 import clinc150
 from _images import cifar100, train
+from _networks import ConvNet, DenseNet
 from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 
 from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise
 from sktopk.losses import cross_entropy_loss, smooth_topk_loss
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules import ConvNet, DenseNet
 
 K = 5
 NOISES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

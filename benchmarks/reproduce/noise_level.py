@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import torch
 from _long_tail_data import TEXTS, cifar100, texts
+from _networks import ConvNet, DenseNet
 from _paired import Finding, gain
 from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 from skorch.callbacks import LRScheduler
@@ -22,7 +23,7 @@ from skorch.callbacks import LRScheduler
 from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise, make_long_tail
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules import ConvNet, DenseNet, NormalizedLinear
+from sktopk.modules import NormalizedLinear
 
 KS = (1, 3, 5)
 SIZES = {

@@ -24,13 +24,13 @@ import mpmath
 import numpy as np
 import torch
 from _images import cifar100, train
+from _networks import ConvNet, DenseNet
 from _protocol import arguments, markdown, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 
 from sktopk import TopKClassifier
 from sktopk.losses import smooth_topk_loss
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules import ConvNet, DenseNet
 
 K = 5
 # Training and test accuracy (top-5, percent): table 6.

@@ -16,6 +16,8 @@ import statistics
 
 import matplotlib as mpl
 import numpy as np
+from _image_files import load_fashion_mnist, load_mnist
+from _networks import ConvNet
 from _paired import Finding, gain
 from _protocol import (
     RESULTS,
@@ -36,14 +38,12 @@ from sktopk import (
     TopKClassifier,
 )
 from sktopk.callbacks import TrueThreshold
-from sktopk.datasets import load_fashion_mnist, load_mnist
 from sktopk.metrics import (
     ThresholdTraceDisplay,
     auc_at_quantile_score,
     positives_at_top_score,
     precision_at_recall_score,
 )
-from sktopk.modules import ConvNet
 
 DATA = {"MNIST": load_mnist, "FashionMNIST": load_fashion_mnist}
 METHODS = {
@@ -86,8 +86,8 @@ def images(data, n_train, seed):
     """Rows to train on, drawn anew by each seed, and all test rows; class 0 is positive."""
     parts = []
     for subset in ("train", "test"):
-        X, y = DATA[data](subset=subset, return_X_y=True)
-        parts += [X, (y == 0).astype(int)]
+        loaded = DATA[data](subset)
+        parts += [loaded.data, (loaded.target == 0).astype(int)]
     rows = np.random.default_rng(seed).permutation(len(parts[1]))[:n_train]
     return parts[0][rows], parts[1][rows], *parts[2:]
 

@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import issparse
 
 from sktopk._common._lazy_rows import is_memory_map
-from sktopk.modules._sparse_input import SparseRows
+from sktopk.modules._mlp import SparseRows
 from sktopk.samplers import StratifiedBatchSampler
 
 from ._distributed import all_objects, check_equal_batches, total

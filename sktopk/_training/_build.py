@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sktopk.modules import ScaledScores
-from sktopk.modules._sparse_input import takes_sparse
+from sktopk.modules._mlp import takes_sparse
 
 from ._candidates import CandidateNet
 from ._net import Net

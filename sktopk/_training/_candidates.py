@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import torch
 
-from sktopk.modules._last_layer import last_layer
+from sktopk.modules._scaled_scores import last_layer
 
 from ._class_blocks import CutNetwork, cut
 from ._distributed import world_size

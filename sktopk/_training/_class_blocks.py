@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from sktopk.losses._elementary_symmetric import largest
 from sktopk.modules import ScaledScores
-from sktopk.modules._last_layer import last_layer
+from sktopk.modules._scaled_scores import last_layer
 
 from ._process import note_threads
 

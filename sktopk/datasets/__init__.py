@@ -1,13 +1,12 @@
 """Data: generators, ways to make a problem harder, loaders and fetchers."""
 
 from ._circle_modes import make_circle_modes
-from ._images import load_cifar100, load_fashion_mnist, load_mnist
 from ._label_noise import inject_label_noise
 from ._long_tail import make_long_tail
 from ._openml import fetch_cifar100, fetch_fashion_mnist, fetch_letter
 from ._parquet import parquet_batches
 from ._tables import load_adbench, load_leaves100, load_merck_cyp3a4, load_pmlb
-from ._texts import load_banking77, load_clinc150, load_trec
+from ._texts import load_clinc150, load_trec
 
 __all__ = [
     "fetch_cifar100",
@@ -15,13 +14,9 @@ __all__ = [
     "fetch_letter",
     "inject_label_noise",
     "load_adbench",
-    "load_banking77",
-    "load_cifar100",
     "load_clinc150",
-    "load_fashion_mnist",
     "load_leaves100",
     "load_merck_cyp3a4",
-    "load_mnist",
     "load_pmlb",
     "load_trec",
     "make_circle_modes",

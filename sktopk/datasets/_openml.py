@@ -42,7 +42,8 @@ def fetch_letter(*, data_home=None, cache=True, return_X_y=False, as_frame=False
     >>> from sktopk.datasets import fetch_letter
     >>> X, y = fetch_letter(return_X_y=True)  # doctest: +SKIP
     """
-    return _fetch("letter", 6, "load_pmlb('letter')", data_home, cache, return_X_y, as_frame)
+    from_folder = "; or read the data from a folder with sktopk.datasets.load_pmlb('letter')"
+    return _fetch("letter", 6, data_home, cache, return_X_y, as_frame, from_folder)
 
 
 def fetch_fashion_mnist(*, data_home=None, cache=True, return_X_y=False, as_frame=False):
@@ -53,14 +54,8 @@ def fetch_fashion_mnist(*, data_home=None, cache=True, return_X_y=False, as_fram
 
     Parameters
     ----------
-    data_home : str or path, default=None
-        Folder of the cache; None is that of scikit-learn, ``~/scikit_learn_data``.
-    cache : bool, default=True
-        Whether to keep what was downloaded, and to look there first.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Whether data and target are pandas objects.
+    data_home, cache, return_X_y, as_frame
+        As in :func:`fetch_letter`.
 
     Returns
     -------
@@ -76,16 +71,14 @@ def fetch_fashion_mnist(*, data_home=None, cache=True, return_X_y=False, as_fram
 
     See Also
     --------
-    load_fashion_mnist : Reads the published files from a folder.
+    fetch_cifar100 : Images with more classes.
 
     Examples
     --------
     >>> from sktopk.datasets import fetch_fashion_mnist
     >>> X, y = fetch_fashion_mnist(return_X_y=True)  # doctest: +SKIP
     """
-    return _fetch(
-        "Fashion-MNIST", 40996, "load_fashion_mnist", data_home, cache, return_X_y, as_frame
-    )
+    return _fetch("Fashion-MNIST", 40996, data_home, cache, return_X_y, as_frame)
 
 
 def fetch_cifar100(*, data_home=None, cache=True, return_X_y=False, as_frame=False):
@@ -95,14 +88,8 @@ def fetch_cifar100(*, data_home=None, cache=True, return_X_y=False, as_frame=Fal
 
     Parameters
     ----------
-    data_home : str or path, default=None
-        Folder of the cache; None is that of scikit-learn, ``~/scikit_learn_data``.
-    cache : bool, default=True
-        Whether to keep what was downloaded, and to look there first.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Whether data and target are pandas objects.
+    data_home, cache, return_X_y, as_frame
+        As in :func:`fetch_letter`.
 
     Returns
     -------
@@ -118,17 +105,17 @@ def fetch_cifar100(*, data_home=None, cache=True, return_X_y=False, as_frame=Fal
 
     See Also
     --------
-    load_cifar100 : Reads images and coarse classes from a folder.
+    fetch_fashion_mnist : Smaller images of fewer classes.
 
     Examples
     --------
     >>> from sktopk.datasets import fetch_cifar100
     >>> X, y = fetch_cifar100(return_X_y=True)  # doctest: +SKIP
     """
-    return _fetch("CIFAR-100", 41983, "load_cifar100", data_home, cache, return_X_y, as_frame)
+    return _fetch("CIFAR-100", 41983, data_home, cache, return_X_y, as_frame)
 
 
-def _fetch(name, data_id, loader, data_home, cache, return_X_y, as_frame):
+def _fetch(name, data_id, data_home, cache, return_X_y, as_frame, from_folder=""):
     try:
         return fetch_openml(
             data_id=data_id,
@@ -147,6 +134,5 @@ def _fetch(name, data_id, loader, data_home, cache, return_X_y, as_frame):
         raise OSError(
             f"{name}, OpenML data set {data_id}, is {looked} and could not be downloaded from "
             f"www.openml.org ({error}). Call once where there is internet, with cache=True, and "
-            f"copy the folder openml to {home}; or read the data from a folder with "
-            f"sktopk.datasets.{loader}"
+            f"copy the folder openml to {home}{from_folder}"
         ) from error

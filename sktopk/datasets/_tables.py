@@ -22,8 +22,8 @@ def load_pmlb(name, *, data_home=None, return_X_y=False, as_frame=False):
     name : str
         Of the table, such as "letter" (20 000 letters, 26 classes).
     data_home : str or path, default=None
-        The folder that has ``pmlb``; None is the environment variable SKTOPK_DATA, and without
-        it ``../shared/data``.
+        The folder that has ``pmlb`` and the folders of the other data; None is the environment
+        variable SKTOPK_DATA, and without it ``../shared/data``.
     return_X_y : bool, default=False
         Whether to return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=False
@@ -78,12 +78,8 @@ def load_adbench(name, *, data_home=None, return_X_y=False, as_frame=False):
     name : str
         Of the file, such as "5_campaign" (41 188 telephone calls of a bank, 11.3 % of them a
         success).
-    data_home : str or path, default=None
-        The folder that has ``adbench``; None as in :func:`load_pmlb`.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Whether data and target are pandas objects.
+    data_home, return_X_y, as_frame
+        As in :func:`load_pmlb`.
 
     Returns
     -------
@@ -128,12 +124,8 @@ def load_leaves100(view="shape", *, data_home=None, return_X_y=False, as_frame=F
     view : {"shape", "margin", "texture"}, default="shape"
         What the 64 features describe. The texture of one leaf is missing: 1 599 rows instead
         of 1 600.
-    data_home : str or path, default=None
-        The folder that has ``leaves100``; None as in :func:`load_pmlb`.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Whether data and target are pandas objects.
+    data_home, return_X_y, as_frame
+        As in :func:`load_pmlb`.
 
     Returns
     -------
@@ -180,10 +172,8 @@ def load_merck_cyp3a4(subset="train", *, assay="3A4", data_home=None, return_X_y
         Which molecules.
     assay : {"3A4", "2C9", "2D6"}, default="3A4"
         The enzyme, a cytochrome P450.
-    data_home : str or path, default=None
-        The folder that has ``merck_cyp3a4``; None as in :func:`load_pmlb`.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
+    data_home, return_X_y
+        As in :func:`load_pmlb`.
 
     Returns
     -------

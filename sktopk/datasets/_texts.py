@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 
 from sktopk._common._scalars import check_option
 
@@ -23,11 +22,8 @@ def load_clinc150(subset="train", *, version="full", data_home=None, return_X_y=
         15 000, 4 500 or 3 000 texts, equally many of each intent.
     version : {"full", "imbalanced"}, default="full"
         With "imbalanced", the training set has 10 525 texts, 100 to 25 of each intent.
-    data_home : str or path, default=None
-        The folder that has ``clinc150``; None is the environment variable SKTOPK_DATA, and
-        without it ``../shared/data``.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
+    data_home, return_X_y
+        As in :func:`load_pmlb`.
 
     Returns
     -------
@@ -72,10 +68,8 @@ def load_trec(subset="train", *, data_home=None, return_X_y=False):
     ----------
     subset : {"train", "test"}, default="train"
         5 452 questions, 962 to 4 of a class, or 500.
-    data_home : str or path, default=None
-        The folder that has ``trec``; None as in :func:`load_clinc150`.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
+    data_home, return_X_y
+        As in :func:`load_pmlb`.
 
     Returns
     -------
@@ -112,49 +106,6 @@ def load_trec(subset="train", *, data_home=None, return_X_y=False):
     labels, texts = zip(*(line.split(" ", 1) for line in lines), strict=True)
     groups = {label: label.split(":")[0] for label in sorted(set(labels))}
     return _texts(texts, labels, return_X_y, groups=groups)
-
-
-def load_banking77(subset="train", *, data_home=None, return_X_y=False):
-    """Load questions to a bank: 77 intents, some of them close to each other.
-
-    Reads ``banking77/train.csv`` or ``banking77/test.csv``, columns text and category.
-
-    Parameters
-    ----------
-    subset : {"train", "test"}, default="train"
-        10 003 questions, 187 to 35 of an intent, or 3 080.
-    data_home : str or path, default=None
-        The folder that has ``banking77``; None as in :func:`load_clinc150`.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-
-    Returns
-    -------
-    data : Bunch or tuple
-        With `data`, a list of texts, `target` (n_samples,) intents as strings and
-        `target_names`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such subset.
-    FileNotFoundError
-        If the file is not there; the message says where it was looked for.
-
-    See Also
-    --------
-    load_clinc150 : Intents in domains.
-
-    Examples
-    --------
-    >>> from sktopk.datasets import load_banking77
-    >>> questions = load_banking77(data_home="nowhere")
-    Traceback (most recent call last):
-    FileNotFoundError: banking77/train.csv is not in nowhere: data_home, ...
-    """
-    check_subset(subset)
-    table = pd.read_csv(data_file(data_home, "banking77", f"{subset}.csv"))
-    return _texts(table["text"], table["category"], return_X_y)
 
 
 def _texts(texts, labels, return_X_y, **more):

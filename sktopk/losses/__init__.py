@@ -1,8 +1,9 @@
-"""Losses on torch tensors: functions, and an nn.Module shell of each."""
+"""Losses on torch tensors: functions, and an nn.Module of each."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import Candidates, sample_candidates
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
+from ._loss import reduce
 from ._margins import (
     FocalLoss,
     LDAMLoss,
@@ -18,7 +19,6 @@ from ._noised_topk import (
     noised_topk_imbalanced_loss,
     noised_topk_loss,
 )
-from ._reduction import reduce
 from ._smooth_topk import SmoothTopKLoss, smooth_topk_loss, topk_inclusion_proba
 from ._thresholds import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
 from ._top_push import (
@@ -58,7 +58,7 @@ from .programs._linear_program import (
     LinearProgramWarning,
     linear_program,
 )
-from .programs._lp_loss import LinearProgramLoss
+from .programs._linear_program_loss import LinearProgramLoss
 from .programs._operating_points import (
     PrecisionAtRecallProgramLoss,
     RecallAtFPRLoss,
@@ -66,7 +66,7 @@ from .programs._operating_points import (
     recall_at_fpr_loss,
 )
 from .programs._pairwise_auc import PairwiseAUCLoss, pairwise_auc_loss
-from .programs._program_precision import (
+from .programs._precision import (
     PrecisionAtKLoss,
     RecallAtPrecisionLoss,
     precision_at_k_loss,

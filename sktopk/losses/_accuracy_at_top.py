@@ -3,7 +3,7 @@
 import torch
 
 from ._checks import check_binary, check_name, check_weight
-from ._reduction import reduce
+from ._loss import reduce
 from ._surrogates import get_surrogate
 from ._thresholds import check_threshold
 

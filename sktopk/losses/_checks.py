@@ -8,15 +8,12 @@ def check_scores(scores):
 
     Losses are differences of large sums, which bfloat16 and float16 cannot hold.
     """
-    if not isinstance(scores, torch.Tensor):
-        raise TypeError(f"scores must be a torch.Tensor; got {type(scores).__name__}")
+    check_floating(scores, "scores")
     if scores.ndim != 2:
         raise ValueError(
             f"scores must have shape (n_samples, n_classes); got shape {tuple(scores.shape)}"
         )
-    if not scores.is_floating_point():
-        raise TypeError(f"scores must be floating point; got {scores.dtype}")
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    return _at_least_single(scores)
 
 
 def check_binary(scores, target):
@@ -25,14 +22,10 @@ def check_binary(scores, target):
     Half precision becomes float32. `target` holds 0 and 1 in any dtype; the values of a
     boolean one need no look, which spares a GPU a synchronisation.
     """
-    if not isinstance(scores, torch.Tensor):
-        raise TypeError(f"scores must be a torch.Tensor; got {type(scores).__name__}")
+    check_floating(scores, "scores")
     if scores.ndim != 1:
         raise ValueError(f"scores must have shape (n_samples,); got shape {tuple(scores.shape)}")
-    if not scores.is_floating_point():
-        raise TypeError(f"scores must be floating point; got {scores.dtype}")
-    if not isinstance(target, torch.Tensor):
-        raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
+    _check_tensor(target, "target")
     if target.shape != scores.shape:
         raise ValueError(
             f"target must have the shape of scores {tuple(scores.shape)}; got {tuple(target.shape)}"
@@ -42,9 +35,23 @@ def check_binary(scores, target):
         if len(refused):
             raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}")
         target = target == 1
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    return scores, target
+    return _at_least_single(scores), target
+
+
+def check_floating(tensor, name):
+    """Raise unless `tensor` is one of a floating point dtype."""
+    _check_tensor(tensor, name)
+    if not tensor.is_floating_point():
+        raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
+
+
+def _check_tensor(tensor, name):
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
+
+
+def _at_least_single(scores):
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def check_weight(sample_weight, scores):
@@ -81,8 +88,7 @@ def is_soft(scores, target):
 
     Soft targets are rows of nonnegative weights over the classes, of the shape of `scores`.
     """
-    if not isinstance(target, torch.Tensor):
-        raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
+    _check_tensor(target, "target")
     if target.is_floating_point():
         if target.shape != scores.shape:
             raise ValueError(

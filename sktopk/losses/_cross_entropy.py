@@ -4,9 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from ._checks import check_nonnegative, check_scores, is_soft
-from ._module import LossModule
-from ._reduction import reduce
-from ._softmax import negative_log_likelihood
+from ._loss import LossModule, reduce
 
 _NO_LABEL = torch.iinfo(torch.int64).min
 
@@ -83,8 +81,19 @@ def cross_entropy_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-class CrossEntropyLoss(LossModule):
-    """Module shell of :func:`cross_entropy_loss`.
+def negative_log_likelihood(log_proba, target):
+    r"""Return :math:`-\sum_j t_j \log q_j` for each row; :math:`-\log q_y` for class indices.
+
+    A class of target 0 adds nothing, even where its probability is zero.
+    """
+    if target.is_floating_point():
+        return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
+    # Not nll_loss, which ignores the index -100.
+    return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+class CrossEntropyLoss(LossModule, of=cross_entropy_loss):
+    """Module of :func:`cross_entropy_loss`.
 
     Examples
     --------
@@ -93,10 +102,3 @@ class CrossEntropyLoss(LossModule):
     >>> CrossEntropyLoss()(torch.zeros(1, 4), torch.tensor([2]))
     tensor(1.3863)
     """
-
-    function = staticmethod(cross_entropy_loss)
-
-    def __init__(self, label_smoothing=0.0, reduction="mean"):
-        super().__init__()
-        self.label_smoothing = label_smoothing
-        self.reduction = reduction

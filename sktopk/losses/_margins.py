@@ -4,9 +4,8 @@ import torch
 from torch.nn import functional as F
 
 from ._checks import check_nonnegative, check_scores, check_target
-from ._module import LossModule
-from ._reduction import reduce
-from ._softmax import negative_log_likelihood
+from ._cross_entropy import negative_log_likelihood
+from ._loss import LossModule, reduce
 
 
 def check_class_counts(class_counts, scores):
@@ -220,8 +219,8 @@ def logit_adjusted_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-class FocalLoss(LossModule):
-    """Module shell of :func:`focal_loss`.
+class FocalLoss(LossModule, of=focal_loss):
+    """Module of :func:`focal_loss`.
 
     Examples
     --------
@@ -231,16 +230,9 @@ class FocalLoss(LossModule):
     tensor(1.0397)
     """
 
-    function = staticmethod(focal_loss)
 
-    def __init__(self, gamma=2.0, reduction="mean"):
-        super().__init__()
-        self.gamma = gamma
-        self.reduction = reduction
-
-
-class LDAMLoss(LossModule):
-    """Module shell of :func:`ldam_loss`.
+class LDAMLoss(LossModule, of=ldam_loss):
+    """Module of :func:`ldam_loss`.
 
     Examples
     --------
@@ -251,18 +243,9 @@ class LDAMLoss(LossModule):
     tensor(1.0375)
     """
 
-    function = staticmethod(ldam_loss)
 
-    def __init__(self, class_counts, max_margin=0.5, scale=30.0, reduction="mean"):
-        super().__init__()
-        self.register_buffer("class_counts", torch.as_tensor(class_counts))
-        self.max_margin = max_margin
-        self.scale = scale
-        self.reduction = reduction
-
-
-class LogitAdjustedLoss(LossModule):
-    """Module shell of :func:`logit_adjusted_loss`.
+class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss):
+    """Module of :func:`logit_adjusted_loss`.
 
     Examples
     --------
@@ -271,11 +254,3 @@ class LogitAdjustedLoss(LossModule):
     >>> LogitAdjustedLoss(class_counts=[3, 1])(torch.zeros(1, 2), torch.tensor([1]))
     tensor(1.3863)
     """
-
-    function = staticmethod(logit_adjusted_loss)
-
-    def __init__(self, class_counts, tau=1.0, reduction="mean"):
-        super().__init__()
-        self.register_buffer("class_counts", torch.as_tensor(class_counts))
-        self.tau = tau
-        self.reduction = reduction

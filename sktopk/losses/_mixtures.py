@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ._reduction import reduce
+from ._loss import reduce
 
 
 def expected_loss(loss, scores, target, sample_weight, reduction, **params):

@@ -3,8 +3,8 @@
 import torch
 
 from ._checks import check_k, check_nonnegative, check_scores, check_target
+from ._loss import LossModule, reduce
 from ._margins import class_margins
-from ._module import LossModule
 from ._order_statistics import (
     expected_kth_largest,
     kth_largest,
@@ -12,7 +12,6 @@ from ._order_statistics import (
     mean_sampled_kth_largest,
     score_of_label,
 )
-from ._reduction import reduce
 
 
 def noised_topk_loss(
@@ -110,8 +109,8 @@ def noised_topk_imbalanced_loss(
     scores,
     target,
     *,
-    k,
     class_counts,
+    k,
     sigma,
     n_noise=5,
     max_margin=0.2,
@@ -141,11 +140,11 @@ def noised_topk_imbalanced_loss(
         of score minus infinity counts as absent.
     target : Tensor of shape (n_samples,)
         Integer class indices.
-    k : int
-        Number of classes that may be shown, ``1 <= k < n_classes``.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. A tensor on a GPU is not checked,
         for the CPU would have to wait.
+    k : int
+        Number of classes that may be shown, ``1 <= k < n_classes``.
     sigma : float
         Standard deviation of the noise, nonnegative, in the units of the scores.
     n_noise : int or "exact", default=5
@@ -236,8 +235,8 @@ def _check_noise(noise, scores):
         )
 
 
-class NoisedTopKLoss(LossModule):
-    """Module shell of :func:`noised_topk_loss`.
+class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):
+    """Module of :func:`noised_topk_loss`.
 
     Examples
     --------
@@ -248,20 +247,9 @@ class NoisedTopKLoss(LossModule):
     tensor(1.0028)
     """
 
-    function = staticmethod(noised_topk_loss)
 
-    def __init__(self, k=5, sigma=0.2, n_noise=5, margin=1.0, generator=None, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.sigma = sigma
-        self.n_noise = n_noise
-        self.margin = margin
-        self.generator = generator
-        self.reduction = reduction
-
-
-class NoisedTopKImbalancedLoss(LossModule):
-    """Module shell of :func:`noised_topk_imbalanced_loss`.
+class NoisedTopKImbalancedLoss(LossModule, of=noised_topk_imbalanced_loss, k=5, sigma=0.2):
+    """Module of :func:`noised_topk_imbalanced_loss`.
 
     Examples
     --------
@@ -271,26 +259,3 @@ class NoisedTopKImbalancedLoss(LossModule):
     >>> loss(torch.tensor([[0.75, 0.5, 0.0]]), torch.tensor([1]))
     tensor(2.)
     """
-
-    function = staticmethod(noised_topk_imbalanced_loss)
-
-    def __init__(
-        self,
-        class_counts,
-        k=5,
-        sigma=0.2,
-        n_noise=5,
-        max_margin=0.2,
-        scale=50.0,
-        generator=None,
-        reduction="mean",
-    ):
-        super().__init__()
-        self.k = k
-        self.register_buffer("class_counts", torch.as_tensor(class_counts))
-        self.sigma = sigma
-        self.n_noise = n_noise
-        self.max_margin = max_margin
-        self.scale = scale
-        self.generator = generator
-        self.reduction = reduction

@@ -13,9 +13,8 @@ from ._elementary_symmetric import (
     rest_inclusion,
     subset_sums,
 )
+from ._loss import LossModule, reduce
 from ._mixtures import expected_loss
-from ._module import LossModule
-from ._reduction import reduce
 from ._topk_hinge import topk_hinge_loss
 
 
@@ -137,8 +136,8 @@ def smooth_topk_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-class SmoothTopKLoss(LossModule):
-    """Module shell of :func:`smooth_topk_loss`.
+class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
+    """Module of :func:`smooth_topk_loss`.
 
     Examples
     --------
@@ -150,15 +149,6 @@ class SmoothTopKLoss(LossModule):
     >>> scores.grad[0]
     tensor([-0.1667,  0.0556,  0.0556,  0.0556])
     """
-
-    function = staticmethod(smooth_topk_loss)
-
-    def __init__(self, k=5, tau=1.0, margin=1.0, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.tau = tau
-        self.margin = margin
-        self.reduction = reduction
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Accuracy at the top with a threshold among the negative scores."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
-from ._module import LossModule
+from ._loss import LossModule
 from ._thresholds import KthLargest, Largest
 
 
@@ -184,8 +184,8 @@ def pat_mat_np_loss(
     )
 
 
-class TopPushLoss(LossModule):
-    """Module shell of :func:`top_push_loss`.
+class TopPushLoss(LossModule, of=top_push_loss):
+    """Module of :func:`top_push_loss`.
 
     Examples
     --------
@@ -195,16 +195,9 @@ class TopPushLoss(LossModule):
     tensor(1.2500)
     """
 
-    function = staticmethod(top_push_loss)
 
-    def __init__(self, surrogate="quadratic", reduction="mean"):
-        super().__init__()
-        self.surrogate = surrogate
-        self.reduction = reduction
-
-
-class TopPushKLoss(LossModule):
-    """Module shell of :func:`top_push_k_loss`.
+class TopPushKLoss(LossModule, of=top_push_k_loss):
+    """Module of :func:`top_push_k_loss`.
 
     Examples
     --------
@@ -214,17 +207,9 @@ class TopPushKLoss(LossModule):
     tensor(0.5000)
     """
 
-    function = staticmethod(top_push_k_loss)
 
-    def __init__(self, k, surrogate="quadratic", reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.surrogate = surrogate
-        self.reduction = reduction
-
-
-class PatMatNPLoss(LossModule):
-    """Module shell of :func:`pat_mat_np_loss`.
+class PatMatNPLoss(LossModule, of=pat_mat_np_loss):
+    """Module of :func:`pat_mat_np_loss`.
 
     Examples
     --------
@@ -233,11 +218,3 @@ class PatMatNPLoss(LossModule):
     >>> PatMatNPLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0]))
     tensor(1.2500)
     """
-
-    function = staticmethod(pat_mat_np_loss)
-
-    def __init__(self, tau, surrogate="quadratic", reduction="mean"):
-        super().__init__()
-        self.tau = tau
-        self.surrogate = surrogate
-        self.reduction = reduction

@@ -2,7 +2,7 @@
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._checks import check_fraction
-from ._module import LossModule
+from ._loss import LossModule
 from ._thresholds import KthLargest
 
 
@@ -190,8 +190,8 @@ def precision_at_recall_loss(
     )
 
 
-class RecallAtKLoss(LossModule):
-    """Module shell of :func:`recall_at_k_loss`.
+class RecallAtKLoss(LossModule, of=recall_at_k_loss):
+    """Module of :func:`recall_at_k_loss`.
 
     Examples
     --------
@@ -201,17 +201,9 @@ class RecallAtKLoss(LossModule):
     tensor(1.2500)
     """
 
-    function = staticmethod(recall_at_k_loss)
 
-    def __init__(self, k, surrogate="quadratic", reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.surrogate = surrogate
-        self.reduction = reduction
-
-
-class PatMatLoss(LossModule):
-    """Module shell of :func:`pat_mat_loss`.
+class PatMatLoss(LossModule, of=pat_mat_loss):
+    """Module of :func:`pat_mat_loss`.
 
     Examples
     --------
@@ -221,17 +213,9 @@ class PatMatLoss(LossModule):
     tensor(1.2500)
     """
 
-    function = staticmethod(pat_mat_loss)
 
-    def __init__(self, tau, surrogate="quadratic", reduction="mean"):
-        super().__init__()
-        self.tau = tau
-        self.surrogate = surrogate
-        self.reduction = reduction
-
-
-class PrecisionAtRecallLoss(LossModule):
-    """Module shell of :func:`precision_at_recall_loss`.
+class PrecisionAtRecallLoss(LossModule, of=precision_at_recall_loss):
+    """Module of :func:`precision_at_recall_loss`.
 
     Examples
     --------
@@ -240,11 +224,3 @@ class PrecisionAtRecallLoss(LossModule):
     >>> PrecisionAtRecallLoss(recall=1.0)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
     tensor(2.2500)
     """
-
-    function = staticmethod(precision_at_recall_loss)
-
-    def __init__(self, recall, surrogate="quadratic", reduction="mean"):
-        super().__init__()
-        self.recall = recall
-        self.surrogate = surrogate
-        self.reduction = reduction

@@ -3,9 +3,8 @@
 from torch.nn import functional as F
 
 from ._checks import check_k, check_scores, is_soft
-from ._module import LossModule
-from ._reduction import reduce
-from ._softmax import negative_log_likelihood
+from ._cross_entropy import negative_log_likelihood
+from ._loss import LossModule, reduce
 
 
 def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean"):
@@ -147,8 +146,8 @@ def _group(scores, k):
     return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
 
 
-class TopKGroupingLoss(LossModule):
-    """Module shell of :func:`topk_grouping_loss`.
+class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):
+    """Module of :func:`topk_grouping_loss`.
 
     Examples
     --------
@@ -159,16 +158,9 @@ class TopKGroupingLoss(LossModule):
     tensor(1.2500)
     """
 
-    function = staticmethod(topk_grouping_loss)
 
-    def __init__(self, k=5, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.reduction = reduction
-
-
-class TopKTransitionLoss(LossModule):
-    """Module shell of :func:`topk_transition_loss`.
+class TopKTransitionLoss(LossModule, of=topk_transition_loss, k=5):
+    """Module of :func:`topk_transition_loss`.
 
     Examples
     --------
@@ -178,11 +170,3 @@ class TopKTransitionLoss(LossModule):
     >>> TopKTransitionLoss(k=2)(scores, torch.tensor([2])).exp()
     tensor(5.)
     """
-
-    function = staticmethod(topk_transition_loss)
-
-    def __init__(self, k=5, detach_weight=False, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.detach_weight = detach_weight
-        self.reduction = reduction

@@ -3,9 +3,8 @@
 import torch
 
 from ._checks import check_k, check_nonnegative, check_scores, check_target
-from ._module import LossModule
+from ._loss import LossModule, reduce
 from ._order_statistics import kth_largest, score_of_label
-from ._reduction import reduce
 
 
 def topk_hinge_loss(
@@ -203,8 +202,8 @@ def _check_hinge(scores, target, k, margin, name):
     return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
 
 
-class TopKHingeLoss(LossModule):
-    """Module shell of :func:`topk_hinge_loss`.
+class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5):
+    """Module of :func:`topk_hinge_loss`.
 
     Examples
     --------
@@ -215,18 +214,9 @@ class TopKHingeLoss(LossModule):
     tensor(1.5000)
     """
 
-    function = staticmethod(topk_hinge_loss)
 
-    def __init__(self, k=5, margin=1.0, scaled=True, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.scaled = scaled
-        self.reduction = reduction
-
-
-class TopKHingeConvexLoss(LossModule):
-    """Module shell of :func:`topk_hinge_convex_loss`.
+class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5):
+    """Module of :func:`topk_hinge_convex_loss`.
 
     Examples
     --------
@@ -237,17 +227,9 @@ class TopKHingeConvexLoss(LossModule):
     tensor(2.5000)
     """
 
-    function = staticmethod(topk_hinge_convex_loss)
 
-    def __init__(self, k=5, margin=1.0, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.reduction = reduction
-
-
-class TopKHingeCalibratedLoss(LossModule):
-    """Module shell of :func:`topk_hinge_calibrated_loss`.
+class TopKHingeCalibratedLoss(LossModule, of=topk_hinge_calibrated_loss, k=5):
+    """Module of :func:`topk_hinge_calibrated_loss`.
 
     Examples
     --------
@@ -257,11 +239,3 @@ class TopKHingeCalibratedLoss(LossModule):
     >>> TopKHingeCalibratedLoss(k=2)(scores, torch.tensor([3]))
     tensor(1.5000)
     """
-
-    function = staticmethod(topk_hinge_calibrated_loss)
-
-    def __init__(self, k=5, margin=1.0, reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.reduction = reduction

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ._last_layer import last_layer
+from ._normalized_linear import NormalizedLinear
 
 
 class ScaledScores(nn.Module):
@@ -51,3 +51,9 @@ class ScaledScores(nn.Module):
 
     def extra_repr(self):
         return f"scale={self.scale:g}"
+
+
+def last_layer(module, n_outputs):
+    """The linear layer registered last within a module if it has an output per score, or None."""
+    layers = [m for m in module.modules() if isinstance(m, nn.Linear | NormalizedLinear)]
+    return layers[-1] if layers and layers[-1].out_features == n_outputs else None

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from sktopk import losses
+from sktopk.losses.programs._batch import split_classes
 from sktopk.losses.programs._fbeta import fbeta_program
 from sktopk.losses.programs._operating_points import budget_program
 from sktopk.losses.programs._pairwise_auc import Problems, pairwise_auc_program
-from sktopk.losses.programs._program_batch import split_classes
-from sktopk.losses.programs._program_precision import elastic_program, precision_at_k_program
+from sktopk.losses.programs._precision import elastic_program, precision_at_k_program
 from tests.losses import program_references as references
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from sktopk.losses.programs._linear_program import LinearProgramWarning, linear_program
+from sktopk.losses import LinearProgramWarning, linear_program
 
 from .linear_programs import (
     SOLVABLE,

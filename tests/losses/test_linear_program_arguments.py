@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk.losses.programs._linear_program import (
+from sktopk.losses import (
     LinearProgramError,
     LinearProgramWarning,
     linear_program,

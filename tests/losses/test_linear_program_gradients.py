@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from sktopk.losses.programs._linear_program import linear_program
+from sktopk.losses import linear_program
 
 from .linear_programs import (
     infeasible_program,

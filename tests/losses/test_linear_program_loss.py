@@ -6,8 +6,7 @@ import pickle
 import pytest
 import torch
 
-from sktopk.losses.programs._linear_program import LinearProgramError, LinearProgramWarning
-from sktopk.losses.programs._lp_loss import LinearProgramLoss
+from sktopk.losses import LinearProgramError, LinearProgramLoss, LinearProgramWarning
 
 
 def mean_hinge(scores, target):

@@ -66,6 +66,61 @@ def test_module_has_the_parameters_and_defaults_of_its_function(case):
         assert required or parameter.default == of_function[name].default
 
 
+@every_loss
+def test_module_takes_its_parameters_by_place(case):
+    module = getattr(losses, case.module)
+    signature = inspect.signature(module)
+    given = signature.bind(**case.parameters)
+    given.apply_defaults()
+    by_place = module(*given.arguments.values())
+    assert repr(by_place) == repr(build(case))
+    assert inspect.signature(module.__init__).parameters.keys() - signature.parameters == {"self"}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'temperature'"):
+        module(**case.parameters, temperature=1.0)
+
+
+@every_loss_of_k
+def test_module_shows_five_labels_unless_told(case):
+    parameters = inspect.signature(getattr(losses, case.module)).parameters
+    assert parameters["k"].default == 5
+    assert "sigma" not in parameters or parameters["sigma"].default == 0.2
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in LOSSES if "class_counts" in c.parameters], ids=lambda c: c.name
+)
+def test_class_counts_move_with_the_module(case):
+    module = build(case)
+    assert list(module.state_dict()) == ["class_counts"]
+    assert module.to("meta").class_counts.device.type == "meta"
+    with pytest.raises(TypeError, match="class_counts"):
+        getattr(losses, case.module)()
+
+
+@every_loss
+def test_module_tells_whether_it_draws(case):
+    module = build(case)
+    assert module.takes_generator == case.noised
+    if case.noised:
+        scores, target = fixed_batch()
+        module.generator = torch.Generator().manual_seed(3)
+        drawn = module(scores, target)
+        module.generator.manual_seed(3)
+        torch.rand(1)  # the global generator has no part in it
+        assert_same(module(scores, target), drawn, 0)
+
+
+def test_a_subclass_keeps_the_function():
+    class Halved(losses.FocalLoss):
+        def forward(self, scores, target, sample_weight=None):
+            return super().forward(scores, target, sample_weight) / 2
+
+    scores, target = fixed_batch()
+    assert repr(Halved(gamma=1.0)) == "Halved(gamma=1.0, reduction='mean')"
+    expected = losses.focal_loss(scores, target, gamma=1.0) / 2
+    assert_same(Halved(gamma=1.0)(scores, target), expected)
+
+
 # torch.compile meets a warning of its own where a loss is an autograd function.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @every_loss

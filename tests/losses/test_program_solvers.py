@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from sktopk.losses import linear_program, pairwise_auc_loss
+from sktopk.losses.programs._batch import split_classes
 from sktopk.losses.programs._pairwise_auc import MULTI_CLASS, _multi_class, pairwise_auc_program
-from sktopk.losses.programs._program_batch import split_classes
 from tests.losses.cases import fixed_batch as class_batch
 from tests.losses.linear_programs import precision_at_recall
 from tests.losses.program_cases import (

@@ -6,8 +6,13 @@ from math import comb, prod
 import pytest
 import torch
 
-from sktopk.losses import cross_entropy_loss, focal_loss, smooth_topk_loss
-from sktopk.losses._candidates import Candidates, sample_candidates
+from sktopk.losses import (
+    Candidates,
+    cross_entropy_loss,
+    focal_loss,
+    sample_candidates,
+    smooth_topk_loss,
+)
 
 # Loss, and what it divides scores by.
 LOSSES = {

@@ -5,8 +5,7 @@ import inspect
 import torch
 
 from sktopk.losses import reduce
-from sktopk.losses._module import LossModule
-from sktopk.losses._reduction import REDUCTIONS
+from sktopk.losses._loss import REDUCTIONS, LossModule
 
 from ._base import Criterion
 

@@ -3,10 +3,17 @@
 import torch
 
 from sktopk.losses._checks import check_nonnegative
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import batch_loss, hinge_multipliers, or_one, sort_kinks, split_classes
-from ._program_matrix import hinge_rows, sparse_matrix
+from ._batch import (
+    batch_loss,
+    hinge_multipliers,
+    hinge_rows,
+    or_one,
+    sort_kinks,
+    sparse_matrix,
+    split_classes,
+)
 
 
 def fbeta_loss(
@@ -130,8 +137,8 @@ def fbeta_program(batch, beta):
     }
 
 
-class FBetaLoss(LossModule):
-    """Module shell of :func:`fbeta_loss`.
+class FBetaLoss(LossModule, of=fbeta_loss):
+    """Module of :func:`fbeta_loss`.
 
     Examples
     --------
@@ -141,12 +148,3 @@ class FBetaLoss(LossModule):
     >>> FBetaLoss(beta=1.0)(scores, target)
     tensor(0.1111)
     """
-
-    function = staticmethod(fbeta_loss)
-
-    def __init__(self, beta=1.0, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.beta = beta
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction

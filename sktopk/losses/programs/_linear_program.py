@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 import torch
 
-from sktopk.losses._checks import check_name, check_nonnegative
+from sktopk.losses._checks import check_count, check_name, check_nonnegative
 
-from ._lp_checks import check_batch_shape, check_matrix, check_max_iter, check_rhs, check_vector
-from ._lp_gradients import (
+from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
+from ._gradients import (
     differentiable_minimiser,
     differentiable_optimum,
     differentiable_vertex,
 )
-from ._lp_highs import solve_highs
-from ._lp_matrices import stack_rows
+from ._highs import solve_highs
+from ._matrices import stack_rows
 from ._newton import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, solve_newton, solve_penalty
 
 METHODS = ("newton", "penalty", "highs")
@@ -259,7 +259,7 @@ def linear_program(
     smoothing = check_nonnegative(smoothing, "smoothing", positive=True)
     if tol is not None:
         tol = check_nonnegative(tol, "tol", positive=True)
-    max_iter = check_max_iter(max_iter)
+    check_count(max_iter, "max_iter")
     c = check_vector(c, "c", c)
     A_ub = check_matrix(A_ub, "A_ub", c)
     b_ub = check_rhs(b_ub, "b_ub", A_ub, "A_ub", c)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ._lp_matrices import equilibrate
+from ._matrices import equilibrate
 
 OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED = 0, 1, 2, 3
 

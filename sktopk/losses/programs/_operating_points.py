@@ -3,10 +3,9 @@
 import torch
 
 from sktopk.losses._checks import check_fraction
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import batch_loss, or_one, sort_kinks, split_classes
-from ._program_matrix import hinge_rows, sparse_matrix
+from ._batch import batch_loss, hinge_rows, or_one, sort_kinks, sparse_matrix, split_classes
 
 
 def precision_at_recall_program_loss(
@@ -202,8 +201,8 @@ def budget_program(batch, budget):
     }
 
 
-class PrecisionAtRecallProgramLoss(LossModule):
-    """Module shell of :func:`precision_at_recall_program_loss`.
+class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss):
+    """Module of :func:`precision_at_recall_program_loss`.
 
     Examples
     --------
@@ -214,18 +213,9 @@ class PrecisionAtRecallProgramLoss(LossModule):
     tensor(0.2500)
     """
 
-    function = staticmethod(precision_at_recall_program_loss)
 
-    def __init__(self, recall, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.recall = recall
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction
-
-
-class RecallAtFPRLoss(LossModule):
-    """Module shell of :func:`recall_at_fpr_loss`.
+class RecallAtFPRLoss(LossModule, of=recall_at_fpr_loss):
+    """Module of :func:`recall_at_fpr_loss`.
 
     Examples
     --------
@@ -235,12 +225,3 @@ class RecallAtFPRLoss(LossModule):
     >>> RecallAtFPRLoss(fpr=0.5)(scores, target)
     tensor(0.2500)
     """
-
-    function = staticmethod(recall_at_fpr_loss)
-
-    def __init__(self, fpr, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.fpr = fpr
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction

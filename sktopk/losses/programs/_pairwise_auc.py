@@ -13,18 +13,18 @@ from sktopk.losses._checks import (
     check_target,
     check_weight,
 )
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import (
+from ._batch import (
     SOLVERS,
     WithGradient,
     optimum,
     or_one,
     reduce_batch,
+    sparse_matrix,
     split_classes,
     sum_after,
 )
-from ._program_matrix import sparse_matrix
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16
@@ -281,8 +281,8 @@ def pairwise_auc_program(problems):
     }
 
 
-class PairwiseAUCLoss(LossModule):
-    """Module shell of :func:`pairwise_auc_loss`.
+class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss):
+    """Module of :func:`pairwise_auc_loss`.
 
     Examples
     --------
@@ -292,20 +292,3 @@ class PairwiseAUCLoss(LossModule):
     >>> PairwiseAUCLoss()(scores, target)
     tensor(0.3750)
     """
-
-    function = staticmethod(pairwise_auc_loss)
-
-    def __init__(
-        self,
-        margin=1.0,
-        surrogate="hinge",
-        multi_class="ovr",
-        solver="closed_form",
-        reduction="mean",
-    ):
-        super().__init__()
-        self.margin = margin
-        self.surrogate = surrogate
-        self.multi_class = multi_class
-        self.solver = solver
-        self.reduction = reduction

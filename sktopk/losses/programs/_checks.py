@@ -2,12 +2,14 @@
 
 import torch
 
-from ._lp_matrices import SPARSE_LAYOUTS
+from sktopk.losses._checks import check_floating
+
+from ._matrices import SPARSE_LAYOUTS
 
 
 def check_vector(vector, name, c):
     """Return a finite floating point tensor of at least one dimension, beside `c`."""
-    _check_floating(vector, name)
+    check_floating(vector, name)
     if vector.ndim < 1 or (name == "c" and not vector.shape[-1]):
         kind = "(..., n_variables)" if name == "c" else "(..., n_rows)"
         raise ValueError(f"{name} must have shape {kind}; got {tuple(vector.shape)}")
@@ -22,7 +24,7 @@ def check_matrix(matrix, name, c):
     n_variables = c.shape[-1]
     if matrix is None:
         return c.new_zeros(0, n_variables)
-    _check_floating(matrix, name)
+    check_floating(matrix, name)
     _check_layout(matrix, name, SPARSE_LAYOUTS)
     if matrix.ndim < 2 or matrix.shape[-1] != n_variables:
         raise ValueError(
@@ -79,22 +81,6 @@ def check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
                 f"{tuple(batch_shape)}; got {tuple(shapes[name])}"
             )
     return batch_shape
-
-
-def check_max_iter(max_iter):
-    """Return `max_iter` if it is a positive integer."""
-    if isinstance(max_iter, bool) or not hasattr(max_iter, "__index__"):
-        raise TypeError(f"max_iter must be an integer; got {max_iter!r}")
-    if max_iter < 1:
-        raise ValueError(f"max_iter={max_iter} must be at least 1")
-    return int(max_iter)
-
-
-def _check_floating(tensor, name):
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
-    if not tensor.is_floating_point():
-        raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
 def _check_layout(tensor, name, sparse_layouts):

@@ -2,7 +2,7 @@
 
 import torch
 
-from ._lp_matrices import DenseRows
+from ._matrices import DenseRows
 from ._newton import Solution
 
 _NUMERICAL_DIFFICULTY = 4

@@ -3,10 +3,17 @@
 import torch
 
 from sktopk.losses._checks import check_count, check_fraction, check_nonnegative
-from sktopk.losses._module import LossModule
+from sktopk.losses._loss import LossModule
 
-from ._program_batch import batch_loss, hinge_multipliers, or_one, sort_kinks, split_classes
-from ._program_matrix import hinge_rows, sparse_matrix
+from ._batch import (
+    batch_loss,
+    hinge_multipliers,
+    hinge_rows,
+    or_one,
+    sort_kinks,
+    sparse_matrix,
+    split_classes,
+)
 
 
 def recall_at_precision_loss(
@@ -278,8 +285,8 @@ def precision_at_k_program(batch, k):
     }
 
 
-class RecallAtPrecisionLoss(LossModule):
-    """Module shell of :func:`recall_at_precision_loss`.
+class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
+    """Module of :func:`recall_at_precision_loss`.
 
     Examples
     --------
@@ -290,19 +297,9 @@ class RecallAtPrecisionLoss(LossModule):
     tensor(0.2500)
     """
 
-    function = staticmethod(recall_at_precision_loss)
 
-    def __init__(self, precision, margin=1.0, penalty=2.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.precision = precision
-        self.margin = margin
-        self.penalty = penalty
-        self.solver = solver
-        self.reduction = reduction
-
-
-class PrecisionAtKLoss(LossModule):
-    """Module shell of :func:`precision_at_k_loss`.
+class PrecisionAtKLoss(LossModule, of=precision_at_k_loss):
+    """Module of :func:`precision_at_k_loss`.
 
     Examples
     --------
@@ -312,12 +309,3 @@ class PrecisionAtKLoss(LossModule):
     >>> PrecisionAtKLoss(k=2)(scores, target)
     tensor(0.7500)
     """
-
-    function = staticmethod(precision_at_k_loss)
-
-    def __init__(self, k, margin=1.0, solver="closed_form", reduction="mean"):
-        super().__init__()
-        self.k = k
-        self.margin = margin
-        self.solver = solver
-        self.reduction = reduction
