@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
-from sktopk._estimators.labels._losses import LOSSES
+from sktopk._estimators.labels._losses import LOSSES as NAMED_LOSSES
 from tests.losses.cases import LOSSES
 
 META = torch.device("meta")
@@ -36,7 +36,7 @@ RANKERS = {
     **{f"AUC, {s}": sktopk.AUCClassifier(surrogate=s) for s in ("hinge", "logistic", "ramp")},
 }
 OF_CLASSES = {
-    **{name: sktopk.TopKClassifier(name, k=3) for name in LOSSES},
+    **{name: sktopk.TopKClassifier(name, k=3) for name in NAMED_LOSSES},
     "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}),
     "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced"),
     **{f"AUC, {m}": sktopk.AUCClassifier(multi_class=m) for m in ("ovr", "ovo", "mu")},

@@ -26,7 +26,9 @@ class CustomLoss(Criterion):
         self.loss = loss
         self.takes_weight = "sample_weight" in inspect.signature(loss.forward).parameters
         self._drawing = [
-            module for module in loss.modules() if isinstance(module, LossModule) and module.draws
+            module
+            for module in loss.modules()
+            if isinstance(module, LossModule) and module.takes_generator
         ]
         self.draws = bool(self._drawing)
 
