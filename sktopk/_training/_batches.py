@@ -215,7 +215,7 @@ class MiniBatches:
         None stands for equal weights.
     sampler : iterable
         Row numbers of each batch of an epoch; all rows in the order given, if None.
-    hard : HardSamples, default=None
+    hard : HardRows, default=None
         Rows that are joined to each batch of the sampler.
     """
 

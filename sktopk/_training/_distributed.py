@@ -109,14 +109,11 @@ def share_totals(criterion, class_total, weight, n_rows, partial):
     partial : bool
         Whether these batches come on top of others.
     """
-    if not hasattr(criterion, "class_total"):
+    if not hasattr(criterion, "begin"):
         return
     class_total, weight, n_rows = (
         torch.from_numpy(np.asarray(each, dtype=np.float64))
         for each in (class_total, total(weight), total(n_rows))
     )
-    # In float64, whatever the float type of the network.
-    device = criterion.class_total.device
-    criterion.class_total = class_total.to(device)
-    criterion.mean_weight = (weight / n_rows.clamp(min=1)).clamp(min=1e-300).to(device)
-    criterion.n_rows = (criterion.n_rows if partial else 0) + int(n_rows.sum())
+    mean_weight = (weight / n_rows.clamp(min=1)).clamp(min=1e-300)
+    criterion.begin(class_total, mean_weight, int(n_rows.sum()), resumed=partial)

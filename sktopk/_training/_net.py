@@ -23,7 +23,7 @@ from ._state import copied_weights, noise_generator
 
 def is_of_the_batch(criterion):
     """Tell a loss of the batch as a whole from a mean of losses of the rows."""
-    return hasattr(criterion, "batch_loss") or hasattr(criterion, "loss_and_gradient")
+    return hasattr(criterion, "batch_loss") or not getattr(criterion, "is_mean", True)
 
 
 class DivergedError(ValueError):

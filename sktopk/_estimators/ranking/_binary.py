@@ -245,7 +245,7 @@ class BinaryNetClassifier(NetClassifier):
 
     def _make_batches(self, X, target, weight, partial):
         net, size, n_rows = self.net_, batch_size(self), len(target)
-        hard = getattr(net.criterion_, "hard", None)
+        hard = getattr(net.criterion_, "hard_rows", None)
         positive, sampler = target == 1, None
         if size < n_rows and positive.any():
             sampler = StratifiedBatchSampler(
@@ -258,10 +258,6 @@ class BinaryNetClassifier(NetClassifier):
         rows = net.rows(X, resident=True)
         if hard is not None and partial:
             rows, positive, weight = self._with_carried(hard, rows, positive, weight)
-        elif hard is not None:
-            hard.forget()
-        if hard is not None:
-            hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
         check_equal_batches(1 if sampler is None else len(sampler))
         share_totals(
             net.criterion_,
@@ -270,6 +266,8 @@ class BinaryNetClassifier(NetClassifier):
             np.bincount(target, minlength=2),
             partial,
         )
+        if hard is not None:
+            hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
         device = torch.device(net.device)
         weighted = any(all_objects(bool(np.any(weight != 1))))
         weight = torch.from_numpy(weight).to(device, net.dtype) if weighted else None
@@ -278,7 +276,7 @@ class BinaryNetClassifier(NetClassifier):
             torch.from_numpy(positive).to(device),
             weight,
             sampler,
-            hard if sampler is not None and hard is not None and hard.size else None,
+            hard if sampler is not None else None,
         )
 
     def _with_carried(self, hard, rows, positive, weight):

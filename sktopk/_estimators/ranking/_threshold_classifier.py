@@ -17,7 +17,7 @@ from sktopk._common._warnings import (
 from sktopk._training._callbacks import TrueThreshold
 from sktopk._training._distributed import all_objects
 from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses._surrogates import SURROGATES
+from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics import make_top_scorer
 
