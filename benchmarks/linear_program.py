@@ -33,7 +33,7 @@ import torch
 from loss_speed import print_row, status_bytes
 
 from sktopk import losses
-from sktopk.losses._surrogates import get_surrogate
+from sktopk.losses._accuracy_at_top import get_surrogate
 from sktopk.losses.programs import _fbeta, _operating_points, _pairwise_auc, _precision
 from sktopk.losses.programs._batch import split_classes
 
@@ -78,7 +78,7 @@ def dense_pairs(surrogate, scores, target):
     pairs = scores[~target] - scores[target].unsqueeze(1)
     if surrogate == "ramp":
         return (1 + pairs).clamp(0, 1).mean()
-    return get_surrogate(surrogate)(pairs).mean()
+    return get_surrogate(surrogate)(torch, pairs)[0].mean()
 
 
 def by_highs(program, scores, target):

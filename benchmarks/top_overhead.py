@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from sktopk._estimators.ranking._binary import BinaryNetClassifier
 from torch import nn
 from torch.nn import functional as F
 
@@ -25,7 +26,7 @@ from sktopk import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
-from sktopk._estimators.ranking._binary import BinaryNetClassifier
+from sktopk._training.criteria._base import Criterion
 
 CLASSIFIERS = {
     "DeepTopPush": DeepTopPushClassifier(),
@@ -39,10 +40,12 @@ CLASSIFIERS = {
 }
 
 
-class BalancedCrossEntropy(nn.Module):
+class BalancedCrossEntropy(Criterion):
     """The paper's baseline as a loss of the batch."""
 
-    def batch_loss(self, scores, target, weight):
+    is_mean = False
+
+    def forward(self, scores, target, sample_weight=None):
         """Return the mean over the positives plus the mean over the negatives."""
         each = F.binary_cross_entropy_with_logits(
             scores.flatten(), target.to(scores.dtype), reduction="none"

@@ -309,8 +309,8 @@ def test_a_refused_piece_is_as_if_it_had_never_come():
     with pytest.raises(ValueError, match="row 150 of the Dataset"):
         clf.partial_fit(bad)
     np.testing.assert_array_equal(clf.class_count_, other.class_count_)
-    hard, expected = (each.net_.criterion_.hard for each in (clf, other))
+    hard, expected = (each.net_.criterion_.hard_rows for each in (clf, other))
     assert len(hard.carried["rows"]) > 0
     torch.testing.assert_close(hard.carried, expected.carried, rtol=0, atol=0)
-    assert clf.net_.criterion_.n_rows == other.net_.criterion_.n_rows
+    assert hard.n_rows == expected.n_rows
     np.testing.assert_array_equal(clf.decision_function(X), other.decision_function(X))

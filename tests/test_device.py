@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 
 from sktopk._training import _batches
 from sktopk._training._batches import MiniBatches, Rows, RowsAndMore, free_memory, one_ahead
-from sktopk._training.criteria._hard_rows import HardSamples
-from sktopk._training.criteria._top import TopCriterion
+from sktopk._training.criteria._top import HardRows, TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
 from sktopk.losses._thresholds import Largest
@@ -112,7 +111,7 @@ def test_rows_are_copied_one_batch_ahead(X, streams):
 
 def test_hard_rows_join_rows_that_were_copied_ahead(X, streams):
     target, batches = torch.arange(10), torch.randperm(10).split(3)
-    rows, hard = Rows(X, CPU, torch.float32), HardSamples(2)
+    rows, hard = Rows(X, CPU, torch.float32), HardRows(2)
     stream = MiniBatches(rows, target, None, batches, hard)
     stream._fetched = lambda: zip(batches, one_ahead(rows, batches), strict=True)
     lengths = []
@@ -154,17 +153,17 @@ def test_hard_rows_that_are_none_change_nothing(
         if library is not None:
             monkeypatch.setattr("sktopk._training.criteria._top.arrays", library)
         criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
-        criterion.class_total.copy_(torch.tensor([84.0, 6.0]))
-        criterion.n_rows, criterion.hard.fresh_repeats = 90, repeats
+        criterion.begin(torch.tensor([84.0, 6.0]), torch.ones(2), 90)
+        criterion.hard_rows.fresh_repeats = repeats
         result = []
         for batch in batches:
-            index = criterion.hard.join(torch.tensor(list(batch)))
+            index = criterion.hard_rows.join(torch.tensor(list(batch)))
             own = None if weight is None else weight[index]
             loss, gradient = criterion.loss_and_gradient(scores[index], positive[index], own)
             by_row = torch.zeros(90).index_add(0, index, gradient.flatten())
             result.extend([torch.as_tensor(loss), by_row])
         results.append([*result, *map(torch.as_tensor, criterion.trace["threshold"])])
-        state = criterion.hard.get_state()["index"].tolist()
+        state = criterion.hard_rows.get_state()["index"].tolist()
         assert len(set(state)) == len(state)
     torch.testing.assert_close(results[1], results[0])
 
@@ -185,7 +184,7 @@ def test_noise_drawn_by_draw_is_noise_of_all_draws():
 
 @pytest.mark.parametrize("xp", [np, torch])
 def test_a_row_counts_where_it_stands_first(xp):
-    hard = HardSamples(3)
+    hard = HardRows(3)
     hard.index = torch.tensor([2, 9, 9] if xp is torch else [2, 9, 5])
     hard.join(torch.tensor([4, 2, 4, 7]))
     expected = [False, False, True, False, True, False, xp is torch]

@@ -157,7 +157,7 @@ def loop(name, wrap, rank, world):
     optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
     order = torch.randperm(N_ROWS, generator=torch.Generator().manual_seed(1))
     for batch in order.repeat(2).split(24):
-        index = criterion.hard.join(batch[len(batch) * rank // world :][: len(batch) // world])
+        index = criterion.hard_rows.join(batch[len(batch) * rank // world :][: len(batch) // world])
         optimizer.zero_grad()
         scores = module(X[index])
         _, gradient = criterion.loss_and_gradient(scores, positive[index], None)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk._training.criteria._errors_at_score import arrays, errors_at_score
+from sktopk._training.criteria._top import arrays
 from sktopk.losses import KthLargest, accuracy_at_top_loss
+from sktopk.losses._accuracy_at_top import errors_and_gradient
 
 ERRORS = ("false_negatives", "false_positives")
 SURROGATES = ("quadratic", "hinge", "logistic")
@@ -25,7 +26,8 @@ def in_one_pass(xp, scores, counted, weight, t, position, errors, surrogate):
     values = [scores, counted, weight, total, t, position]
     if xp is np:
         values = [None if value is None else value.numpy() for value in values]
-    value, gradient = errors_at_score(xp, *values, errors == "false_positives", surrogate)
+    *values, t, position = values
+    value, gradient = errors_and_gradient(xp, *values, (t, position, 1.0), errors, surrogate)
     return torch.as_tensor(value), torch.as_tensor(gradient)
 
 
@@ -66,9 +68,8 @@ def test_without_rows_or_threshold_value_and_gradient_are_zero(
 ):
     scores, positive, weight = batch(dtype)
     counted = positive & (missing != "counted rows")
-    # The threshold of no rows has all scores on its right side.
-    nowhere = torch.inf if errors == "false_positives" else -torch.inf
-    t = torch.full((1,), nowhere if missing == "threshold" else 0.5, dtype=dtype)
+    # Nothing is on the wrong side of the threshold of no rows.
+    t = torch.full((1,), -torch.inf if missing == "threshold" else 0.5, dtype=dtype)
     weight = torch.zeros_like(weight) if missing == "weight" else None
     arguments = (weight, t, torch.tensor([2]), errors, surrogate)
     value, gradient = in_one_pass(xp, scores, counted, *arguments)

@@ -128,9 +128,9 @@ def test_hard_rows_are_the_highest_of_the_group_so_far():
     criterion.class_total.copy_(torch.tensor([6.0, 2.0]))
     seen = []
     for batch in ([0, 1, 3], [4, 2, 7], [5, 6, 3], [0, 6, 7]):
-        index = criterion.hard.join(torch.tensor(batch))
+        index = criterion.hard_rows.join(torch.tensor(batch))
         criterion.loss_and_gradient(scores[index], positive[index], None)
-        seen.append(remembered(criterion.hard))
+        seen.append(remembered(criterion.hard_rows))
     assert seen[1:] == [[0, 2, 4], [0, 2, 6], [0, 2, 6]]
 
 
@@ -139,9 +139,9 @@ def test_a_row_drawn_again_is_not_remembered_twice():
     scores = torch.tensor([5.0, 4.0, 3.0, 2.0])
     criterion.class_total.copy_(torch.tensor([3.0, 1.0]))
     for _ in range(3):
-        index = criterion.hard.join(torch.tensor([0, 0, 0, 1, 2, 3]))
+        index = criterion.hard_rows.join(torch.tensor([0, 0, 0, 1, 2, 3]))
         criterion.loss_and_gradient(scores[index], index == 0, None)
-    assert remembered(criterion.hard) == [0, 1, 2]
+    assert remembered(criterion.hard_rows) == [0, 1, 2]
     assert criterion.trace["threshold"][-1].item() == 3.0
 
 
@@ -149,20 +149,20 @@ def test_gradient_reaches_the_remembered_row_but_it_is_no_error_of_the_batch():
     criterion = TopCriterion(Largest("negatives"), "false_negatives", "hinge", 1)
     scores = torch.tensor([1.0, 0.5, 3.0, 0.2])
     positive = torch.tensor([True, False, False, True])
-    criterion.hard.index = torch.tensor([2])
-    index = criterion.hard.join(torch.tensor([0, 1, 3]))
+    criterion.hard_rows.index = torch.tensor([2])
+    index = criterion.hard_rows.join(torch.tensor([0, 1, 3]))
     loss, gradient = criterion.loss_and_gradient(scores[index], positive[index], None)
     assert loss.item() == pytest.approx(((1 + 3 - 1) + (1 + 3 - 0.2)) / 2)
     torch.testing.assert_close(gradient, torch.tensor([-0.5, 0.0, -0.5, 1.0]))
-    assert remembered(criterion.hard) == [2]
+    assert remembered(criterion.hard_rows) == [2]
 
 
 def test_a_remembered_positive_counts_for_the_threshold_alone():
     criterion = TopCriterion(KthLargest("all", k=1), "false_negatives", "hinge", 1)
     scores = torch.tensor([9.0, 1.0, 0.0])
     criterion.class_total.copy_(torch.tensor([1.0, 2.0]))
-    criterion.hard.index = torch.tensor([0])
-    index = criterion.hard.join(torch.tensor([1, 2]))
+    criterion.hard_rows.index = torch.tensor([0])
+    index = criterion.hard_rows.join(torch.tensor([1, 2]))
     positive = torch.tensor([True, True, False])
     loss, _ = criterion.loss_and_gradient(scores[index], positive[index], None)
     assert loss.item() == 1 + 9 - 1
@@ -230,9 +230,9 @@ def test_module_state_has_the_row_numbers():
     criterion, other = (
         TopCriterion(Largest("negatives"), "false_negatives", "hinge", 2) for _ in range(2)
     )
-    criterion.hard.index = torch.tensor([4, 7])
+    criterion.hard_rows.index = torch.tensor([4, 7])
     other.load_state_dict(criterion.state_dict())
-    assert other.hard.index.tolist() == [4, 7]
+    assert other.hard_rows.index.tolist() == [4, 7]
 
 
 @pytest.mark.parametrize("errors", ["false_negatives", "false_positives"])
@@ -357,13 +357,14 @@ def test_tensors_of_a_gpu_give_what_arrays_give(
         if library is not None:
             monkeypatch.setattr("sktopk._training.criteria._top.arrays", library)
         criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
-        criterion.class_total.copy_(torch.tensor([72.0, 18.0]))
-        criterion.n_rows = 90
+        criterion.begin(torch.tensor([72.0, 18.0]), torch.ones(2), 90)
         result = []
         for batch in (range(0, 30), range(30, 60), range(50, 90), range(0, 90, 5)):
-            index = criterion.hard.join(torch.tensor(list(batch)))
+            index = torch.tensor(list(batch))
+            index = criterion.hard_rows.join(index) if buffer_size else index
             own = None if weight is None else weight[index]
             result.extend(criterion.loss_and_gradient(scores[index], positive[index], own))
-            result.append(torch.tensor(remembered(criterion.hard)))
+            if buffer_size:
+                result.append(torch.tensor(remembered(criterion.hard_rows)))
         results.append([*result, *map(torch.as_tensor, criterion.trace["threshold"])])
     torch.testing.assert_close(results[1], results[0])

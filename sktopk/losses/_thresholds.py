@@ -3,6 +3,10 @@
 A threshold is called as ``threshold(scores, positive, weight)`` with scores (n_samples,), the
 mask of the positive rows and weights or None; it returns a scalar that carries its gradient.
 Over an empty group it is -inf: nothing is above it.
+
+One that is a score, or a mean of scores, has a method `locate` in addition. It computes with the
+arrays of NumPy or of torch, whose library `xp` is, and returns with the threshold what flows
+back through it, so that a training on minibatches needs no graph.
 """
 
 import math
@@ -10,20 +14,12 @@ from dataclasses import dataclass
 
 import torch
 
+from ._accuracy_at_top import check_threshold, get_surrogate
 from ._checks import check_count, check_fraction, check_name
-from ._surrogates import get_surrogate
 
 GROUPS = ("negatives", "positives", "all")
 # Sums of weights that should be whole numbers miss them by the rounding of float32.
 NEARLY = 1 - 1e-7
-
-
-def check_threshold(threshold):
-    """Raise unless `threshold` can be called."""
-    if not callable(threshold):
-        raise TypeError(
-            f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
-        )
 
 
 def in_group(positive, of):
@@ -39,27 +35,57 @@ def group_weight(group, weight):
     return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
 
 
-@dataclass(frozen=True)
-class Largest:
-    """The largest score of a group; the first of tied ones carries the gradient."""
-
-    of: str = "negatives"
+class _Located:
+    """A threshold that is one of the scores, or a mean of some."""
 
     def __call__(self, scores, positive, weight=None):
         if not len(scores):
             return scores.new_tensor(-torch.inf)
-        return self.locate(scores, positive, weight)[0].squeeze(0)
+        group = in_group(positive, self.of)
+        weight = group if weight is None else group_weight(group, weight)
+        return self.locate(torch, scores, weight)[0].squeeze(0)
 
-    def locate(self, scores, positive, weight=None):
-        """The threshold and the row number of its score, each of shape (1,)."""
-        others = positive.bool() if self.of == "negatives" else ~in_group(positive, self.of)
-        if weight is not None:
-            others = others | (weight == 0)
-        return scores.masked_fill(others, -torch.inf).max(dim=0, keepdim=True)
+    def locate(self, xp, scores, weight, order=None):
+        """Return the threshold of a weighted sample and its gradient.
+
+        Parameters
+        ----------
+        xp : module
+        scores : array of shape (n_samples,)
+        weight : array of shape (n_samples,)
+            What each row counts for: 0 outside the group, of which it may be the mask.
+        order : array of shape (n_samples,), default=None
+            The numbers of the rows that count by falling score, among or after the others;
+            None if they are yet to be sorted.
+
+        Returns
+        -------
+        t, index, share : array of shape (1,), array of shape (m,), scalar or array (m,)
+            The threshold, the rows that it depends on, and how much it does on each.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define locate")
+
+
+def by_rank(xp, scores, weight, last=True):
+    """Row numbers by falling score; those of weight 0 are the last, or the first."""
+    key = xp.where(weight > 0, -scores, xp.inf if last else -xp.inf)
+    return key.argsort(stable=True)
 
 
 @dataclass(frozen=True)
-class _Ranked:
+class Largest(_Located):
+    """The largest score of a group; the first of tied ones carries the gradient."""
+
+    of: str = "negatives"
+
+    def locate(self, xp, scores, weight, order=None):
+        scores = xp.where(weight > 0, scores, -xp.inf)
+        index = scores.argmax(0, keepdims=True) if order is None else order[:1]
+        return scores[index], index, 1.0
+
+
+@dataclass(frozen=True)
+class _Ranked(_Located):
     """A group ordered from its largest score down, up to a number of rows or a share of them.
 
     Rows count by their weight: the j-th largest is the first at which the cumulative weight
@@ -86,14 +112,13 @@ class _Ranked:
             return 0 * total + self.k
         return -(-total * (self.tau * NEARLY) // 1)
 
-    def order(self, scores, positive, weight):
-        """Row numbers by falling score, the weight up to each of them, and j."""
-        weight = group_weight(in_group(positive, self.of), weight)
-        masked = scores.detach().masked_fill(weight == 0, -torch.inf)
-        order = masked.argsort(descending=True, stable=True)
-        reached = weight[order].cumsum(0)
-        total = reached[-1]
-        return order, reached, torch.minimum(self.rank(total), total)
+    def reach(self, xp, scores, weight, order):
+        """The order, the weight up to each of its rows, and j."""
+        if order is None:
+            order = by_rank(xp, scores, weight)
+        reached = weight[order].cumsum(0, dtype=xp.float64)
+        total = reached[-1:]
+        return order, reached, xp.minimum(self.rank(total), total)
 
 
 class KthLargest(_Ranked):
@@ -139,13 +164,10 @@ class KthLargest(_Ranked):
     tensor(2.)
     """
 
-    def __call__(self, scores, positive, weight=None):
-        if not len(scores):
-            return scores.new_tensor(-torch.inf)
-        order, reached, rank = self.order(scores, positive, weight)
-        position = (reached < rank * NEARLY).sum(0, keepdim=True)
-        threshold = scores.gather(0, order.gather(0, position)).squeeze(0)
-        return torch.where(rank > 0, threshold, -torch.inf)
+    def locate(self, xp, scores, weight, order=None):
+        order, reached, rank = self.reach(xp, scores, weight, order)
+        index = order[xp.searchsorted(reached, rank * NEARLY)]
+        return xp.where(rank > 0, scores[index], -xp.inf), index, 1.0
 
 
 class TopMean(_Ranked):
@@ -184,16 +206,14 @@ class TopMean(_Ranked):
     tensor(2.5000)
     """
 
-    def __call__(self, scores, positive, weight=None):
-        if not len(scores):
-            return scores.new_tensor(-torch.inf)
-        order, reached, rank = self.order(scores, positive, weight)
-        before = torch.cat([reached.new_zeros(1), reached[:-1]])
-        share = torch.minimum(reached, rank) - torch.minimum(before, rank)
+    def locate(self, xp, scores, weight, order=None):
+        order, reached, rank = self.reach(xp, scores, weight, order)
+        share = xp.minimum(reached, rank)
+        share[1:] = share[1:] - share[:-1]
         # Of an empty group 0 / 0 would be a NaN in the gradient.
-        share = share / torch.where(rank > 0, rank, 1.0)
-        ordered = scores[order].masked_fill(share == 0, 0.0)
-        return torch.where(rank > 0, (share.to(scores.dtype) * ordered).sum(), -torch.inf)
+        share = xp.asarray(share / (rank + (rank == 0)), dtype=scores.dtype)
+        mean = (share * xp.where(share > 0, scores[order], 0.0)).sum(0, keepdims=True)
+        return xp.where(rank > 0, mean, -xp.inf), order, share
 
 
 @dataclass(frozen=True)
@@ -247,31 +267,43 @@ class SurrogateQuantile:
         if not adding.any():
             return scores.new_tensor(-torch.inf)
         share = torch.where(adding, weight / weight.sum(), 0.0)
-        fixed = scores.detach().double()
-        root = self._root(fixed, share)
-        if not (torch.is_grad_enabled() and scores.requires_grad):
-            return root.to(scores.dtype)
-        # One Newton step from the root has its value and the gradient of the implicit function.
-        at = root.clone().requires_grad_()
-        (slope,) = torch.autograd.grad(self._mean(fixed, share, at), at)
-        step = (self._mean(scores.double(), share, root) - self.tau) / slope
-        return (root - step).to(scores.dtype)
+        scores, dtype = scores.double(), scores.dtype
+        root = self.root(scores.detach(), share)
+        return _Root.apply(root, scores, share, self).to(dtype)
 
-    def _mean(self, scores, share, threshold):
+    def terms(self, scores, share, threshold):
+        """What each row adds to the mean, and how fast that falls with the threshold."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
-        return (share * get_surrogate(self.surrogate)(inside)).sum()
+        value, slope = get_surrogate(self.surrogate)(torch, inside)
+        return share * value, share * slope
 
-    @torch.no_grad()
-    def _root(self, scores, share):
+    def root(self, scores, share):
         """The largest number at which the mean is above tau, and so is not flat."""
         members = scores[share > 0]
         # l(z) <= tau at z = -reach, and the mean is above 1 at z = 2 / share.sum().
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
         low, high = members.min() - 2 / share.sum(), members.max() + reach
         while low < (middle := (low + high) / 2) < high:
-            above = self._mean(scores, share, middle) > self.tau
+            above = self.terms(scores, share, middle)[0].sum() > self.tau
             low, high = (middle, high) if above else (low, middle)
         return low
+
+
+class _Root(torch.autograd.Function):
+    """The root of an equation in the scores, with the gradient of the implicit function."""
+
+    @staticmethod
+    def forward(ctx, root, scores, share, threshold):
+        root = root.clone()
+        ctx.save_for_backward(scores, share, root)
+        ctx.threshold = threshold
+        return root
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # A second derivative flows through the slopes to the scores and to the root again.
+        _, slope = ctx.threshold.terms(*ctx.saved_tensors)
+        return None, gradient * slope / slope.sum(), None, None
 
 
 @dataclass(frozen=True)

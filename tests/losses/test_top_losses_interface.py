@@ -44,6 +44,7 @@ def test_module_has_the_parameters_and_defaults_of_its_function(case):
     assert all(of_module[name].default == of_function[name].default for name in of_module)
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @every_threshold
 def test_compiles(case):
     torch.compiler.reset()

@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sktopk._common._labels import check_classes, encode
 from sktopk._common._scalars import check_option
 from sktopk._estimators._parameters import estimator
-from sktopk._training.criteria._base import BatchLoss
+from sktopk._training.criteria._base import BatchCriterion
 from sktopk.losses import PairwiseAUCLoss
 
 from ._programs import ProgramClassifier, cuts
@@ -123,7 +123,7 @@ class AUCClassifier(ProgramClassifier):
     def _task(self, dtype):
         if self._is_ranking(self.classes_):
             return super()._task(dtype)
-        return self._task_of(dtype, BatchLoss(self._loss()), len(self.classes_))
+        return self._task_of(dtype, BatchCriterion(self._loss()), len(self.classes_))
 
     @available_if(_ranks)
     def predict_top(self, X, n):

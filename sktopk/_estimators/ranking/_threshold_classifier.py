@@ -12,9 +12,8 @@ from sktopk._estimators._parameters import estimator
 from sktopk._training._distributed import all_objects
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest
-from sktopk.losses._accuracy_at_top import ERRORS
-from sktopk.losses._surrogates import SURROGATES
-from sktopk.losses._thresholds import check_threshold, in_group
+from sktopk.losses._accuracy_at_top import ERRORS, SURROGATES, check_threshold
+from sktopk.losses._thresholds import in_group
 from sktopk.metrics import make_top_scorer
 
 from ._ranking import RankingClassifier, undefined

@@ -98,8 +98,40 @@ class Criterion(nn.Module):
         return loss.detach(), scores.grad
 
 
-class BatchLoss(Criterion):
-    """A loss module that is one number for the batch as a whole.
+class TwoClassCriterion(Criterion):
+    """A loss of a batch as a whole, whose classes have other proportions than in training.
+
+    Attributes
+    ----------
+    class_total : Tensor of shape (2,)
+        What the negatives and the positives weigh in training.
+    mean_weight : Tensor of shape (2,)
+        Mean weight of their rows.
+    """
+
+    is_mean = False
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
+        self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
+
+    def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
+        """Take note of the rows in training; see :meth:`Criterion.begin`."""
+        for name, value in ("class_total", class_total), ("mean_weight", mean_weight):
+            getattr(self, name).copy_(torch.as_tensor(value))
+
+    def _apply(self, fn, recurse=True):
+        totals = self.class_total, self.mean_weight
+        super()._apply(fn, recurse)
+        # In float64, whatever the float type of the network.
+        device = self.class_total.device
+        self.class_total, self.mean_weight = (each.to(device) for each in totals)
+        return self
+
+
+class BatchCriterion(Criterion):
+    """A loss of a batch as a whole, as it is.
 
     Parameters
     ----------
@@ -114,4 +146,5 @@ class BatchLoss(Criterion):
         self.loss = loss
 
     def forward(self, scores, target, sample_weight=None):
+        """Return the loss of rows, a Tensor of shape ()."""
         return self.loss(scores, target, sample_weight)

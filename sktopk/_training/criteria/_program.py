@@ -1,14 +1,15 @@
 """Losses of a whole batch, on batches whose classes have other proportions than the data."""
 
 import torch
+from torch import distributed
 
-from sktopk._training._distributed import all_objects, all_rows, world_size
+from sktopk._training._distributed import all_objects, all_rows
 from sktopk.losses._checks import check_binary
 
-from ._base import Criterion
+from ._base import TwoClassCriterion
 
 
-class ProgramCriterion(Criterion):
+class ProgramCriterion(TwoClassCriterion):
     """A binary loss of the batch as a whole, with rows weighted to the proportions in training.
 
     Parameters
@@ -18,10 +19,6 @@ class ProgramCriterion(Criterion):
 
     Attributes
     ----------
-    class_total : Tensor of shape (2,)
-        What the negatives and the positives weigh in training.
-    mean_weight : Tensor of shape (2,)
-        Mean weight of their rows.
     n_batches, n_without_class : Tensor of shape ()
         How many batches there were, and how many of them had rows of one class only.
     """
@@ -29,15 +26,8 @@ class ProgramCriterion(Criterion):
     def __init__(self, loss):
         super().__init__()
         self.loss = loss
-        self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
-        self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
         self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
         self.register_buffer("n_without_class", torch.zeros((), dtype=torch.long))
-
-    is_mean = False
-
-    def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
-        self.class_total, self.mean_weight = class_total, mean_weight
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are no batch, such as validation rows."""
@@ -45,22 +35,21 @@ class ProgramCriterion(Criterion):
         return self.loss(scores, positive, self._proportional(scores, positive, sample_weight))
 
     def loss_and_gradient(self, scores, target, weight):
-        leaf = scores.detach().requires_grad_()
-        loss = self._batch_loss(leaf, target, weight)
-        loss.backward()
-        return loss.detach(), leaf.grad
-
-    def _batch_loss(self, scores, target, weight):
-        """Return the loss of a batch, or of the batches of all processes together."""
-        scores, positive = check_binary(scores.flatten(), target)
-        if world_size() > 1:
-            lengths = all_objects(len(scores))
+        """Return the loss of a batch, or of the batches of all processes together; see the base."""
+        lengths = all_objects(len(scores))
+        rows, positive = scores.detach(), target == 1
+        if len(lengths) > 1:
+            rows = all_rows(rows.flatten(), lengths)
             positive = all_rows(positive.to(scores.dtype), lengths) == 1
             weight = None if weight is None else all_rows(weight, lengths)
-            scores = all_rows(scores, lengths)
         self.n_batches += 1
         self.n_without_class += positive.all() | ~positive.any()
-        return self.loss(scores, positive, self._proportional(scores, positive, weight))
+        loss, gradient = super().loss_and_gradient(rows, positive, weight)
+        if len(lengths) > 1:
+            # Gradients are averaged over the processes afterwards.
+            start = sum(lengths[: distributed.get_rank()])
+            gradient = len(lengths) * gradient[start : start + len(scores)].view_as(scores)
+        return loss, gradient
 
     def _proportional(self, scores, positive, weight):
         """Weights under which the classes weigh what they weigh in training."""

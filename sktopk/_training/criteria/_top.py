@@ -1,33 +1,134 @@
 """Accuracy at the top on minibatches: the threshold of all rows, estimated from a few."""
 
+import numpy as np
 import torch
 
 from sktopk._training._distributed import all_objects, all_rows, world_size
-from sktopk.losses._thresholds import NEARLY, Largest
+from sktopk.losses._accuracy_at_top import check_threshold, errors_and_gradient
+from sktopk.losses._thresholds import Largest, by_rank
 
-from ._base import Criterion
-from ._errors_at_score import arrays, as_arrays, errors_at_score
-from ._hard_rows import HardSamples
+from ._base import TwoClassCriterion
 
 
-class TopCriterion(Criterion):
+class HardRows:
+    """Remember the hardest rows so far and join them to each batch.
+
+    The rows are known by their number: their scores are computed anew in each batch, so that
+    the gradient through them is right (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
+
+    The numbers stay on the device where the batches have them. There `size` rows are kept of
+    every batch that has as many: how many of them belong to the group is known on the device
+    alone, and those that do not count for nothing in the next batch.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows to remember, at least 1.
+    """
+
+    def __init__(self, size):
+        self.size = size
+        self.n_rows = 0
+        self.forget()
+
+    def begin(self, n_rows, resumed):
+        """Choose from these rows, on top of those before or anew."""
+        if not resumed:
+            self.n_rows = 0
+            self.forget()
+        self.n_rows += int(n_rows)
+
+    def forget(self):
+        """Remember nothing, not even of the batch at hand."""
+        self.index = torch.empty(0, dtype=torch.long)
+        self.batch, self.n_fresh, self.carried = None, None, None
+        # How many rows there were to choose from.
+        self.n_seen = 0
+        # Whether a batch may have a row twice; in doubt it is looked for.
+        self.fresh_repeats = True
+
+    def carry(self, rows, target, weight):
+        """Keep a copy of the remembered rows for data that will not have them."""
+        weight = torch.ones(len(target)) if weight is None else weight
+        index = self._distinct()
+        self.carried = {
+            "rows": rows[index].cpu(),
+            "target": target[index.to(target.device)].cpu(),
+            "weight": weight[index.to(weight.device)].cpu(),
+        }
+
+    def join(self, index):
+        """Row numbers of a batch followed by the remembered ones."""
+        self.n_fresh = len(index)
+        self.n_seen += self.n_fresh
+        self.batch = torch.cat([index, self.index.to(index.device)])
+        return self.batch
+
+    def keep(self, positions):
+        """Remember the rows at these positions of the joined batch."""
+        if isinstance(positions, torch.Tensor):
+            self.index = self.batch[positions.to(self.batch.device)]
+        else:
+            self.index = torch.from_numpy(self.batch.numpy()[positions])
+
+    def share_seen(self):
+        """The share of the rows that were seen so far, in (0, 1]: of the others none is known."""
+        return min(1.0, self.n_seen / self.n_rows) if self.n_rows else 1.0
+
+    def repeated(self, xp):
+        """Mask of the positions of the joined batch whose row stands at an earlier one, or None."""
+        batch = as_arrays(xp, self.batch)
+        # Tensors may have remembered a row twice, in a group of few rows.
+        if xp is np and not self.fresh_repeats:
+            twice = batch[self.n_fresh :, np.newaxis] == batch[: self.n_fresh]
+            if not np.count_nonzero(twice):
+                return None
+            return np.append(np.zeros(self.n_fresh, dtype=bool), twice.any(axis=1))
+        order = batch.argsort(stable=True)
+        ordered = batch[order]
+        mask = xp.zeros_like(batch, dtype=xp.bool)
+        mask[order[1:]] = ordered[1:] == ordered[:-1]
+        return mask
+
+    def get_state(self):
+        """The row numbers and copies of rows, however many, as plain values."""
+        return {
+            "index": self._distinct(),
+            "carried": self.carried,
+            "n_seen": self.n_seen,
+            "n_rows": self.n_rows,
+        }
+
+    def _distinct(self):
+        """The row numbers on the CPU, the hardest first, each once."""
+        return torch.tensor(list(dict.fromkeys(self.index.tolist())), dtype=torch.long)
+
+    def set_state(self, state):
+        """Put back what `get_state` returned."""
+        self.index, self.carried = state["index"].cpu(), state["carried"]
+        self.n_seen, self.n_rows = state["n_seen"], state["n_rows"]
+
+
+class TopCriterion(TwoClassCriterion):
     r"""A threshold that speaks of the training set, one kind of error, a surrogate.
 
     A batch is a sample of the rows in which the classes have other proportions, and the hard
     rows of earlier batches are known in addition. So hard rows count as themselves when the
-    threshold is ranked, and the others of class c as
+    threshold is computed, and the others of class c as
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{others})}
 
     each, times their own weight: together as much as the class weighs in training,
     :math:`N_c`. The threshold of such rows is that of the training set if it lies among the
-    hard ones, and its estimate at the same quantile if not. The errors are counted over the
-    rows of the batch alone.
+    hard ones, and its estimate at the same quantile if not. As long as a share p of the rows was
+    seen, so was that share of the hard ones, and each stands for 1 / p. The errors are counted
+    over the rows of the batch alone.
 
     Parameters
     ----------
     threshold : callable
-        One of :mod:`sktopk.losses`.
+        One of :mod:`sktopk.losses`, or any other function of scores, mask of the positives and
+        weights that returns a scalar with its gradient.
     errors : {"false_negatives", "false_positives"}
     surrogate : str
     buffer_size : int
@@ -36,47 +137,37 @@ class TopCriterion(Criterion):
 
     Attributes
     ----------
-    class_total : Tensor of shape (2,)
-        What the negatives and the positives weigh in training.
-    mean_weight : Tensor of shape (2,)
-        Mean weight of their rows.
-    n_rows : int
-        Rows in training, of which the hard ones are known once all were seen.
     trace : dict of list
         The threshold of each batch, an array or a tensor of shape (1,).
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
+        check_threshold(threshold)
         self.threshold, self.errors, self.surrogate = threshold, errors, surrogate
-        self.hard = self.hard_rows = HardSamples(buffer_size)
-        self.register_buffer("class_total", torch.ones(2, dtype=torch.float64))
-        self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
-        self.register_buffer("n_rows", torch.zeros((), dtype=torch.long))
+        self.hard_rows = HardRows(buffer_size) if buffer_size else None
         self.trace = {"threshold": []}
 
-    is_mean = False
-
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
-        self.class_total, self.mean_weight = class_total, mean_weight
-        if not resumed:
-            self.n_rows.zero_()
-            self.hard.forget()
-        self.n_rows += n_rows
+        """Take note of the rows in training; see the base."""
+        super().begin(class_total, mean_weight, n_rows, resumed=resumed)
+        if self.hard_rows is not None:
+            self.hard_rows.begin(n_rows, resumed)
 
     def get_extra_state(self):
         """What `state_dict` saves beside tensors of fixed shape."""
-        return self.hard.get_state()
+        return None if self.hard_rows is None else self.hard_rows.get_state()
 
     def set_extra_state(self, state):
         """Put back what `state_dict` saved."""
-        self.hard.set_state(state)
+        if self.hard_rows is not None:
+            self.hard_rows.set_state(state)
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are a sample of no batch, such as validation rows."""
         values = arrays(scores, target, sample_weight)
-        t, position, _ = self._threshold(*values, HardSamples(0))
-        return torch.as_tensor(self._errors(*values, t, position)[0])
+        located, _ = self._locate(*values, None)
+        return torch.as_tensor(self._errors(*values, located)[0])
 
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch and its gradient; remember its hard rows for the next one.
@@ -91,22 +182,25 @@ class TopCriterion(Criterion):
         -------
         loss, gradient : Tensor of shape () and Tensor of the shape and dtype of `scores`
         """
-        n_fresh = self.hard.n_fresh if self.hard.batch is not None else len(scores)
+        hard = self.hard_rows
+        if hard is not None and hard.batch is None:
+            hard = None
+        n_fresh = len(scores) if hard is None else hard.n_fresh
         if world_size() > 1:
-            loss, gradient = self._shared(scores.detach().flatten(), target, weight, n_fresh)
+            loss, gradient = self._shared(scores.detach().flatten(), target, weight, hard, n_fresh)
         else:
             values = arrays(scores, target, weight)
-            t, position, kept = self._threshold(*values, self.hard)
-            if kept is not None:
-                self.hard.keep(kept)
-            self.trace["threshold"].append(t)
-            loss, gradient = self._errors(*values, t, position, n_fresh)
+            located, known = self._locate(*values, hard)
+            if hard is not None:
+                hard.keep(known)
+            self.trace["threshold"].append(located[0])
+            loss, gradient = self._errors(*values, located, n_fresh)
         gradient = torch.as_tensor(gradient).view_as(scores)
         if gradient.dtype != scores.dtype:
             gradient = gradient.to(scores.dtype)
         return torch.as_tensor(loss), gradient
 
-    def _errors(self, xp, scores, positive, weight, t, position, n_fresh=None):
+    def _errors(self, xp, scores, positive, weight, located, n_fresh=None):
         """Value and gradient of the errors among the first `n_fresh` rows."""
         above = self.errors == "false_positives"
         counted = positive ^ above
@@ -119,103 +213,129 @@ class TopCriterion(Criterion):
         else:
             # A batch of light rows weighs little.
             total = counted.sum() * as_arrays(xp, self.mean_weight)[int(not above)]
-        return errors_at_score(
-            xp, scores, counted, weight, total, t, position, above, self.surrogate
+        return errors_and_gradient(
+            xp, scores, counted, weight, total, located, self.errors, self.surrogate
         )
 
-    def _threshold(self, xp, scores, positive, weight, hard):
-        """The threshold, the position of its row and those of the rows to remember."""
-        largest, of = isinstance(self.threshold, Largest), self.threshold.of
-        size = hard.size if hard.batch is not None else 0
-        smallest = of == "positives"
-        # By rising key: the scores of the group from its largest on, or from its smallest.
-        key = scores if smallest else -scores
-        members = None if of == "all" else positive if smallest else ~positive
+    def _locate(self, xp, scores, positive, weight, hard):
+        """The threshold with its gradient, and the positions of the rows to remember."""
+        of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
+        size = 0 if hard is None else hard.size
+        own = positive if of == "positives" else ~positive if of == "negatives" else None
         # A remembered row that was drawn again is one row; the largest score may stand twice.
         repeated = hard.repeated(xp) if size > (1 if largest else 0) else None
         if repeated is not None:
-            once = ~xp.asarray(repeated, device=scores.device)
-            members = once if members is None else members & once
-        if members is not None:
-            key = xp.where(members, key, xp.inf)
-        if largest and size <= 1:
-            position = key.argmin(0, keepdims=True)
-            t = -key[position]
-            return t, position, hard.members(xp, position, t) if size else None
-        order = key.argsort(stable=True)
-        # The hard rows come first: the largest scores, or the smallest of the positives.
-        kept = hard.members(xp, order[:size], key[order[:size]]) if size else None
+            own = ~repeated if own is None else own & ~repeated
+        if weight is not None:
+            own = weight if own is None else own * weight
+        elif own is None:
+            own = xp.ones_like(positive)
+        order = known = None
+        if size > 1 or (size and not largest):
+            # The hard rows are the largest scores, or the smallest of the positives.
+            smallest = of == "positives" and not largest
+            order = by_rank(xp, scores, own, last=not smallest)
+            known = order[-size:] if smallest else order[:size]
         if largest:
-            return -key[order[:1]], order[:1], kept
-        own = weight
-        if members is not None:
-            own = members if weight is None else members * weight
-        own = xp.ones_like(positive) if own is None else own[order]
-        # Of the hard rows of all rows, those of the rows seen so far are known.
-        seen = min(1.0, hard.n_seen / int(self.n_rows)) if size and int(self.n_rows) else 1.0
-        reached = self._reached(xp, own, positive[order], size, seen)
-        total = reached[-1:]
-        rank = self.threshold.rank(total)
-        if self.threshold.tau is None:
-            rank = rank * seen
-        rank = xp.minimum(rank, total) * NEARLY
-        # The first row that reaches the rank; of the positives, the last with at most n - j below.
-        place = (total - rank, "right") if smallest else (rank, "left")
-        place = xp.searchsorted(reached, place[0], side=place[1])
-        position = order[place * (place < len(order))]
-        t = key[position]
-        return t if smallest else -t, position, kept
+            located = self.threshold.locate(xp, scores, own, order)
+            known = located[1] if known is None else known
+        else:
+            counts = self._counts(xp, own, positive, known, hard)
+            if hasattr(self.threshold, "locate"):
+                located = self.threshold.locate(xp, scores, counts, order)
+            else:
+                located = located_by_autograd(xp, self.threshold, scores, positive, counts)
+        if xp is np and size > 0 and len(hard.index) < size:
+            # A group may have fewer rows than are remembered.
+            known = known[own[known] > 0]
+        return located, known
 
-    def _reached(self, xp, own, positive, n_hard, share):
-        """What the ordered rows up to each of them count for, hard ones first.
+    def _counts(self, xp, own, positive, known, hard):
+        """What each row counts for: a hard one for itself, another for others of its class."""
+        counts = xp.asarray(own, dtype=xp.float64, copy=True)
+        missing = as_arrays(xp, self.class_total)
+        if known is not None:
+            itself = counts[known] / hard.share_seen()
+            counts[known] = 0.0
+            missing = missing - by_class(xp, positive[known], itself)
+            missing = (missing + abs(missing)) / 2
+        there = by_class(xp, positive, counts)
+        factor = missing / (there + (there == 0))
+        counts *= factor[xp.asarray(positive, dtype=xp.int64)]
+        if known is not None:
+            counts[known] = itself
+        return counts
 
-        Hard rows count as themselves, and the others for all rows of their class, which weighs
-        `share` of what it does in training.
-        """
-        class_total = as_arrays(xp, self.class_total)
-        n_hard = min(n_hard, len(own))
-        of, reached = self.threshold.of, 0.0
-        for label, name in enumerate(("negatives", "positives")):
-            if of not in ("all", name):
-                continue
-            weight = own if of == name else own * (positive ^ (not label))
-            weight = weight.cumsum(0, dtype=xp.float64)
-            known = weight[n_hard - 1] if n_hard else 0.0
-            missing, seen = share * class_total[label] - known, weight[-1] - known
-            factor = (missing + abs(missing)) / (2 * (seen + (seen == 0)))
-            weight[n_hard:] = known + (weight[n_hard:] - known) * factor
-            reached = reached + weight
-        return reached
-
-    def _shared(self, scores, target, weight, n_fresh):
+    def _shared(self, scores, target, weight, hard, n_fresh):
         """The loss over the batches of all processes; each keeps its own hard rows."""
-        index = self.hard.batch
-        if index is None:
-            index = torch.arange(len(scores))
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
         mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         fresh = torch.cat([torch.arange(length) < n for n, length in sizes])
         # Fresh rows before remembered ones, as in a batch of one process.
         order = (~fresh).to(torch.int8).argsort(stable=True)
-        owner = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
-        number = all_rows(index.to(scores.device), lengths).cpu() * len(lengths) + owner
-        whole = HardSamples(self.hard.size)
-        whole.batch = None if self.hard.batch is None else number[order]
-        whole.n_seen = self.hard.n_seen * len(lengths)
+        whole = None
+        if hard is not None:
+            owner = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+            number = all_rows(hard.batch.to(scores.device), lengths).cpu() * len(lengths) + owner
+            whole = HardRows(hard.size)
+            whole.batch, whole.n_rows = number[order], hard.n_rows
+            whole.n_seen = hard.n_seen * len(lengths)
         device_order = order.to(scores.device)
         target = all_rows(target.to(scores.dtype), lengths)[device_order]
         if weight is not None:
             weight = all_rows(weight, lengths)[device_order]
         values = arrays(all_rows(scores, lengths)[device_order], target, weight)
-        t, position, kept = self._threshold(*values, whole)
-        if kept is not None:
-            kept = order[torch.as_tensor(kept, device="cpu")]
-            kept = kept[(kept >= mine.start) & (kept < mine.stop)]
-            self.hard.keep(kept - mine.start)
-        self.trace["threshold"].append(t)
-        loss, gradient = self._errors(*values, t, position, int(fresh.sum()))
+        located, known = self._locate(*values, whole)
+        if hard is not None:
+            known = order[torch.as_tensor(known, device="cpu")]
+            known = known[(known >= mine.start) & (known < mine.stop)]
+            hard.keep(known - mine.start)
+        self.trace["threshold"].append(located[0])
+        loss, gradient = self._errors(*values, located, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = torch.as_tensor(gradient)
         # Gradients are averaged over the processes afterwards, as in `all_rows`.
         return loss, len(lengths) * gathered[mine]
+
+
+def arrays(scores, target, weight):
+    """Return the library and what it computes with: scores, mask of positives, weights.
+
+    The scores are flat and have no gradient; half precision becomes float32.
+    """
+    scores = scores.detach()
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    positive = target if target.dtype == torch.bool else target == 1
+    if scores.device.type != "cpu":
+        return torch, scores.flatten(), positive, weight
+    weight = None if weight is None else weight.numpy()
+    return np, scores.numpy().ravel(), positive.numpy(), weight
+
+
+def as_arrays(xp, tensor):
+    """A tensor as what `xp` computes with."""
+    return tensor.numpy() if xp is np else tensor
+
+
+def by_class(xp, positive, weight):
+    """What the negatives and the positives weigh."""
+    if xp is np:
+        return np.bincount(positive, weight, 2)
+    return torch.stack([torch.where(mask, weight, 0.0).sum() for mask in (~positive, positive)])
+
+
+def located_by_autograd(xp, threshold, scores, positive, weight):
+    """A threshold with its gradient, from its call."""
+    scores, positive, weight = map(torch.as_tensor, (scores, positive, weight))
+    scores = scores.detach().requires_grad_()
+    with torch.enable_grad():
+        t = threshold(scores, positive, weight.to(scores.dtype))
+    share = None
+    if t.requires_grad:
+        (share,) = torch.autograd.grad(t, scores, allow_unused=True)
+    if share is None:
+        share = torch.zeros_like(scores)
+    t = t.detach().to(scores.dtype).reshape(1)
+    return as_arrays(xp, t), slice(None), as_arrays(xp, share.detach())
