@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sktopk._common._labels import encode_labels
 from sktopk._common._scalars import check_nonnegative, n_kept
-from sktopk._common._warnings import (
-    warn,
-)
+from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
 # About 8 MB of float64: sorting copies chunks of rows, not all of them.
@@ -120,16 +119,17 @@ def average_size_threshold(proba, k):
     return float(np.partition(proba, -n_labels, axis=None)[-n_labels])
 
 
-def class_shares(given, estimator, classes, training, calibration):
+def class_shares(given, trained, calibration):
     """Return the share of each class, from whatever knows most of the training rows."""
-    n_classes, which = len(classes), "one per class in the order of classes_"
+    estimator, training = trained.estimator, trained.training
+    n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:
         count = check_nonnegative(given, "prevalence", n_classes, which)
     elif training is None and hasattr(estimator, "class_count_"):
         name = "class_count_ of estimator"
         count = check_nonnegative(estimator.class_count_, name, n_classes, which)
     else:
-        code = calibration if training is None else training
+        code = calibration if training is None else encode_labels(estimator.classes_, training)
         count = np.bincount(code[code >= 0], minlength=n_classes)
     if not count.any():
         raise ValueError("prevalence must be positive for at least one class; all are zero")

@@ -17,9 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sktopk import TopKClassifier
-from sktopk._estimators.decisions._sets import SetClassifier
-from sktopk.metrics._sets import make_set_scorer, set_coverage_score, set_size_score
+from sktopk import SetClassifier, TopKClassifier
+from sktopk.metrics import make_set_scorer, set_coverage_score, set_size_score
 from tests.given import Given, GivenScores, draw, frozen
 
 METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
