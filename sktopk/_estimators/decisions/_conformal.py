@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sktopk._common._labels import encode_labels
+from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn
 
@@ -39,6 +40,15 @@ class Conformity:
         if self.method in ("aps", "raps"):
             return self._mass_from_label_down(proba, u)
         return proba
+
+    def draw(self, X, n_samples, seed):
+        """Return u, one of the `n_samples` rows of X, fixed by its content and the seed.
+
+        Rows that calibrate draw as new rows do: u is then a part of the row, and a conformity
+        that is a function of row and label is what the guarantee holds for, whatever the seed.
+        """
+        drawn = self.method in ("aps", "raps")
+        return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
     def of_labels(self, proba, u, code):
         """Return the conformity of column ``code[i]`` in row i, minus infinity for code -1."""

@@ -79,8 +79,9 @@ class SetClassifier(CalibratedDecision):
     randomized : bool, default=False
         Of "aps" and "raps": whether `predict_set` draws u for each row, so that the coverage is
         exact and some sets are empty, or takes u = 1. That keeps every label which a draw might
-        have dropped: sets that depend on the row alone, never empty, and cover more than was
-        asked. The i-th row of any call gets the same draw, whatever the row.
+        have dropped: sets that are never empty, and cover more than was asked. The draw is a
+        hash of the row as `predict_set` gets it and of a seed from `random_state`, so that the
+        set of a row is the same alone and in any batch; see Notes.
     penalty : float, default=0.1
         Nonnegative, of "raps"; lambda in [5]_.
     prevalence : array-like of shape (n_classes,), default=None
@@ -94,7 +95,7 @@ class SetClassifier(CalibratedDecision):
         with. With many of those, or with groups of rows that depend on each other, freeze a
         fitted estimator and give `fit` rows of their own.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out rows and of u, which calibration draws in any case.
+        Seed of the held-out rows and of u, by which "aps" and "raps" calibrate in any case.
 
     Attributes
     ----------
@@ -120,6 +121,15 @@ class SetClassifier(CalibratedDecision):
     sktopk.metrics.set_coverage_score : Share of rows, or of classes, that were covered.
     sktopk.metrics.set_size_score : Mean size of sets.
     sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
+
+    Notes
+    -----
+    For u the content of a row is its numbers in float64 and its texts, wherever they stand: the
+    same in an array, a sparse matrix, a frame and a list, for 0.0 and -0.0, and without names of
+    columns; what is neither, such as a dict, counts by its `repr`. Equal rows share a draw. That
+    costs no coverage, since the rows that calibrate draw in the same way, but where many rows
+    are equal there may be more of it than asked. Rounding counts: preprocessing that gives a
+    row other last digits in another batch belongs inside `estimator`.
 
     References
     ----------
@@ -210,7 +220,7 @@ class SetClassifier(CalibratedDecision):
         prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
         conformity = Conformity(self.method, k, self.penalty, prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
-        u = np.random.default_rng([seed, 0]).random(len(code))
+        u = conformity.draw(trained.X, len(code), seed)
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
@@ -257,7 +267,7 @@ class SetClassifier(CalibratedDecision):
             max_size = min(max_size, self.k_)
         u = np.ones(n_samples)
         if self.randomized:
-            u = np.random.default_rng([self._seed, 1]).random(n_samples)
+            u = self._conformity.draw(X, n_samples, self._seed)
         columns, start = self._conformity.sets(
             proba, u, threshold=self.threshold_, max_size=max_size, empty=self.empty
         )
