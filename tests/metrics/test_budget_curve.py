@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_validate
 from sklearn.tree import DecisionTreeClassifier
 
-from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk import BudgetClassifier
 from sktopk.metrics._plot._budget_curve import BudgetCurveDisplay
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -5,7 +5,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from sktopk._estimators.decisions._sets import SetClassifier
+from sktopk import SetClassifier
 from sktopk.metrics import shot_accuracy_score
 from sktopk.metrics._plot._set_size import SetSizeDisplay
 from sktopk.metrics._plot._shot_accuracy import ShotAccuracyDisplay

@@ -3,33 +3,14 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import (
-    check_classes,
-    check_labels,
-)
-from sktopk._common._scalars import (
-    check_count,
-    check_number,
-    check_option,
-)
-from sktopk._common._splits import (
-    calibration_rows,
-)
-from sktopk._common._tables import (
-    check_weight,
-    take_params,
-    take_rows,
-)
-from sktopk._common._warnings import (
-    warn,
-)
+from sktopk._common._labels import check_classes, check_labels
+from sktopk._common._scalars import check_count, check_number, check_option
+from sktopk._common._tables import check_weight
+from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (
     BestRows,
     best_rows,
@@ -41,10 +22,11 @@ from sktopk._estimators._best_rows import (
 )
 from sktopk.metrics._ranking import encode_groups
 
+from ._base import CalibratedDecision
 from ._guarantees import calibrate, drift
 
 
-class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class BudgetClassifier(CalibratedDecision):
     r"""Classifier that flags the rows to look at, made from any binary classifier.
 
     With a threshold t on the scores s of the classifier, found on n calibration rows that it
@@ -216,21 +198,16 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             classifier has no scores or gives scores that are not finite.
         """
         self._check_params()
-        y = check_labels(y)
-        X, _ = indexable(X, y)
-        if get_config()["enable_metadata_routing"]:
-            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        y, fit_params = check_labels(y), self._routed(fit_params)
+        self._check_two_classes(y, fit_params.get("sample_weight"))
         random = check_random_state(self.random_state)
-        train, held_out = self._split(y, fit_params.get("sample_weight"), random)
-        estimator = clone(self.estimator)
-        params = take_params(fit_params, train, len(y))
-        estimator.fit(take_rows(X, train), take_rows(y, train), **params)
-        scores = finite_scores(estimator, take_rows(X, held_out))
-        fitted = {"estimator_": estimator, "classes_": estimator.classes_}
+        trained = self._train(X, y, fit_params, random, calibrates=self.per == "fit")
+        scores = finite_scores(trained.estimator, trained.X)
+        fitted = {"classes_": trained.estimator.classes_}
         if self.per == "fit":
             fitted["threshold_"], fitted["rates_"], problems = calibrate(
                 scores,
-                known_positives(take_rows(y, held_out), estimator.classes_),
+                known_positives(trained.y, fitted["classes_"]),
                 len(y),
                 constraint=self.constraint,
                 budget=self.budget,
@@ -238,12 +215,7 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 random=random,
             )
             _warn(problems)
-        columns = ("n_features_in_", "feature_names_in_")
-        fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
-        for name in ("threshold_", "rates_", *columns):
-            vars(self).pop(name, None)
-        vars(self).update(fitted)
-        return self
+        return self._replace_fitted(trained.estimator, **fitted)
 
     def decision_function(self, X):
         """Score every row, relative to the threshold.
@@ -338,26 +310,15 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
 
-    def get_metadata_routing(self):
-        """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        return router.add(estimator=self.estimator, method_mapping=mapping)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
         tags.classifier_tags.multi_class = False
         # Who flags a tenth of the rows has no good accuracy where half of them are positive.
         tags.classifier_tags.poor_score = True
         return tags
 
     def _check_params(self):
+        super()._check_params()
         check_option(self.constraint, "constraint", ("count", "fpr", "precision", "recall"))
         check_option(self.per, "per", ("fit", "batch", "group"))
         if self.per != "fit" and self.constraint != "count":
@@ -369,31 +330,18 @@ class BudgetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             check_number(self.budget, "budget", 0, 1, bounds="neither")
         check_number(self.delta, "delta", 0, 1, bounds="neither")
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
-    def _split(self, y, sample_weight, random):
-        """Return the rows to train with and those to calibrate with; None stands for all."""
-        frozen = isinstance(self.estimator, FrozenEstimator)
-        if not frozen and len(check_classes(y)) > 2:
+    def _check_two_classes(self, y, sample_weight):
+        if isinstance(self.estimator, FrozenEstimator):
+            return
+        if (n_classes := len(check_classes(y))) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
-                f"y must have 2 classes; got {len(np.unique(y))}"
+                f"y must have 2 classes; got {n_classes}"
             )
-        if not frozen and sample_weight is not None:
+        if sample_weight is not None:
             weight = check_weight(sample_weight, len(y))
             check_classes(y[weight > 0], "y of the rows with positive sample_weight")
-        if self.per != "fit":
-            # One row, so that a classifier without scores is refused here.
-            return None, np.zeros(1, dtype=int)
-        if frozen:
-            return None, None
-        mask = calibration_rows(y, self.validation_fraction, random)
-        if not mask.any():
-            raise ValueError(
-                f"y must have two rows of a class, to hold out one; got n_samples={len(y)}. Or "
-                "freeze a fitted estimator by FrozenEstimator, and give fit rows of their own"
-            )
-        return np.flatnonzero(~mask), np.flatnonzero(mask)
 
     def _scores(self, X):
         check_is_fitted(self, "threshold_" if self.per == "fit" else "estimator_")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sktopk._common._labels import encode_labels
+from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import check_nonnegative, n_kept
-from sktopk._common._warnings import (
-    warn,
-)
+from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
 # About 8 MB of float64: sorting copies chunks of rows, not all of them.
@@ -40,6 +40,15 @@ class Conformity:
         if self.method in ("aps", "raps"):
             return self._mass_from_label_down(proba, u)
         return proba
+
+    def draw(self, X, n_samples, seed):
+        """Return u, one of the `n_samples` rows of X, fixed by its content and the seed.
+
+        Rows that calibrate draw as new rows do: u is then a part of the row, and a conformity
+        that is a function of row and label is what the guarantee holds for, whatever the seed.
+        """
+        drawn = self.method in ("aps", "raps")
+        return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
     def of_labels(self, proba, u, code):
         """Return the conformity of column ``code[i]`` in row i, minus infinity for code -1."""
@@ -120,16 +129,17 @@ def average_size_threshold(proba, k):
     return float(np.partition(proba, -n_labels, axis=None)[-n_labels])
 
 
-def class_shares(given, estimator, classes, training, calibration):
+def class_shares(given, trained, calibration):
     """Return the share of each class, from whatever knows most of the training rows."""
-    n_classes, which = len(classes), "one per class in the order of classes_"
+    estimator, training = trained.estimator, trained.training
+    n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:
         count = check_nonnegative(given, "prevalence", n_classes, which)
     elif training is None and hasattr(estimator, "class_count_"):
         name = "class_count_ of estimator"
         count = check_nonnegative(estimator.class_count_, name, n_classes, which)
     else:
-        code = calibration if training is None else training
+        code = calibration if training is None else encode_labels(estimator.classes_, training)
         count = np.bincount(code[code >= 0], minlength=n_classes)
     if not count.any():
         raise ValueError("prevalence must be positive for at least one class; all are zero")

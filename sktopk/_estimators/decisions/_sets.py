@@ -2,37 +2,16 @@
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import (
-    check_labels,
-    encode_labels,
-)
-from sktopk._common._scalars import (
-    check_flag,
-    check_number,
-    check_option,
-)
-from sktopk._common._splits import (
-    calibration_rows,
-)
-from sktopk._common._tables import (
-    take_params,
-    take_rows,
-)
-from sktopk._common._warnings import (
-    warn,
-)
+from sktopk._common._labels import check_labels, encode_labels
+from sktopk._common._scalars import check_flag, check_number, check_option
+from sktopk._common._warnings import warn
 
-from ._any_classifier import (
-    predict_class_proba,
-)
+from ._any_classifier import predict_class_proba
+from ._base import CalibratedDecision
 from ._conformal import METHODS, Conformity, class_shares, find_threshold
 
 
@@ -46,7 +25,7 @@ def _forwards(name):
     return check
 
 
-class SetClassifier(ClassifierMixin, BaseEstimator):
+class SetClassifier(CalibratedDecision):
     r"""Classifier that answers with a set of labels per row, made from any other classifier.
 
     .. math::
@@ -100,8 +79,9 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     randomized : bool, default=False
         Of "aps" and "raps": whether `predict_set` draws u for each row, so that the coverage is
         exact and some sets are empty, or takes u = 1. That keeps every label which a draw might
-        have dropped: sets that depend on the row alone, never empty, and cover more than was
-        asked. The i-th row of any call gets the same draw, whatever the row.
+        have dropped: sets that are never empty, and cover more than was asked. The draw is a
+        hash of the row as `predict_set` gets it and of a seed from `random_state`, so that the
+        set of a row is the same alone and in any batch; see Notes.
     penalty : float, default=0.1
         Nonnegative, of "raps"; lambda in [5]_.
     prevalence : array-like of shape (n_classes,), default=None
@@ -115,7 +95,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         with. With many of those, or with groups of rows that depend on each other, freeze a
         fitted estimator and give `fit` rows of their own.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out rows and of u, which calibration draws in any case.
+        Seed of the held-out rows and of u, by which "aps" and "raps" calibrate in any case.
 
     Attributes
     ----------
@@ -141,6 +121,15 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     sktopk.metrics.set_coverage_score : Share of rows, or of classes, that were covered.
     sktopk.metrics.set_size_score : Mean size of sets.
     sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
+
+    Notes
+    -----
+    For u the content of a row is its numbers in float64 and its texts, wherever they stand: the
+    same in an array, a sparse matrix, a frame and a list, for 0.0 and -0.0, and without names of
+    columns; what is neither, such as a dict, counts by its `repr`. Equal rows share a draw. That
+    costs no coverage, since the rows that calibrate draw in the same way, but where many rows
+    are equal there may be more of it than asked. Rounding counts: preprocessing that gives a
+    row other last digits in another batch belongs inside `estimator`.
 
     References
     ----------
@@ -222,37 +211,27 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
             classifier has neither probabilities nor a score per class, or gives NaN.
         """
         self._check_params()
-        y = check_labels(y)
-        X, _ = indexable(X, y)
-        if get_config()["enable_metadata_routing"]:
-            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        y, fit_params = check_labels(y), self._routed(fit_params)
         random = check_random_state(self.random_state)
-        train, held_out = self._split(y, random)
-        estimator = clone(self.estimator)
-        params = take_params(fit_params, train, len(y))
-        estimator.fit(take_rows(X, train), take_rows(y, train), **params)
-        classes, proba = predict_class_proba(estimator, take_rows(X, held_out))
-        code = encode_labels(classes, take_rows(y, held_out))
+        trained = self._train(X, y, fit_params, random, calibrates=self.method != "topk")
+        classes, proba = predict_class_proba(trained.estimator, trained.X)
+        code = encode_labels(classes, trained.y)
         k = self._clipped_k(len(classes))
-        training = None if train is None else encode_labels(classes, y[train])
-        prevalence = None
-        if self.method == "pas":
-            prevalence = class_shares(self.prevalence, estimator, classes, training, code)
+        prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
         conformity = Conformity(self.method, k, self.penalty, prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
-        u = np.random.default_rng([seed, 0]).random(len(code))
-        threshold = find_threshold(conformity, proba, u, code, self.coverage)
-
-        self.estimator_, self.classes_, self.k_ = estimator, classes, k
-        self.threshold_, self.prevalence_ = threshold, prevalence
-        self.n_calibration_ = 0 if self.method == "topk" else len(code)
-        # What the threshold was found for, whatever is set later.
-        self._conformity, self._seed = conformity, seed
-        for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
-            if hasattr(estimator, name):
-                setattr(self, name, getattr(estimator, name))
-        return self
+        u = conformity.draw(trained.X, len(code), seed)
+        return self._replace_fitted(
+            trained.estimator,
+            classes_=classes,
+            k_=k,
+            threshold_=find_threshold(conformity, proba, u, code, self.coverage),
+            prevalence_=prevalence,
+            n_calibration_=0 if self.method == "topk" else len(code),
+            # What the threshold was found for, whatever is set later.
+            _conformity=conformity,
+            _seed=seed,
+        )
 
     def predict_set(self, X, *, output="matrix"):
         """Return the set of labels of each row.
@@ -288,7 +267,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
             max_size = min(max_size, self.k_)
         u = np.ones(n_samples)
         if self.randomized:
-            u = np.random.default_rng([self._seed, 1]).random(n_samples)
+            u = self._conformity.draw(X, n_samples, self._seed)
         columns, start = self._conformity.sets(
             proba, u, threshold=self.threshold_, max_size=max_size, empty=self.empty
         )
@@ -343,25 +322,14 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
-    def get_metadata_routing(self):
-        """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        return router.add(estimator=self.estimator, method_mapping=mapping)
-
     def __sklearn_tags__(self):
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        if inner.classifier_tags is not None:
-            tags.classifier_tags = inner.classifier_tags
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).classifier_tags
+        if inner is not None:
+            tags.classifier_tags = inner
         return tags
 
     def _check_params(self):
+        super()._check_params()
         check_option(self.method, "method", METHODS)
         if self.method == "average_k":
             check_number(self.k, "k", 0, bounds="neither")
@@ -373,23 +341,6 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
-
-    def _split(self, y, random):
-        """Return the rows to train with and those to calibrate with; None stands for all."""
-        if self.method == "topk":
-            # One row, so that a classifier without scores is refused here.
-            return None, np.zeros(1, dtype=int)
-        if isinstance(self.estimator, FrozenEstimator):
-            return None, None
-        mask = calibration_rows(y, self.validation_fraction, random)
-        if not mask.any():
-            raise ValueError(
-                f"method={self.method!r} needs rows to hold out for calibration, but no class of y "
-                f"has two (n_samples={len(y)}): fit estimator before, freeze it by "
-                "FrozenEstimator, and give fit rows of their own"
-            )
-        return np.flatnonzero(~mask), np.flatnonzero(mask)
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):

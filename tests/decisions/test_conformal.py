@@ -6,9 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sktopk._common._splits import (
-    calibration_rows,
-)
 from sktopk._estimators.decisions import _conformal
 from sktopk._estimators.decisions._conformal import (
     METHODS,
@@ -228,30 +225,3 @@ def test_average_size_of_all_labels_or_of_tied_ones():
     proba = np.full((4, 5), 0.2)
     assert average_size_threshold(proba, 5) == -np.inf
     assert np.count_nonzero(proba >= average_size_threshold(proba, 2)) == 20
-
-
-@pytest.mark.parametrize("fraction", [0.05, 0.2, 0.5, 0.8])
-def test_classes_give_their_share_and_keep_a_row(fraction):
-    y = np.repeat(list("abcdef"), [1, 1, 2, 3, 40, 103])
-    counts = {label: np.count_nonzero(y == label) for label in "abcdef"}
-    for seed in range(30):
-        mask = calibration_rows(y, fraction, np.random.RandomState(seed))
-        for label, count in counts.items():
-            n_taken = np.count_nonzero(mask[y == label])
-            share = fraction * count
-            # Rounded down or up, where the number of rows taken is itself rounded.
-            assert math.floor(share - 0.5) <= n_taken <= min(math.ceil(share + 0.5), count - 1)
-
-
-def test_every_row_has_the_same_chance_to_calibrate():
-    y = np.repeat([0, 1, 2, 3], [2, 3, 5, 30])
-    draws = [calibration_rows(y, 0.2, np.random.RandomState(seed)) for seed in range(4000)]
-    # Five standard deviations of a share of 4000 draws.
-    np.testing.assert_allclose(np.mean(draws, axis=0), 0.2, atol=5 * 0.4 / 4000**0.5)
-
-
-def test_single_rows_are_never_held_out():
-    assert not calibration_rows(np.arange(20), 0.5, np.random.RandomState(0)).any()
-    assert calibration_rows(np.zeros(3), 0.01, np.random.RandomState(0)).sum() == 1
-    assert calibration_rows(np.zeros(3), 0.99, np.random.RandomState(0)).sum() == 2
-    assert calibration_rows(np.zeros(0), 0.5, np.random.RandomState(0)).shape == (0,)

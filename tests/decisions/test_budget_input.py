@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk import BudgetClassifier
 from tests.scored import Column, column, frozen, labels
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk import BudgetClassifier
 from tests.scored import Column, column, frozen, labels
 
 ANY = [

@@ -1,0 +1,85 @@
+"""Numbers that stand for the content of rows, whatever table they come in."""
+
+import math
+from hashlib import blake2b
+from itertools import pairwise
+from numbers import Real
+from struct import pack
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from ._lazy_rows import as_lazy
+
+# Values that are looked at together, so that no copy of all rows is made.
+_CHUNK_SIZE = 2**20
+
+
+def row_keys(X, seed):
+    """Return a random number of 64 bits for each row, fixed by its content and the seed.
+
+    The content of a row is its numbers in float64 with their positions, zeros left out, and its
+    other values with theirs. It is thus the same in an array, a sparse matrix, a frame and a
+    list, for 0.0 and -0.0, and for float32 and what float64 makes of it; names of columns do not
+    count. None is NaN, a text its characters, and whatever else is no number its `repr`.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, frame, series, list or Dataset of n_samples rows
+        A row may have any shape, or be a single number or text.
+    seed : int
+        Nonnegative, less than 2 ** 64.
+
+    Returns
+    -------
+    keys : ndarray of shape (n_samples,), uint64
+    """
+    key = int(seed).to_bytes(8, "little")
+    digests = [blake2b(each, digest_size=8, key=key).digest() for each in _contents(as_lazy(X))]
+    return np.frombuffer(b"".join(digests), dtype="<u8")
+
+
+def _contents(X):
+    """Yield the content of each row as bytes."""
+    if isinstance(X, list | tuple):
+        yield from map(_content, X)
+        return
+    X = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    n_rows = max(1, _CHUNK_SIZE // max(1, math.prod(X.shape[1:])))
+    for start in range(0, X.shape[0], n_rows):
+        part = getattr(X, "iloc", X)[start : start + n_rows]
+        if not issparse(part):
+            part = np.asarray(part)
+            part = part.reshape(len(part), math.prod(part.shape[1:]))
+        if part.dtype.kind in "fiub":
+            yield from _contents_of_numbers(part)
+        else:
+            yield from map(_content, part.astype(object).tolist())
+
+
+def _contents_of_numbers(rows):
+    """Yield for each row of an array or CSR matrix what `_content` gives for a list of them."""
+    rows = csr_array(rows, dtype=np.float64)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    rows.data[np.isnan(rows.data)] = np.nan  # of many representations this one
+    columns, values = (
+        memoryview(each.tobytes()) for each in (rows.indices.astype("i8"), rows.data)
+    )
+    for start, end in pairwise((8 * rows.indptr.astype(np.int64)).tolist()):
+        yield bytes(columns[start:end]) + values[start:end]
+
+
+def _content(row):
+    """Return the content of a row of values of any kind, which may be a single one."""
+    row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
+    numbers, others = {}, []
+    for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):
+        if value is None or isinstance(value, Real | np.bool_):
+            number = math.nan if value is None or value != value else float(value)
+            if number != 0:
+                numbers[column] = number
+        else:
+            others.append((column, str(value) if isinstance(value, str) else repr(value)))
+    content = pack(f"={len(numbers)}q{len(numbers)}d", *numbers, *numbers.values())
+    return content + repr(others).encode() if others else content

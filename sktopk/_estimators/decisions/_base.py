@@ -1,0 +1,102 @@
+"""What decisions on top of any classifier share: training it, rows to calibrate with."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+
+from sktopk._common._scalars import check_number
+from sktopk._common._splits import calibration_rows
+from sktopk._common._tables import take_params, take_rows
+
+
+class Trained(NamedTuple):
+    """A trained classifier, the rows to calibrate with, and the labels of those trained on.
+
+    The latter are None unless rows were held out.
+    """
+
+    estimator: Any
+    X: Any
+    y: np.ndarray
+    training: np.ndarray | None
+
+
+class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A decision on top of any classifier, calibrated with rows that it was not trained on.
+
+    A subclass has the parameters `estimator`, `validation_fraction` and `random_state`, and owes
+
+    - `_check_params`, called first in `fit`: it raises unless all parameters are allowed, those
+      of this class by ``super()._check_params()``;
+    - `fit`, which routes its parameters by `_routed`, has the classifier trained by `_train`,
+      finds its own attributes from the rows that this returns, and hands all of them at once to
+      `_replace_fitted`, `classes_` among them: a fit that fails leaves the earlier one whole.
+
+    Whatever it predicts, it asks `estimator_` for scores. Tags begin with those of rows; what
+    kind of classifier it is, the subclass adds.
+    """
+
+    def get_metadata_routing(self):
+        """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _check_params(self):
+        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
+
+    def _routed(self, fit_params):
+        """Return what of the parameters of `fit` is for the `fit` of the classifier."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", **fit_params).estimator.fit
+        return fit_params
+
+    def _train(self, X, y, fit_params, random, *, calibrates):
+        """Train a clone of the classifier, with all rows if it `calibrates` with none.
+
+        The row that comes back then serves to refuse a classifier without scores in `fit`.
+        """
+        X, _ = indexable(X, y)
+        train, held_out = self._split(y, random) if calibrates else (None, np.zeros(1, dtype=int))
+        estimator = clone(self.estimator)
+        params = take_params(fit_params, train, len(y))
+        estimator.fit(take_rows(X, train), take_rows(y, train), **params)
+        training = None if train is None else y[train]
+        return Trained(estimator, take_rows(X, held_out), take_rows(y, held_out), training)
+
+    def _split(self, y, random):
+        """Return the rows to train with and those to calibrate with; None stands for all."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return None, None
+        mask = calibration_rows(y, self.validation_fraction, random)
+        if not mask.any():
+            raise ValueError(
+                "y must have two rows of a class, to hold out one to calibrate with; got "
+                f"n_samples={len(y)} and no class of two. Or freeze a fitted estimator by "
+                "FrozenEstimator, and give fit rows of their own"
+            )
+        return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+    def _replace_fitted(self, estimator, **fitted):
+        """Put what was fitted in the place of all that an earlier fit left; return self."""
+        columns = ("n_features_in_", "feature_names_in_")
+        fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        # In one step: no moment between, in which an interrupt would leave half of each.
+        self.__dict__ = kept | {"estimator_": estimator} | fitted
+        return self
