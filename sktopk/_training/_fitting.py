@@ -1,20 +1,16 @@
 """The parts of a fit: the net, its batches, its callbacks, its warnings."""
 
 import copy
-import inspect
 from contextlib import contextmanager
 
 import numpy as np
-import pandas as pd
 import torch
-from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
 
 from sktopk._common._labels import (
     class_weights,
 )
-from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._scoring import check_scorer, weight_for, with_names
 from sktopk._common._warnings import (
     warn,
 )
@@ -249,23 +245,12 @@ def make_callbacks(estimator, validation, origin, epochs, settle):
     if validation is not None:
         X_val, y_val, weight = validation
         what = f"Training, valid_score on {len(y_val)} {origin}"
-        if hasattr(estimator, "feature_names_in_") and not isinstance(X_val, LazyRows):
-            make = pd.DataFrame.sparse.from_spmatrix if issparse(X_val) else pd.DataFrame
-            X_val = make(X_val, columns=estimator.feature_names_in_)
+        X_val = with_names(X_val, estimator)
         if estimator.scoring is None:
             scorer = estimator._validation_scorer(y_val)
         else:
-            try:
-                scorer = check_scoring(estimator, scoring=estimator.scoring)
-            except ValueError as error:
-                raise ValueError(
-                    "scoring must be None, the name of a score of scikit-learn or a callable, "
-                    "such as sktopk.metrics.make_top_scorer('recall_at_k', k=100) or "
-                    f"make_topk_scorer(5); got {estimator.scoring!r}"
-                ) from error
-        params = {}
-        if not np.all(weight == 1) and "sample_weight" in inspect.signature(scorer).parameters:
-            params["sample_weight"] = weight
+            scorer = check_scorer(estimator, estimator.scoring)
+        params = weight_for(scorer, None if np.all(weight == 1) else weight)
         patience = estimator.n_iter_no_change if estimator.early_stopping else None
 
         def score():
