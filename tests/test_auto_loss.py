@@ -12,10 +12,11 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from sktopk import TopKClassifier
-from sktopk._estimators.labels._auto_loss import BASELINE, CHALLENGERS, N_FOLDS, _verdict, deal
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
+BASELINE = "cross_entropy"
+CHALLENGERS = ("smooth_topk", "topk_hinge_convex", "noised_topk")
 QUICK = {"hidden_layer_sizes": (), "max_epochs": 3, "learning_rate": 0.05, "random_state": 0}
 
 
@@ -28,68 +29,105 @@ def circle(rng):
     return np.column_stack([np.cos(angle), np.sin(angle)]), y
 
 
-def auto(**params):
-    return TopKClassifier("auto", **{"k": 2, **QUICK, **params})
+def auto(loss="auto", **params):
+    return TopKClassifier(loss, **{"k": 2, **QUICK, **params})
 
 
 @pytest.mark.parametrize("test_fraction", [0.0, 0.2])
-def test_one_standard_error_in_favour_of_cross_entropy(test_fraction, rng):
+def test_one_standard_error_in_favour_of_cross_entropy(test_fraction, blobs, rng):
+    X, y = blobs
     base = 0.5 + 0.1 * rng.random(5)
     noise = rng.normal(size=5)
     noise -= noise.mean()
     variance = sum(noise**2) / 4
     error = sqrt((1 / 5 + test_fraction / (1 - test_fraction)) * variance)
 
-    def choose(**gains):
-        scores = {name: base + gain * error + noise for name, gain in gains.items()}
-        return _verdict({BASELINE: base} | scores, test_fraction)
+    def choose(*gains):
+        shown = {
+            loss: iter(base + gain * error + noise)
+            for loss, gain in zip(CHALLENGERS, gains, strict=True)
+        }
+        shown[BASELINE] = iter(base)
 
-    assert choose(a=0.99)[0] == BASELINE
-    assert choose(a=1.01)[0] == "a"
-    assert choose(a=1.01, b=1.5)[0] == "b"
-    assert choose(a=-3.0)[0] == BASELINE
-    _, found = choose(a=1.5, b=0.3)
-    assert found["difference"]["a"] == pytest.approx(1.5 * error)
-    assert found["standard_error"]["b"] == pytest.approx(error)
-    assert choose(a=np.inf)[0] == BASELINE  # no number: training that diverged
+        def scoring(model, X_part, y):
+            # All rows are there to validate training epochs, which nothing depends on.
+            return next(shown[model.loss]) if len(X_part) < len(X) else 0.0
+
+        given = {} if test_fraction else {"X_val": X, "y_val": y}
+        return auto(max_epochs=1, scoring=scoring).fit(X, y, **given)
+
+    assert choose(0.99, -1.0, 0.5).loss_ == BASELINE
+    assert choose(1.01, -1.0, 0.5).loss_ == CHALLENGERS[0]
+    assert choose(1.01, 1.5, 0.5).loss_ == CHALLENGERS[1]
+    assert choose(-3.0, -3.0, -3.0).loss_ == BASELINE
+    found = choose(1.5, 0.3, 0.0).comparison_
+    assert found["test_fraction"] == test_fraction
+    assert found["difference"][CHALLENGERS[0]] == pytest.approx(1.5 * error)
+    assert found["standard_error"][CHALLENGERS[1]] == pytest.approx(error)
 
 
-def test_parts_depend_on_content_only(rng):
-    X = rng.normal(size=(150, 3)).astype(np.float32)
-    X[rng.random(X.shape) < 0.3] = 0.0
-    y = np.repeat([0, 1, 2], [100, 49, 1])
-    part, n = deal(X, y, 5, seed=0)
-    # Some rows are all zeros, in both classes.
-    assert n == sum(len(np.unique(X[y == c], axis=0)) for c in range(2)) < 149
-    assert part[-1] == -1
-    for c in range(2):
-        first = np.unique(X[y == c], axis=0, return_index=True)[1]
-        sizes = np.bincount(part[y == c][first], minlength=5)
-        assert sizes.max() - sizes.min() <= 1
-    order = rng.permutation(150)
-    np.testing.assert_array_equal(deal(X[order], y[order], 5, seed=0)[0], part[order])
-    times = rng.integers(1, 4, size=150)
-    again, n_again = deal(X.repeat(times, axis=0), y.repeat(times), 5, seed=0)
-    np.testing.assert_array_equal(again, part.repeat(times))
-    assert n_again == n
-    np.testing.assert_array_equal(deal(csr_array(X.astype(np.float64)), y, 5, seed=0)[0], part)
-    assert (deal(X, y, 5, seed=1)[0] != part).any()
-    assert deal(X[:1], y[:1], 5, seed=0)[1] == 0
+def test_training_that_diverges_is_out_of_the_race(circle, monkeypatch):
+    X, y = circle
+    winner = auto(max_epochs=25).fit(X, y).loss_
+    with pytest.raises(ValueError, match="diverged") as caught:
+        auto(loss=BASELINE, optimizer="sgd", learning_rate=1e300).fit(X, y)
+    fit = TopKClassifier.fit
+
+    def fit_or_diverge(self, *args, **params):
+        if self.loss == diverging:
+            raise caught.value
+        return fit(self, *args, **params)
+
+    monkeypatch.setattr(TopKClassifier, "fit", fit_or_diverge)
+    diverging = winner
+    clf = auto(max_epochs=25).fit(X, y)
+    assert clf.loss_ != winner
+    assert clf.comparison_["scores"][winner] == [-np.inf] * 5
+    assert set(clf.comparison_["difference"]) == {BASELINE, *CHALLENGERS} - {winner}
+    # Nothing is better than what has no number, and the fit itself refuses it.
+    diverging = BASELINE
+    clf = auto(max_epochs=25).fit(X, y)
+    assert clf.loss_ == BASELINE
+    assert clf.comparison_["difference"] == {}
+
+
+class Noted:
+    """A scorer that remembers what it was asked."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, model, X, y):
+        self.calls.append((clone(model), X, y))
+        return make_topk_scorer(2)(model, X, y)
+
+
+def row_numbers(X, part):
+    """Where the rows of `part` stand in X, which has no row twice."""
+    return np.flatnonzero((X[:, None] == part).all(axis=2).any(axis=1))
 
 
 def test_scores_are_those_of_plain_folds_and_the_winner_is_refitted(blobs):
     X, y = blobs
+    noted = Noted()
+    auto(random_state=3, scoring=noted).fit(X, y)
     clf = auto(random_state=3).fit(X, y)
-    seed = np.random.RandomState(3).randint(np.iinfo(np.int32).max)
-    part, _ = deal(X, y, N_FOLDS, seed)
     assert list(clf.comparison_["scores"]) == [BASELINE, *CHALLENGERS]
-    for loss in (BASELINE, "noised_topk"):
-        for fold in range(N_FOLDS):
-            model = auto(random_state=seed).set_params(loss=loss)
-            model.fit(X[part != fold], y[part != fold])
-            scores = model.decision_function(X[part == fold])
-            expected = topk_accuracy_score(y[part == fold], scores, k=2)
-            assert clf.comparison_["scores"][loss][fold] == pytest.approx(expected)
+    tests = {loss: [] for loss in clf.comparison_["scores"]}
+    for model, X_test, y_test in noted.calls:
+        test = row_numbers(X, X_test)
+        tests[model.loss].append(test)
+        model = auto(random_state=model.random_state).set_params(loss=model.loss)
+        model.fit(np.delete(X, test, axis=0), np.delete(y, test))
+        expected = topk_accuracy_score(y_test, model.decision_function(X_test), k=2)
+        found = clf.comparison_["scores"][model.loss][len(tests[model.loss]) - 1]
+        assert found == pytest.approx(expected)
+    for each in tests.values():
+        assert len(each) == 5
+        np.testing.assert_array_equal(np.sort(np.concatenate(each)), np.arange(len(X)))
+        for one, other in zip(each, tests[BASELINE], strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert len({model.random_state for model, *_ in noted.calls}) == 1
     plain = auto(random_state=3).set_params(loss=clf.loss_).fit(X, y)
     np.testing.assert_array_equal(plain.decision_function(X), clf.decision_function(X))
     np.testing.assert_array_equal(plain.predict_topk_proba(X), clf.predict_topk_proba(X))
@@ -179,17 +217,20 @@ def test_given_validation_rows_decide(circle, monkeypatch):
     monkeypatch.setattr(
         TopKClassifier, "fit", lambda self, X, *a, **p: fits.append(len(X)) or fit(self, X, *a, **p)
     )
-    clf = auto().fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
+    noted = Noted()
+    clf = auto(scoring=noted).fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     assert fits == [200] * 5  # the call itself and four losses
-    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
-    part, _ = deal(X[200:], y[200:], N_FOLDS, seed)
-    for loss, scores in clf.comparison_["scores"].items():
-        model = auto(random_state=seed).set_params(loss=loss).fit(X[:200], y[:200])
-        shown = model.decision_function(X[200:])
-        expected = [
-            topk_accuracy_score(y[200:][part == b], shown[part == b], k=2) for b in range(5)
-        ]
-        np.testing.assert_allclose(scores, expected)
+    found = {loss: iter(scores) for loss, scores in clf.comparison_["scores"].items()}
+    # All rows are there to validate training epochs.
+    calls = [call for call in noted.calls if len(call[1]) < 200]
+    for model, X_part, y_part in calls:
+        model = auto(random_state=model.random_state).set_params(loss=model.loss)
+        shown = model.fit(X[:200], y[:200]).decision_function(X_part)
+        expected = topk_accuracy_score(y_part, shown, k=2)
+        assert next(found[model.loss]) == pytest.approx(expected)
+    for i in range(4):  # losses
+        parts = [row_numbers(X[200:], part) for _, part, _ in calls[5 * i : 5 * i + 5]]
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(200))
     assert clf.comparison_["test_fraction"] == 0
     few = auto().fit(X[:200], y[:200], X_val=X[300:350], y_val=y[300:350])
     assert "50 distinct rows" in few.comparison_["reason"]
@@ -219,14 +260,14 @@ def test_what_cannot_be_is_said(blobs):
     assert "not available for loss='auto', which needs all data" in str(refusal.value.__cause__)
     with pytest.raises(ValueError, match=r"cannot compare 'smooth_topk': .*predict_proba"):
         auto(scoring="neg_log_loss").fit(X, y)
-    with pytest.raises(ValueError, match="got NaN for 'cross_entropy'"):
+    with pytest.raises(ValueError, match=r"compare 'cross_entropy': scoring must give .* got nan"):
         auto(scoring=lambda estimator, X, y: float("nan")).fit(X, y)
     with pytest.raises(ValueError, match=r"loss must be one of.*'auto'; got 'Auto'"):
         TopKClassifier("Auto").fit(X, y)
     # What fails leaves a fitted estimator as it was.
     fitted = auto().fit(X, y)
     scores = fitted.decision_function(X)
-    with pytest.raises(ValueError, match="got NaN"):
+    with pytest.raises(ValueError, match="got nan"):
         fitted.set_params(scoring=lambda estimator, X, y: float("nan")).fit(X[:, :2], y)
     np.testing.assert_array_equal(fitted.decision_function(X), scores)
     assert clone(fitted).loss == "auto"

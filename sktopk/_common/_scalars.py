@@ -33,8 +33,11 @@ def check_k(k):
 def n_kept(k, n):
     """Return `k`, or the number of `n` items that the fraction `k` stands for, rounded up."""
     check_k(k)
-    # Rounded first: 0.07 * 100 is a little more than 7, and must not become 8.
-    return int(k) if isinstance(k, Integral) else math.ceil(round(k * n, 9))
+    if isinstance(k, Integral):
+        return int(k)
+    # Rounded first: 0.07 * 100 is a little more than 7, and must not become 8; nor a little 0.
+    size = float(k * n)
+    return math.ceil(round(size, 9) or size)
 
 
 def check_nonnegative(values, name, length, which):
@@ -49,6 +52,9 @@ def check_nonnegative(values, name, length, which):
     refused = values[~(np.isfinite(values) & (values >= 0))]
     if len(refused):
         raise ValueError(f"{name} must be finite and nonnegative; got {refused[0]:g}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(values.sum()):
+            raise ValueError(f"{name} must have a finite sum; got up to {values.max():g}")
     return values
 
 

@@ -1,13 +1,8 @@
 """The score of validation rows after each epoch."""
 
-import inspect
-
 import numpy as np
-import pandas as pd
-from scipy.sparse import issparse
-from sklearn.metrics import check_scoring
 
-from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._scoring import check_scorer, weight_for, with_names
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
 
@@ -27,26 +22,13 @@ class ValidationScore:
 
     def __init__(self, classifier, rows, settle):
         self.classifier, self.rows, self.settle = classifier, rows, settle
-        self.X = X = rows.X
-        if hasattr(classifier, "feature_names_in_") and not isinstance(X, LazyRows):
-            make = pd.DataFrame.sparse.from_spmatrix if issparse(X) else pd.DataFrame
-            self.X = make(X, columns=classifier.feature_names_in_)
-        scoring = classifier.scoring
+        self.X, scoring = with_names(rows.X, classifier), classifier.scoring
         if scoring is None:
             self.scorer = classifier._validation_scorer(rows.y)
         else:
-            try:
-                self.scorer = check_scoring(classifier, scoring=scoring)
-            except ValueError as error:
-                raise ValueError(
-                    "scoring must be None, the name of a score of scikit-learn or a callable, "
-                    "such as sktopk.metrics.make_top_scorer('recall_at_k', k=100) or "
-                    f"make_topk_scorer(5); got {scoring!r}"
-                ) from error
-        self.params = {}
-        takes_weight = "sample_weight" in inspect.signature(self.scorer).parameters
-        if takes_weight and not np.all(rows.weight == 1):
-            self.params["sample_weight"] = rows.weight
+            self.scorer = check_scorer(classifier, scoring)
+        weighted = not np.all(rows.weight == 1)
+        self.params = weight_for(self.scorer, rows.weight if weighted else None)
         # Rankings need no threshold.
         ranks = isinstance(self.scorer, TopKScorer | TopScorer)
         self.needs_labels = not ranks and (scoring is not None or classifier._scores_labels)

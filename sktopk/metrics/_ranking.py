@@ -20,13 +20,15 @@ class Ranking:
     """Blocks of rows that share a score, best first, group by group.
 
     `weight` and `value` are the sums over a block's rows of their weight and of weight times
-    value (1 for a positive, 0 for a negative), `count` is the number of rows. In a random order
+    value (1 for a positive, 0 for a negative), `negative` of weight times 1 - value, and `count`
+    is the number of rows. In a random order
     of the rows of a block the value found is, in expectation, proportional to the weight looked
     at; `ties` other than "expected" split a score's block by value, in that order.
     """
 
     weight: np.ndarray
     value: np.ndarray
+    negative: np.ndarray
     count: np.ndarray
     group: np.ndarray
 
@@ -66,6 +68,8 @@ class Ranking:
         return cls(
             weight=np.add.reduceat(weight, start),
             value=np.add.reduceat(weight * value[order], start),
+            # A difference would lose a light negative beside a heavy positive.
+            negative=np.add.reduceat(weight * (1 - value[order]), start),
             count=np.diff(start, append=len(order)),
             group=group[order[start]],
         )
@@ -93,8 +97,7 @@ class Ranking:
     @property
     def cumulative_negatives(self):
         """Of labels, the weight of the negatives after 0, 1, ... blocks."""
-        # Differences first: those of the sums need not be monotone.
-        return np.concatenate([[0.0], np.cumsum(self.weight - self.value)])
+        return np.concatenate([[0.0], np.cumsum(self.negative)])
 
     def missing_class(self):
         """Return "no positives" or "no negatives" if so, else None."""
@@ -114,8 +117,7 @@ class Ranking:
         places = np.array([n_kept(k, n) for n in size], dtype=np.float64)
         if not isinstance(k, Integral):  # rounded up, but never to more than there is
             places = np.minimum(places, size)
-        before = np.cumsum(self.weight) - self.weight
-        before -= before[is_first][nth_group]
+        before = _sum_before(self.weight, is_first)
         share = np.clip((places[nth_group] - before) / self.weight, 0.0, 1.0)
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
@@ -125,6 +127,25 @@ class Ranking:
         per_row = np.repeat(self.weight / self.count, self.count)
         looked_at = np.concatenate([[0.0], np.cumsum(per_row)])
         return looked_at, np.interp(looked_at, self.cumulative_weight, self.cumulative_value)
+
+
+def _sum_before(weight, is_first):
+    """Return the weight before each block in its group, to full precision.
+
+    Differences of sums over all blocks would lose light rows that stand beside heavy ones. So
+    each sum is doubled in length, until it reaches the start of the group.
+    """
+    before = np.concatenate([[0.0], weight])[:-1]
+    start = np.flatnonzero(is_first)
+    if len(start) < 2:
+        return np.cumsum(before)
+    before[start] = 0.0
+    place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
+    step = 1
+    while step <= place.max():
+        before[step:] += np.where(place[step:] >= step, before[:-step], 0.0)
+        step *= 2
+    return before
 
 
 def first_reaching(cumulative, level):

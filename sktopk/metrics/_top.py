@@ -2,6 +2,8 @@
 
 import warnings
 
+import numpy as np
+
 from ._ranking import Ranking, check_rate, check_value, undefined, warn_of_few
 
 
@@ -252,15 +254,18 @@ def mean_value_at_k_score(
     >>> mean_value_at_k_score(activity, [0.9, 0.8, 0.7, 0.3], k=2)
     5.75
     """
+    y_value = check_value(y_value)
+    # A power of two changes no digit; without it large values overflow in a sum.
+    unit = 2.0 ** (np.frexp(np.abs(y_value.astype(np.float64)).max(initial=1.0))[1] - 1)
     ranking = Ranking.from_values(
-        check_value(y_value), y_score, ties=ties, groups=groups, sample_weight=sample_weight
+        y_value / unit, y_score, ties=ties, groups=groups, sample_weight=sample_weight
     )
     found, looked_at, places = ranking.best(k)
     if not looked_at:
         return undefined("mean_value_at_k_score", "no row of positive weight")
     if _has_spare_places(looked_at, places, ranking):
         warn_of_few("mean_value_at_k_score", k, looked_at, "rows")
-    return float(found / looked_at)
+    return float(found / looked_at * unit)
 
 
 def _has_spare_places(looked_at, places, ranking):

@@ -257,13 +257,19 @@ def bedroc_score(
     missing = ranking.missing_class()
     if missing:
         return undefined("bedroc_score", missing)
-    share = ranking.total_value / ranking.total_weight
+    positive = ranking.total_value / ranking.total_weight
+    negative = ranking.cumulative_negatives[-1] / ranking.total_weight
     # The weight of rank r is proportional to the integral of exp(-alpha x) over its n-th part
     # of [0, 1], so that S, up to a factor that cancels, is an integral over the curve.
-    at = ranking.cumulative_weight / ranking.total_weight
-    weight = np.exp(-alpha * at[:-1]) * -np.expm1(-alpha * np.diff(at))
-    value = (weight * ranking.value / ranking.weight).sum()
-    least = np.exp(-alpha * (1 - share)) * -np.expm1(-alpha * share)
-    score = (value - least) / (np.expm1(-alpha * share) * np.expm1(-alpha * (1 - share)))
+    start, width = ranking.cumulative_weight[:-1], ranking.weight
+    weight = np.exp(-alpha * start / ranking.total_weight)
+    weight *= -np.expm1(-alpha * width / ranking.total_weight) / width
+    # Of the rarer class, as a difference from all would lose it.
+    if positive <= negative:
+        least = np.exp(-alpha * negative) * -np.expm1(-alpha * positive)
+        above = (weight * ranking.value).sum() - least
+    else:
+        above = -np.expm1(-alpha * negative) - (weight * ranking.negative).sum()
+    score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
     # Of a difference of equal numbers rounding decides the sign.
     return float(np.clip(score, 0, 1))

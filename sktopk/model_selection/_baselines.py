@@ -9,18 +9,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._splits import (
-    calibration_rows,
-)
-from sktopk._common._tables import (
-    take_rows,
-)
+from sktopk._estimators.labels._comparison import Rows, fit_rows, with_params
+from sktopk._estimators.labels._losses import params_for
 
-from ._parts import fit_rows, with_params
+from ._splits import hold_out
 
 # Boosting grows a tree per class and step: beyond, it costs more than all losses together.
 MOST_CLASSES_TO_BOOST = 30
-_SHARE_FOR_THRESHOLD = 0.25
 _MOST_THRESHOLDS = 100
 
 
@@ -31,7 +26,7 @@ def make_baselines(estimator, prefix, n_classes, scorer, X):
     ----------
     estimator : estimator
     prefix : str
-        Of the TopKClassifier in it, see `classifier_prefix`.
+        Of the TopKClassifier in it, such as "clf__".
     n_classes : int
     scorer : callable
     X : {array, sparse matrix, frame, list}
@@ -44,8 +39,8 @@ def make_baselines(estimator, prefix, n_classes, scorer, X):
     """
 
     def with_loss(loss, **params):
-        params = {"loss": loss, **params}
-        return with_params(estimator, {f"{prefix}{key}": each for key, each in params.items()})
+        more = {f"{prefix}{key}": each for key, each in params.items()}
+        return with_params(estimator, params_for(estimator, loss, prefix) | more)
 
     weighted = with_loss("cross_entropy", class_weight="balanced")
     if n_classes == 2:
@@ -105,14 +100,11 @@ class ThresholdTuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X, y, sample_weight=None):
         """Find the threshold, then fit the classifier to all rows."""
-        held = calibration_rows(
-            np.asarray(y), _SHARE_FOR_THRESHOLD, check_random_state(self.random_state)
-        )
-        self.estimator_ = fit_rows(
-            clone(self.estimator), X, y, sample_weight, np.flatnonzero(~held)
-        )
+        rows = Rows(X, y, sample_weight)
+        others, held = hold_out(np.asarray(y), check_random_state(self.random_state))
+        self.estimator_ = fit_rows(clone(self.estimator), rows.take(others))
         self.classes_ = self.estimator_.classes_
-        X_held, y_held = (take_rows(each, np.flatnonzero(held)) for each in (X, y))
+        X_held, y_held, _ = rows.take(held)
         scorer = check_scoring(self, scoring=self.scoring)
         scores = np.unique(self.estimator_.decision_function(X_held))
         cuts = (scores[1:] + scores[:-1]) / 2
@@ -124,7 +116,7 @@ class ThresholdTuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for self.threshold_ in cuts:
             found.append(scorer(self, X_held, y_held))
         self.threshold_ = float(cuts[int(np.argmax(found))])
-        self.estimator_ = fit_rows(clone(self.estimator), X, y, sample_weight, None)
+        self.estimator_ = fit_rows(clone(self.estimator), rows)
         return self
 
     def decision_function(self, X):

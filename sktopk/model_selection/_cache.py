@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
 from importlib.metadata import version
 from numbers import Integral, Real
 from pathlib import Path
@@ -13,6 +11,8 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+
+from sktopk._common._atomic_file import write_atomically
 
 
 def versions():
@@ -118,8 +118,7 @@ def _update(state, value):
 class RunCache:
     """A folder of results, or nothing at all.
 
-    Files are written beside their place and moved there, so that a kill leaves none half
-    written. A file that cannot be read counts as missing.
+    A kill leaves no file half written. One that cannot be read counts as missing.
 
     Parameters
     ----------
@@ -148,8 +147,5 @@ class RunCache:
         if self.folder is None:
             return
         entry = {"key": key, "result": result, "about": about}
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=self.folder, prefix=".", suffix=".part", delete=False
-        ) as file:
-            json.dump(entry, file, indent=1, default=str)
-        os.replace(file.name, self.folder / f"{key}.json")
+        content = json.dumps(entry, indent=1, default=str).encode()
+        write_atomically(self.folder / f"{key}.json", [content])

@@ -7,31 +7,20 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
-from sktopk._common._labels import (
-    check_classes,
-    check_labels,
-)
-from sktopk._common._scalars import (
-    check_flag,
-    check_number,
-    check_option,
-)
-from sktopk._common._tables import (
-    check_weight,
-    take_rows,
-)
-from sktopk._estimators.labels._losses import LOSSES
-from sktopk.metrics import make_topk_scorer
+from sktopk._common._labels import check_classes, check_labels
+from sktopk._common._scalars import check_count, check_flag, check_number, check_option
+from sktopk._common._tables import check_weight, take_rows
+from sktopk._estimators.labels._comparison import Rows, largest_k, make_scorer, with_params
+from sktopk._estimators.labels._losses import LOSSES, params_for
+from sktopk._estimators.labels._topk_classifier import TopKClassifier
 
 from ._baselines import make_baselines
 from ._cache import RunCache, digest
 from ._grids import candidates_of
-from ._parts import check_at_least, classifier_prefix, own_params, with_params
 from ._result import LossComparison
 from ._runs import Data, Run, do_run
 from ._splits import make_splits
@@ -166,15 +155,17 @@ def compare_losses(
     >>> print(comparison.verdict)
     cross_entropy is as good: ...
     """
-    prefix = classifier_prefix(estimator)
-    check_at_least(n_seeds, "n_seeds", 1)
+    prefix = _classifier_prefix(estimator)
+    check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     X, y, groups = indexable(X, check_labels(y), groups)
     y = np.asarray(y)
     n_classes = len(check_classes(y))
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-    scorer, metric = _make_scorer(estimator, prefix, scoring, n_classes)
+    k = largest_k(estimator.get_params()[f"{prefix}k"], n_classes)
+    scorer = make_scorer(estimator, scoring, k)
+    metric = f"top-{k} accuracy" if scoring is None else _name_of(scorer, scoring)
     asked = _named_estimators(estimator, prefix, losses)
     splits = make_splits(cv, n_seeds, random_state, X, y, groups)
     first = take_rows(X, splits[0][3])
@@ -186,7 +177,7 @@ def compare_losses(
     candidates = candidates_of(everything, grid)
     store = RunCache(cache)
     fingerprint = digest([X, y, weight, groups]) if cache is not None else ""
-    data = Data(X, y, weight, groups, fingerprint)
+    data = Data(Rows(X, y, weight), groups, fingerprint)
     runs = [
         Run(name, each, candidates[name], repeat, fold, seed, train, test)
         for repeat, fold, seed, train, test, _ in splits
@@ -216,17 +207,31 @@ def compare_losses(
     )
 
 
-def _make_scorer(estimator, prefix, scoring, n_classes):
-    """Return the scorer and its name."""
-    if scoring is None:
-        k = own_params(estimator, prefix)["k"]
-        k = min(max(k) if isinstance(k, dict) else k, n_classes - 1)
-        return make_topk_scorer(k), f"top-{k} accuracy"
-    scorer = check_scoring(estimator, scoring=scoring)
+def _classifier_prefix(estimator):
+    """Return "clf__" for a pipeline with a TopKClassifier in step "clf", "" for the classifier.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A TopKClassifier, or anything whose parameters hold exactly one, at any depth.
+    """
+    if isinstance(estimator, TopKClassifier):
+        return ""
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    names = [name for name, value in params.items() if isinstance(value, TopKClassifier)]
+    if len(names) != 1:
+        raise TypeError(
+            "estimator must be a TopKClassifier or hold exactly one, as a pipeline does that ends "
+            f"in it; found {len(names)} in {type(estimator).__name__}"
+        )
+    return f"{names[0]}__"
+
+
+def _name_of(scorer, scoring):
     if isinstance(scoring, str):
-        return scorer, scoring
+        return scoring
     function = getattr(scorer, "_score_func", scorer)
-    return scorer, getattr(function, "__name__", type(scorer).__name__)
+    return getattr(function, "__name__", type(scorer).__name__)
 
 
 def _named_estimators(estimator, prefix, losses):
@@ -241,7 +246,8 @@ def _named_estimators(estimator, prefix, losses):
     for entry in entries:
         if isinstance(entry, str):
             check_option(entry, "losses", (*LOSSES, "auto"))
-            entry = entry, with_params(estimator, {f"{prefix}loss": entry})
+            params = params_for(estimator, entry, prefix)
+            entry = entry, with_params(estimator, params)
         if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
             raise TypeError(f"losses must hold names and (name, estimator) pairs; got {entry!r}")
         name, each = entry

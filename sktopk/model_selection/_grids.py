@@ -1,19 +1,22 @@
 """What each loss may try: as many settings for one as for another."""
 
+import inspect
 from collections.abc import Mapping
 from numbers import Real
 
 from sklearn.model_selection import ParameterGrid
 
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators.labels._losses import LOSSES
+from sktopk._estimators.labels._losses import LOSSES, own_parameters
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
+from sktopk.losses import focal_loss
 
 # Steps of the learning rate for a loss that has nothing else to tune, and for one that has.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
 _RATES_BESIDE_ANOTHER = (1.0, 3.0)
 # A second value of what a loss has of its own, as a factor.
-_SECOND = {"tau": 0.1, "sigma": 5.0, "gamma": 0.5}
+_SECOND = {"tau": 0.1, "sigma": 5.0, "loss__gamma": 0.5}
+_GAMMA = inspect.signature(focal_loss).parameters["gamma"].default
 
 
 def candidates_of(estimators, grid):
@@ -61,16 +64,17 @@ def default_candidates(estimator):
         return [{}]
     rate_name = f"{prefix}learning_rate"
     loss = getattr(classifier, "loss", None)
-    own = ()
-    if isinstance(classifier, TopKClassifier) and isinstance(loss, str):
-        own = [name for name in _SECOND if loss in LOSSES and name in LOSSES[loss].params]
-    if not own:
+    own = None
+    if isinstance(classifier, TopKClassifier) and isinstance(loss, str) and loss in LOSSES:
+        known = {*LOSSES[loss].params, *(f"loss__{name}" for name in own_parameters(loss))}
+        own = next((name for name in _SECOND if name in known), None)
+    if own is None:
         return [{rate_name: rate * step} for step in _RATES]
-    value = getattr(classifier, own[0])
+    value = classifier.get_params().get(own, _GAMMA)
     return [
-        {rate_name: rate * step, f"{prefix}{own[0]}": second}
+        {rate_name: rate * step, f"{prefix}{own}": second}
         for step in _RATES_BESIDE_ANOTHER
-        for second in (value, value * _SECOND[own[0]])
+        for second in (value, value * _SECOND[own])
     ]
 
 
@@ -95,7 +99,11 @@ def _listed(name, settings, estimator):
     for each in settings:
         if not isinstance(each, Mapping):
             raise ValueError(f"grid[{name!r}] must hold dicts of parameters; got {each!r}")
-        unknown = [key for key in each if key not in allowed and "__module__" not in f"__{key}"]
+        unknown = [
+            key
+            for key in each
+            if key not in allowed and not {"module", "loss"} & {*key.split("__")[:-1]}
+        ]
         if unknown:
             raise ValueError(
                 f"grid[{name!r}] must name parameters of {type(estimator).__name__}, in a "

@@ -1,14 +1,9 @@
 """LossComparison: the scores of all runs, and what may be concluded from them."""
 
-import numpy as np
 import pandas as pd
-from scipy.special import stdtr
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._statistics import (
-    corrected_standard_error,
-    intervals_in_words,
-)
+from sktopk.metrics._statistics import clear_sign, intervals_in_words, paired_differences
 
 
 class LossComparison:
@@ -110,7 +105,8 @@ class LossComparison:
         others = [loss for loss in summary.index if loss != self.baseline]
         asked = [loss for loss in self.losses or others if loss != self.baseline] or others
         best = summary.loc[asked, "mean"].idxmax()
-        words, sign = self._difference(best, 1 - (1 - self.confidence) / len(asked))
+        found = paired_differences(self.scores, self.baseline, self.test_fraction)
+        words, sign = _in_words(found[best], 1 - (1 - self.confidence) / len(asked))
         which = best if len(asked) == 1 else f"{best}, the best of {len(asked)} losses"
         if sign > 0:
             verdict = f"{best} is better than {self.baseline}: difference {words}"
@@ -120,7 +116,7 @@ class LossComparison:
             verdict = f"{self.baseline} is {how}: difference {words} ({which})"
         highest = summary["mean"].idxmax()
         if highest not in (best, self.baseline):
-            words, _ = self._difference(highest, self.confidence)
+            words, _ = _in_words(found[highest], self.confidence)
             verdict += f". {highest} scores highest: difference {words}"
         return verdict
 
@@ -140,25 +136,21 @@ class LossComparison:
             (share of the runs that stopped while training could go on). NaN where the
             baseline would be compared with itself.
         """
-        scores, display = self.scores, self._display(confidence)
-        difference = np.asarray(display.difference)
-        runs = np.array([scores[loss] - scores[self.baseline] for loss in display.names])
-        error = corrected_standard_error(runs, self.test_fraction)
-        # All differences the same: certain, or none at all.
-        ratio = np.where(difference == 0, 0.0, np.inf)
-        np.divide(np.abs(difference), error, out=ratio, where=error > 0)
-        columns = {
-            "difference": difference,
-            "low": difference - display.half_width,
-            "high": difference + display.half_width,
-            "p_value": 2 * stdtr(runs.shape[1] - 1, -ratio),
-            "verdict": [
-                self._word(name, d, half)
-                for name, d, half in zip(display.names, difference, display.half_width, strict=True)
-            ],
-        }
-        table = pd.DataFrame(columns, index=pd.Index(display.names, name="loss"))
-        table = table.reindex(scores)
+        confidence = self.confidence if confidence is None else confidence
+        scores = self.scores
+        found = paired_differences(scores, self.baseline, self.test_fraction)
+        rows = {}
+        for loss, each in found.items():
+            half = each.half_width(confidence)
+            better = {1: loss, -1: self.baseline}.get(clear_sign(each.mean, half))
+            rows[loss] = {
+                "difference": each.mean,
+                "low": each.mean - half,
+                "high": each.mean + half,
+                "p_value": each.p_value(),
+                "verdict": f"{better} is better" if better else f"{self.baseline} is as good",
+            }
+        table = pd.DataFrame.from_dict(rows, orient="index").reindex(list(scores))
         table["verdict"] = table["verdict"].astype(object).fillna("baseline")
         table.insert(0, "mean", [float(each.mean()) for each in scores.values()])
         if "settled" in self.frame:
@@ -181,7 +173,15 @@ class LossComparison:
         -------
         display : LossComparisonDisplay
         """
-        return self._display().plot(ax, **kwargs)
+        return LossComparisonDisplay.from_scores(
+            self.scores,
+            test_fraction=self.test_fraction,
+            baseline=self.baseline,
+            metric=self.metric,
+            confidence=self.confidence,
+            ax=ax,
+            **kwargs,
+        )
 
     def to_latex(self, digits=3):
         r"""Return a table in LaTeX, for which the document needs ``\usepackage{booktabs}``.
@@ -240,30 +240,12 @@ class LossComparison:
             lines.append(f"{n} of {len(self.frame)} runs stopped while training could go on")
         return "\n".join(lines)
 
-    def _display(self, confidence=None):
-        """The display of the scores, not drawn."""
-        scores = self.scores
-        confidence = self.confidence if confidence is None else confidence
-        return LossComparisonDisplay.compute(
-            scores,
-            test_fraction=self.test_fraction,
-            baseline=self.baseline,
-            metric=self.metric,
-            confidence=confidence,
-        )
 
-    def _difference(self, loss, confidence):
-        """The difference of one loss in words, and its sign, 0 where the interval holds zero."""
-        display = self._display(confidence)
-        i = display.names.index(loss)
-        difference, half = float(display.difference[i]), float(display.half_width[i])
-        (words,) = intervals_in_words([difference], [half])
-        return words, 0 if abs(difference) <= half else int(np.sign(difference))
-
-    def _word(self, loss, difference, half):
-        if abs(difference) <= half:
-            return f"{self.baseline} is as good"
-        return f"{loss if difference > 0 else self.baseline} is better"
+def _in_words(difference, confidence):
+    """The difference in words, and its sign, 0 where the interval holds zero."""
+    half = difference.half_width(confidence)
+    (words,) = intervals_in_words([difference.mean], [half])
+    return words, clear_sign(difference.mean, half)
 
 
 def _escaped(text):

@@ -1,35 +1,21 @@
 """One run: a loss on a fold with a seed, its settings tried on held-out training rows."""
 
-import inspect
 import time
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupShuffleSplit
 
-from sktopk._common._splits import (
-    calibration_rows,
-)
-from sktopk._common._tables import (
-    take_rows,
-)
-from sktopk._training._net import DivergedError
+from sktopk._common._tables import take_rows
+from sktopk._estimators.labels._comparison import Rows, Trial, run_trial, with_params
 
 from ._cache import digest
-from ._parts import fit_rows, with_params
-
-# Of the training rows, what the settings are compared on.
-VALIDATION_SHARE = 0.25
+from ._splits import hold_out
 
 
 class Data(NamedTuple):
     """The rows of all runs, and what tells them from others."""
 
-    X: Any
-    y: np.ndarray
-    weight: Any
+    rows: Rows
     groups: Any
     fingerprint: str
 
@@ -60,60 +46,54 @@ def do_run(run, data, scorer, cache):
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     if len(run.candidates) > 1:
-        fit, held = inner_split(run, data)
-        tried = [unit(run, each, fit, held, data, scorer, cache) for each in run.candidates]
-        scores = [result["score"] for result in tried]
-        n_diverged = scores.count(None)
-        if n_diverged == len(scores):
-            raise RuntimeError(f"{_named(run)} failed with every setting: {tried[0]['failed']}")
+        groups = None if data.groups is None else take_rows(data.groups, run.train)
+        random = np.random.RandomState(run.seed)
+        # The same for every loss.
+        fit, held = (run.train[i] for i in hold_out(data.rows.y[run.train], random, groups))
+        tried = [run_or_recall(run, p, fit, held, data, scorer, cache) for p in run.candidates]
+        n_diverged = sum(bool(trial.diverged) for trial in tried)
+        if n_diverged == len(tried):
+            raise RuntimeError(f"{_named(run)} failed with every setting: {tried[0].diverged}")
         # The first of equals.
-        validation_score, best = max(
-            (score, -i) for i, score in enumerate(scores) if score is not None
-        )
-        params = run.candidates[-best]
-    result = unit(run, params, run.train, run.test, data, scorer, cache)
-    if result["score"] is None:
-        raise RuntimeError(f"{_named(run, params)} failed: {result['failed']}")
+        scores = [-np.inf if trial.diverged else trial.scores[0] for trial in tried]
+        best = int(np.argmax(scores))
+        params, validation_score = run.candidates[best], scores[best]
+    trial = run_or_recall(run, params, run.train, run.test, data, scorer, cache)
+    if trial.diverged:
+        raise RuntimeError(f"{_named(run, params)} failed: {trial.diverged}")
     row = {
         "loss": run.loss,
         "repeat": run.repeat,
         "fold": run.fold,
         "seed": run.seed,
-        "score": result["score"],
+        "score": trial.scores[0],
         "validation_score": validation_score,
         "params": params,
         "n_candidates": len(run.candidates),
         "n_diverged": n_diverged,
-        "settled": result["settled"],
-        "fit_seconds": result["seconds"],
+        "settled": trial.settled,
+        "fit_seconds": trial.seconds,
         "run_seconds": time.perf_counter() - started,
         "n_train": len(run.train),
         "n_test": len(run.test),
     }
-    return row, result["messages"]
+    return row, trial.messages
 
 
-def inner_split(run, data):
-    """Rows to fit settings to and rows to compare them on, the same for every loss."""
-    if data.groups is not None:
-        splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=run.seed)
-        groups = take_rows(data.groups, run.train)
-        fit, held = next(splitter.split(run.train, groups=groups))
-        return run.train[fit], run.train[held]
-    random = np.random.RandomState(run.seed)
-    mask = calibration_rows(data.y[run.train], VALIDATION_SHARE, random)
-    return run.train[~mask], run.train[mask]
-
-
-def unit(run, params, fit, score, data, scorer, cache):
+def run_or_recall(run, params, fit, score, data, scorer, cache):
     """Fit one setting to some rows and score others, unless the cache knows the result."""
     estimator = with_params(run.estimator, params, run.seed)
     key = None
     if cache.folder is not None:
-        key = digest([cache.versions, data.fingerprint, estimator, fit, score, scorer])
+        question = [cache.versions, data.fingerprint, estimator, fit, score, scorer]
+        key = digest([Trial._fields, *question])
         if (known := cache.get(key)) is not None:
-            return known
-    result = _fit_and_score(run, params, estimator, fit, score, data, scorer)
+            return Trial(**known)
+    try:
+        trial = run_trial(estimator, data.rows.take(fit), [data.rows.take(score)], scorer)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
     about = {
         "loss": run.loss,
         "repeat": run.repeat,
@@ -123,39 +103,8 @@ def unit(run, params, fit, score, data, scorer, cache):
         "rows": [len(fit), len(score)],
         "versions": cache.versions,
     }
-    cache.put(key, result, about)
-    return result
-
-
-def _fit_and_score(run, params, estimator, fit, score, data, scorer):
-    started = time.perf_counter()
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fit_rows(estimator, data.X, data.y, data.weight, fit)
-            extra = {}
-            if data.weight is not None and _takes_weight(scorer):
-                extra["sample_weight"] = take_rows(data.weight, score)
-            value = scorer(estimator, take_rows(data.X, score), data.y[score], **extra)
-    except DivergedError as error:
-        return {"score": None, "failed": str(error)}
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
-    if not np.isscalar(value) or not np.isfinite(value):
-        raise RuntimeError(f"{_named(run, params)}: scoring must give a finite number; got {value}")
-    unsettled = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
-    others = {str(each.message) for each in caught if each not in unsettled}
-    return {
-        "score": float(value),
-        "settled": not unsettled,
-        "messages": sorted(others),
-        "seconds": time.perf_counter() - started,
-    }
-
-
-def _takes_weight(scorer):
-    return "sample_weight" in inspect.signature(scorer).parameters
+    cache.put(key, trial._asdict(), about)
+    return trial
 
 
 def _named(run, params=None):

@@ -1,11 +1,21 @@
-"""The same splits and seeds for every loss."""
+"""The same splits, held-out rows and seeds for every loss."""
 
 import copy
 from numbers import Integral
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    GroupShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils import check_random_state
+
+from sktopk._common._splits import calibration_rows
+
+# Of the training rows, what settings and thresholds are chosen on.
+VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
@@ -48,3 +58,12 @@ def _splitter(cv, seed, y, groups):
 def _row_numbers(rows):
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
+
+
+def hold_out(y, random, groups=None):
+    """Return the numbers of the rows to fit to and of those held out, by class or by group."""
+    if groups is not None:
+        splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
+        return next(splitter.split(y, groups=groups))
+    mask = calibration_rows(y, VALIDATION_SHARE, random)
+    return np.flatnonzero(~mask), np.flatnonzero(mask)

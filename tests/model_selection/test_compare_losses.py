@@ -15,7 +15,7 @@ from sklearn.model_selection import GroupKFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk import TopKClassifier
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 from sktopk.model_selection import compare_losses
 
@@ -121,35 +121,6 @@ def test_the_setting_that_held_out_rows_prefer_is_used(rows):
     chosen = frame[frame["loss"] == "a"]
     assert [each["learning_rate"] for each in chosen["params"]] == [3.0, 3.0]
     assert chosen["score"].eq(1.0).all()
-
-
-@pytest.mark.parametrize(
-    ("loss", "own"), [("smooth_topk", "tau"), ("noised_topk", "sigma"), ("focal", "gamma")]
-)
-def test_every_loss_has_as_many_settings(loss, own, blobs):
-    from sktopk.model_selection._grids import candidates_of
-
-    estimators = {
-        "cross_entropy": make_pipeline(StandardScaler(), TopKClassifier("cross_entropy")),
-        loss: make_pipeline(StandardScaler(), TopKClassifier(loss)),
-        "push": make_pipeline(StandardScaler(), DeepTopPushClassifier()),
-        "plain": LogisticRegression(),
-    }
-    found = candidates_of(estimators, "default")
-    assert {name: len(each) for name, each in found.items()} == {
-        "cross_entropy": 4,
-        loss: 4,
-        "push": 4,
-        "plain": 1,
-    }
-    assert {frozenset(each) for each in found[loss]} == {
-        frozenset({"topkclassifier__learning_rate", f"topkclassifier__{own}"})
-    }
-    assert len({tuple(each.values()) for each in found[loss]}) == 4
-    with pytest.raises(ValueError, match="as many settings"):
-        candidates_of(estimators, {loss: {"topkclassifier__tau": [1.0, 2.0]}})
-    with pytest.raises(ValueError, match="must name parameters"):
-        candidates_of(estimators, {loss: {"tau": [1.0, 2.0, 3.0, 4.0]}})
 
 
 def test_a_killed_comparison_goes_on_where_it_was(rows, tmp_path, monkeypatch):

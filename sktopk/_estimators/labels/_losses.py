@@ -74,3 +74,19 @@ def own_parameters(loss):
     parameters = inspect.signature(LOSSES[loss].function).parameters.values()
     keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
     return keywords - _GIVEN - set(LOSSES[loss].params)
+
+
+def params_for(estimator, loss, prefix=""):
+    """Parameters that make a copy of an estimator train with another loss.
+
+    What that loss ignores or refuses goes back to its default. `prefix` is that of the
+    TopKClassifier in the estimator, such as "clf__".
+    """
+    classifier = estimator.get_params()[prefix.removesuffix("__")] if prefix else estimator
+    params = {"loss": loss}
+    if loss in LOSSES:
+        ignored = {"tau", "sigma"} - set(LOSSES[loss].params)
+        params |= {name: getattr(type(classifier), name) for name in ignored}
+    if (classifier.loss_params or {}).keys() - own_parameters(loss):
+        params["loss_params"] = None
+    return {f"{prefix}{name}": value for name, value in params.items()}

@@ -273,7 +273,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         # What scores mean is what they were trained for, whatever is set later.
         self._exponent_unit_ = self.k_ * self.tau if loss == "smooth_topk" else 1.0
         self._models_proba_ = isinstance(loss, str) and LOSSES[loss].models_proba
-        if isinstance(loss, str):
+        if isinstance(self.loss, str) and self.loss in LOSSES:
             self._warn_of_ignored(loss)
 
     def _warn_of_ignored(self, loss):

@@ -1,13 +1,10 @@
 """Differences between losses, and whether they are more than chance."""
 
 from itertools import count, takewhile
-from numbers import Real
 
 import numpy as np
-from scipy.special import stdtrit
-from sklearn.utils import check_scalar
 
-from sktopk.metrics._statistics import corrected_standard_error, intervals_in_words
+from sktopk.metrics._statistics import clear_sign, intervals_in_words, paired_differences
 
 from ._style import curve_axes, draw_legend
 
@@ -113,61 +110,6 @@ class LossComparisonDisplay:
         self.name = name
 
     @classmethod
-    def compute(
-        cls,
-        scores,
-        *,
-        test_fraction,
-        baseline="cross_entropy",
-        metric="score",
-        confidence=0.95,
-        name=None,
-    ):
-        """Return the display of given scores without drawing it, as `from_scores` takes them.
-
-        Parameters
-        ----------
-        scores, test_fraction, baseline, metric, confidence, name
-            As in `from_scores`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
-            With the arrays `names`, `difference` and `half_width`; needs no matplotlib.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `from_scores`.
-        """
-        check_scalar(
-            test_fraction, "test_fraction", Real, min_val=0, max_val=1, include_boundaries="left"
-        )
-        check_scalar(
-            confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither"
-        )
-        if baseline not in scores or len(scores) < 2:
-            raise ValueError(
-                f"scores must hold baseline={baseline!r} and another loss; got {list(scores)}"
-            )
-        scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
-        lengths = {loss: len(each) for loss, each in scores.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"scores must be as many for each loss, in pairs; got {lengths}")
-        names = [loss for loss in scores if loss != baseline]
-        runs = np.array([scores[loss] - scores[baseline] for loss in names])
-        error = corrected_standard_error(runs, test_fraction)
-        return cls(
-            names,
-            runs.mean(axis=1),
-            stdtrit(runs.shape[1] - 1, (1 + confidence) / 2) * error,
-            baseline=baseline,
-            metric=metric,
-            confidence=confidence,
-            name=name,
-        )
-
-    @classmethod
     def from_scores(
         cls,
         scores,
@@ -216,9 +158,11 @@ class LossComparisonDisplay:
             If one of them is out of its range, if `baseline` is not among the losses or
             alone, or if the scores are not finite numbers, as many for each loss.
         """
-        display = cls.compute(
-            scores,
-            test_fraction=test_fraction,
+        found = paired_differences(scores, baseline, test_fraction)
+        display = cls(
+            list(found),
+            np.array([each.mean for each in found.values()]),
+            np.array([each.half_width(confidence) for each in found.values()]),
             baseline=baseline,
             metric=metric,
             confidence=confidence,
@@ -340,7 +284,8 @@ class LossComparisonDisplay:
     def _verdicts(self):
         """Return a line of text for each loss."""
         return [
-            interval + (f": {self.baseline} is as good" if abs(difference) <= half_width else "")
+            interval
+            + ("" if clear_sign(difference, half_width) else f": {self.baseline} is as good")
             for interval, difference, half_width in zip(
                 intervals_in_words(self.difference, self.half_width),
                 self.difference,
@@ -348,19 +293,6 @@ class LossComparisonDisplay:
                 strict=True,
             )
         ]
-
-
-def _checked_runs(loss, scores):
-    scores = np.asarray(scores)
-    if scores.dtype.kind not in "fiu" or scores.ndim != 1 or len(scores) < 2:
-        raise ValueError(
-            f"scores[{loss!r}] must be the numbers of at least two runs; "
-            f"got dtype {scores.dtype} and shape {scores.shape}"
-        )
-    if not np.isfinite(scores).all():
-        run = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise ValueError(f"scores[{loss!r}] must be finite; got {scores[run]} in run {run}")
-    return scores.astype(np.float64)
 
 
 def _draw_zero(ax):

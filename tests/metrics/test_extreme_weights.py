@@ -1,0 +1,127 @@
+"""Weights that are far apart, against sums of fractions, which round nothing."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sktopk import metrics
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(exceeds|is NaN)")
+WEIGHTS = [0.0, 1e-30, 1e-30, 1e-15, 1.0, 1.0, 3.0, 1e15, 1e30]
+
+
+def cases(n_cases=300):
+    rng = np.random.default_rng(0)
+    while n_cases:
+        n = rng.integers(2, 9)
+        y = rng.integers(0, 2, n)
+        weight = rng.choice(WEIGHTS, n)
+        if (weight * y).any():
+            n_cases -= 1
+            yield y, rng.integers(0, 6, n), weight, rng.integers(0, 3, n)
+
+
+def blocks(y, y_score, weight):
+    """Weight of the positives and of all rows of each score, the highest first."""
+    rows = [
+        (s, Fraction(w), Fraction(w) * int(p))
+        for s, w, p in zip(y_score, weight, y, strict=True)
+        if w
+    ]
+    for score in sorted({s for s, *_ in rows}, reverse=True):
+        yield sum(p for s, _, p in rows if s == score), sum(w for s, w, _ in rows if s == score)
+
+
+def best(y, y_score, weight, groups, k):
+    """Found, looked at and places, in expectation over the order of ties."""
+    found = looked_at = places = Fraction(0)
+    for group in set(groups[weight > 0].tolist()):
+        left, rows = Fraction(k), groups == group
+        places += k
+        for positive, total in blocks(y[rows], y_score[rows], weight[rows]):
+            share = max(Fraction(0), min(Fraction(1), left / total))
+            found, looked_at = found + share * positive, looked_at + share * total
+            left -= total
+    return found, looked_at, places
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 6])
+def test_the_k_best(k, grouped):
+    for y, y_score, weight, groups in cases():
+        groups = groups if grouped else np.zeros(len(y), dtype=int)
+        found, looked_at, places = best(y, y_score, weight, groups, k)
+        positives = sum(Fraction(w) for w in weight[y == 1])
+        params = {"k": k, "groups": groups if grouped else None, "sample_weight": weight}
+        for score, expected in [
+            (metrics.precision_at_k_score, found / places),
+            (metrics.recall_at_k_score, found / positives),
+            (metrics.mean_value_at_k_score, found / looked_at),
+        ]:
+            assert score(y, y_score, **params) == pytest.approx(float(expected), rel=1e-12, abs=0)
+
+
+def test_thresholds_and_curves():
+    for y, y_score, weight, _ in cases():
+        found = negative = Fraction(0)
+        in_order = list(blocks(y, y_score, weight))
+        positives = sum(p for p, _ in in_order)
+        negatives = sum(w - p for p, w in in_order)
+        at_top = at_rate = Fraction(0)
+        for p, w in in_order:
+            found, negative = found + p, negative + w - p
+            at_top = found if negative < 2 * (1 - Fraction(1, 10**10)) else at_top
+            at_rate = found if negative <= Fraction(3, 10) * negatives else at_rate
+        score = metrics.positives_at_top_score(y, y_score, k=2, sample_weight=weight)
+        assert score == pytest.approx(float(at_top / positives), rel=1e-12, abs=0)
+        score = metrics.true_positive_rate_at_fpr_score(y, y_score, fpr=0.3, sample_weight=weight)
+        if negatives:
+            assert score == pytest.approx(float(at_rate / positives), rel=1e-12, abs=0)
+        else:
+            assert math.isnan(score)
+        score = metrics.bedroc_score(y, y_score, sample_weight=weight)
+        assert math.isnan(score) != bool(negatives)
+        score = metrics.enrichment_factor_score(y, y_score, fraction=0.3, sample_weight=weight)
+        assert score >= 0
+
+
+@pytest.mark.parametrize("light", [1e-3, 1e-8, 1e-20, 1e-30])
+@pytest.mark.parametrize("rare", [0, 1])
+def test_bedroc_of_one_light_row_is_its_height(light, rare):
+    # As the weight of the row vanishes, S depends on the share of the others above it alone.
+    y = np.array([1 - rare, rare, 1 - rare])
+    score = metrics.bedroc_score(y, [3, 2, 1], alpha=2.0, sample_weight=[1.0, light, 3.0])
+    height = math.exp(-2.0 * 0.25)
+    height = (height - math.exp(-2.0)) / (1 - math.exp(-2.0))
+    assert score == pytest.approx(height if rare else 1 - height, rel=2 * light + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("precision_at_k_score", {"k": 2}),
+        ("recall_at_k_score", {"k": 0.3}),
+        ("enrichment_factor_score", {"fraction": 0.3}),
+        ("bedroc_score", {}),
+        ("recall_at_precision_score", {"precision": 0.5}),
+        ("auc_at_quantile_score", {"quantile": 0.5}),
+    ],
+)
+def test_weights_whose_sum_is_no_number_are_refused(name, params):
+    with pytest.raises(
+        ValueError, match=r"sample_weight must have a finite sum; got up to 1e\+308"
+    ):
+        getattr(metrics, name)([0, 1, 1], [1, 2, 3], sample_weight=[1e308, 1e308, 1.0], **params)
+    with pytest.raises(ValueError, match="sample_weight must have a finite sum"):
+        metrics.topk_accuracy_score([0, 1], np.eye(2), k=1, sample_weight=[1e308, 1e308])
+    value = getattr(metrics, name)([0, 1, 1], [1, 2, 3], sample_weight=[1e300] * 3, **params)
+    assert math.isfinite(value)
+
+
+def test_mean_of_the_largest_values():
+    values = [1e308, 1.5e308, -1.7e308]
+    assert metrics.mean_value_at_k_score(values, [3, 2, 1], k=2) == 1.25e308
+    assert metrics.mean_value_at_k_score(values, [1, 2, 3], k=0.1) == -1.7e308
+    assert metrics.mean_value_at_k_score([1e-310, 3e-310], [1, 2], k=2) == pytest.approx(2e-310)
