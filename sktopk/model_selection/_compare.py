@@ -12,6 +12,7 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
+from sktopk._common._fingerprints import digest
 from sktopk._common._labels import (
     check_classes,
     check_labels,
@@ -29,7 +30,7 @@ from sktopk._estimators.labels._losses import CRITERIA
 from sktopk.metrics import make_topk_scorer
 
 from ._baselines import make_baselines
-from ._cache import RunCache, digest
+from ._cache import RunCache
 from ._grids import candidates_of
 from ._parts import check_at_least, classifier_prefix, own_params, with_params
 from ._result import LossComparison

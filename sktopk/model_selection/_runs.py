@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupShuffleSplit
 
+from sktopk._common._fingerprints import digest
 from sktopk._common._splits import (
     calibration_rows,
 )
@@ -17,7 +18,6 @@ from sktopk._common._tables import (
 )
 from sktopk._training._net import DivergedError
 
-from ._cache import digest
 from ._parts import fit_rows, with_params
 
 # Of the training rows, what the settings are compared on.

@@ -17,7 +17,7 @@ from sktopk._common._splits import (
 )
 from sktopk.metrics import make_topk_scorer
 from sktopk.model_selection._baselines import ThresholdTuned
-from sktopk.model_selection._cache import digest
+from sktopk._common._fingerprints import digest
 
 
 @pytest.mark.parametrize("scoring", ["f1", "balanced_accuracy", make_topk_scorer(1)])
@@ -49,7 +49,7 @@ def test_digests_tell_values_apart_and_are_the_same_elsewhere():
     assert len({digest(value) for value in values}) == len(values)
     code = (
         "import numpy as np; from sktopk import TopKClassifier\n"
-        "from sktopk.model_selection._cache import digest\n"
+        "from sktopk._common._fingerprints import digest\n"
         "print(digest([TopKClassifier(net_params={'b': 1, 'a': {3, 'x'}}), np.arange(3.0)]))"
     )
     elsewhere = subprocess.run(
