@@ -17,8 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
+from sktopk._common import _fingerprints as fingerprints_module
+from sktopk._common._fingerprints import describe_table
 from sktopk._training.checkpoint import _checkpoint as checkpoint_module
-from sktopk._training.checkpoint._checkpoint import describe_table
 from sktopk._training.checkpoint._file import read_state, write_state
 from tests.crashing import (
     Crash,
@@ -79,18 +80,21 @@ def test_another_call_is_refused_with_what_differs(params, data, message, unfini
 
 
 def test_another_version_is_refused(unfinished, monkeypatch):
-    monkeypatch.setattr(checkpoint_module, "version", lambda name: "99.0")
+    monkeypatch.setattr(checkpoint_module, "versions", lambda: {"torch": "99.0"})
     with pytest.raises(ValueError, match=r"torch was .*, is 99\.0"):
         quick(checkpoint=unfinished).fit(X, Y, sample_weight=1 + Y)
 
 
 DAMAGES = {
-    "cut off": (lambda data: data[:-10], "is damaged: its checksum"),
-    "cut in the head": (lambda data: data[:40], "is damaged: its checksum"),
+    "cut off": (lambda data: data[:-10], "is damaged: it is truncated or was altered"),
+    "cut in the head": (lambda data: data[:40], "is damaged: it is truncated: 40 bytes"),
     "altered": (lambda data: data[:900] + bytes([data[900] ^ 1]) + data[901:], "is damaged"),
-    "empty": (lambda data: b"", "is no checkpoint"),
-    "another file": (lambda data: b"PK\3\4" + data, "is no checkpoint"),
-    "another version": (lambda data: data.replace(b"checkpoint 1\n", b"checkpoint 2\n"), "version"),
+    "empty": (lambda data: b"", "is damaged: it is truncated: 0 bytes"),
+    "another file": (lambda data: b"PK\3\4" + data, "is no checkpoint: .* a zip archive"),
+    "another version": (
+        lambda data: data.replace(b'"format_version":"2"', b'"format_version":"3"'),
+        "newer than what this sktopk reads .*; upgrade sktopk",
+    ),
 }
 
 
@@ -274,7 +278,7 @@ def test_a_large_table_is_known_by_some_of_its_rows(monkeypatch):
     table = np.arange(4000.0).reshape(1000, 4)
     whole = describe_table(table)
     assert describe_table(np.asfortranarray(table)) == whole
-    monkeypatch.setattr(checkpoint_module, "_HASHED_BYTES", 100 * 32)
+    monkeypatch.setattr(fingerprints_module, "_HASHED_BYTES", 100 * 32)
     sampled = describe_table(table)
     changed = table.copy()
     changed[500:515] += 1

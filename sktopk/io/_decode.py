@@ -1,142 +1,113 @@
 """Estimators from plain values and arrays, each checked before it is used."""
 
 import inspect
-import math
+import re
 
 import numpy as np
 import torch
 
-from ._classes import ESTIMATORS, NETS, RECORDS, SCALARS
-from ._fitted import check_fitted, check_inner, check_net, check_optimizer_state
-from ._steps import read_step
+from sktopk._common._values import Decoder
 
-_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+from ._classes import ESTIMATORS, NETS, RECORDS
+from ._encode import TYPES
+from ._fitted import check_built, check_inner, check_state
+
+# Estimators within estimators, and what a walk through all of them visits: each that is referred
+# to is visited again, with all it holds.
+_MAX_DEPTH = 20
+_MAX_VISITS = 1000
+_DTYPES = re.compile(r"[<|](b1|[iu][1248]|f[248]|[US]\d{1,6}|O)")
 
 
-class Decoder:
-    """Undo what `Encoder` did. Each array is taken once: a small file makes no large objects.
+class EstimatorDecoder(Decoder):
+    """Undo what `EstimatorEncoder` did.
 
     Parameters
     ----------
     arrays : dict of ndarray
     given : dict
         Values of the parameters that were left out, and perhaps a `device`.
+    trusted : bool
+        As in `load`.
     """
 
-    def __init__(self, arrays, given):
-        self.arrays, self.given = dict(arrays), given
-        self._estimators = []
-        self._kinds = {
-            "array": self._array,
+    def __init__(self, arrays, given, trusted):
+        super().__init__(arrays)
+        self.given, self.trusted = given, trusted
+        self._estimators, self._depth, self._n_visits = [], 0, 0
+        self.kinds |= {
             "device": torch.device,
-            "dict": self._dict,
+            "dtype": self._dtype,
             "estimator": self._estimator,
-            "float": lambda text: _FLOATS[text],
-            "floats": lambda key: self._array(key).tolist(),
-            "objects": self._objects,
             "omitted": lambda name: self.given[name],
             "optimizer": self._optimizer,
-            "random_state": self._random_state,
             "record": self._record,
             "same": self._same,
-            "scalar": self._scalar,
-            "step": lambda key: read_step(self._array(key).tobytes()),
-            "strings": self._strings,
-            "tuple": lambda items: tuple(self.decode(items)),
+            "slice": lambda ends: slice(*self._items(ends)),
+            "type": lambda name: TYPES[name],
         }
+        # On whatever device the file says.
+        del self.kinds["tensor"]
 
-    def decode(self, value):
-        """Return what JSON values stand for."""
-        if isinstance(value, list):
-            return [self.decode(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        kind = next(iter(value), None)
-        if kind not in self._kinds:
-            raise ValueError(f"it holds a value of unknown kind {kind!r}")
-        content = value[kind]
-        return self._kinds[kind](content if len(value) == 1 else value)
+    def _named(self, values):
+        return {name: self.decode(value) for name, value in values.items()}
 
-    def _array(self, key):
-        if key not in self.arrays:
-            raise ValueError(f"its array {key!r} is missing or used twice")
-        # A copy, as the values of the file are read-only.
-        return np.array(self.arrays.pop(key))
-
-    def _dict(self, pairs):
-        return {self.decode(key): self.decode(value) for key, value in pairs}
-
-    def _strings(self, key):
-        points = self._array(key)
-        *shape, length = points.shape
-        if points.dtype != np.uint32 or points.max(initial=0) > 0x10FFFF:
-            raise ValueError(f"its array {key!r} holds no text")
-        if length == 0:
-            return np.zeros(shape, "U1")
-        return points.astype("<u4").view(f"<U{length}").reshape(shape).astype(f"U{length}")
-
-    def _objects(self, node):
-        items = np.empty(len(node["objects"]), dtype=object)
-        for i, item in enumerate(node["objects"]):
-            items[i] = self.decode(item)
-        return items.reshape(node["shape"])
-
-    def _scalar(self, node):
-        if node["scalar"] not in SCALARS:
-            raise ValueError(f"it holds a number of unknown kind {node['scalar']!r}")
-        return getattr(np, node["scalar"])(self.decode(node["value"]))
+    def _dtype(self, name):
+        if not _DTYPES.fullmatch(name):
+            raise ValueError(f"it holds an unknown dtype {name!r:.40}")
+        return np.dtype(name)
 
     def _optimizer(self, name):
         optimizer = getattr(torch.optim, str(name), None)
         if not (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)):
-            raise ValueError(f"it holds an unknown optimizer {name!r}")
+            raise ValueError(f"it holds an unknown optimizer {name!r:.40}")
         return optimizer
-
-    def _random_state(self, state):
-        state = self.decode(state)
-        key, position = state["state"]["key"], state["state"]["pos"]
-        # NumPy would read on behind the end of the key.
-        if key.dtype != np.uint32 or key.shape != (624,) or position not in range(625):
-            raise ValueError("its RandomState is at no possible position")
-        random = np.random.RandomState()
-        random.set_state(state)
-        return random
 
     def _record(self, node):
         if node["record"] not in RECORDS:
-            raise ValueError(f"it holds an unknown class {node['record']!r}")
-        return RECORDS[node["record"]](**self._dict(node["fields"]))
+            raise ValueError(f"it holds an unknown class {node['record']!r:.40}")
+        return RECORDS[node["record"]](**self._named(node["fields"]))
+
+    def _visit(self, n):
+        self._n_visits += n
+        if self._n_visits > _MAX_VISITS or self._depth > _MAX_DEPTH:
+            raise ValueError(
+                f"its estimators refer to each other more than {_MAX_VISITS} times, or are more "
+                f"than {_MAX_DEPTH} deep"
+            )
 
     def _same(self, number):
         known = range(len(self._estimators))
         if type(number) is not int or number not in known or self._estimators[number] is None:
-            raise ValueError(f"it refers to an estimator {number!r} that it does not hold")
-        return self._estimators[number]
+            raise ValueError(f"it refers to an estimator {number!r:.40} that it does not hold")
+        estimator, n_visits = self._estimators[number]
+        self._visit(n_visits)
+        return estimator
 
     def _estimator(self, node):
-        name, place = node["estimator"], len(self._estimators)
+        name, place, before = node["estimator"], len(self._estimators), self._n_visits
         if name not in ESTIMATORS:
-            raise ValueError(f"it holds an unknown class {name!r}")
+            raise ValueError(f"it holds an unknown class {name!r:.40}")
         cls = ESTIMATORS[name]
         self._estimators.append(None)
+        self._depth += 1
+        self._visit(1)
         estimator = cls(**self._params(cls, node["params"]))
         check_inner(estimator)
         built = None
         if "params_of_net" in node:
             built = self._params(cls, node["params_of_net"])
-        fitted = {key: self.decode(value) for key, value in node["fitted"].items()}
+        fitted = self._named(node["fitted"])
         if (built is not None) != (cls in NETS and "net_" in fitted):
             raise ValueError(f"net_ and params_of_net of {name} do not belong together")
-        if built is not None:
-            check_net(cls(**built), fitted)
-        check_fitted(estimator, fitted)
+        check_state(estimator, fitted, cls(**built) if built is not None else None)
         if built is not None:
             fitted["_params_of_net"] = built
         if fitted:
             estimator.__setstate__({**vars(estimator), **fitted})
-        if built is not None:
-            check_optimizer_state(estimator.net_, built["optimizer"])
-        self._estimators[place] = estimator
+        check_built(estimator, fitted, self.trusted)
+        self._depth -= 1
+        self._estimators[place] = estimator, self._n_visits - before
         return estimator
 
     def _params(self, cls, encoded):
@@ -144,7 +115,7 @@ class Decoder:
         unknown = sorted(set(encoded) - set(known))
         if unknown:
             raise ValueError(f"{cls.__name__} has no parameters {unknown}: upgrade sktopk")
-        params = {key: self.decode(value) for key, value in encoded.items()}
+        params = self._named(encoded)
         if cls in NETS and "device" in self.given:
             params["device"] = self.given["device"]
         return params

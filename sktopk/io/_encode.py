@@ -1,31 +1,32 @@
 """Estimators as plain values and arrays."""
 
 import dataclasses
-import math
 from pathlib import PurePath
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from ._classes import ESTIMATORS, NETS, RECORDS, SCALARS
-from ._fitted import attributes_of
-from ._steps import write_step
+from sktopk._common._values import Encoder, NotPlainError
 
-# Longer lists of floats, such as the losses of all steps, are arrays in the file.
-_SHORT = 16
-_PLAIN = (type(None), bool, int, str)
+from ._classes import ESTIMATORS, NETS, RECORDS
+from ._fitted import check_params, is_kept
+
 CAN_HOLD = (
     "a file can hold: plain values, arrays, sktopk's classifiers, Pipeline, FrozenEstimator and "
     "the steps in sktopk.io.STEPS (of a search, dump best_estimator_)"
 )
+# Types and dtypes that steps are told to make, by name.
+TYPES = {each.__name__: each for each in (bool, float, int, object, str)}
+_NUMBERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+_NUMBERS += ["bool", "float16", "float32", "float64", "object_", "str_"]
+TYPES |= {f"numpy.{name}": getattr(np, name) for name in _NUMBERS}
+# Not kept: the version is in the file, and requests of metadata routing are of the program.
+_NOT_KEPT = "_metadata_request"
 
 
-class Encoder:
+class EstimatorEncoder(Encoder):
     """Turn an estimator into JSON values and arrays, and remember what was left out.
-
-    JSON objects are always tagged, ``{"tuple": [...]}`` for example, so that no value of a user
-    can look like something else.
 
     Parameters
     ----------
@@ -34,120 +35,82 @@ class Encoder:
     """
 
     def __init__(self, omit):
+        super().__init__()
         self.omit, self.omitted, self.params = frozenset(omit), set(), set()
-        self.arrays = {}
         # Estimators by identity: a frozen classifier is there as `estimator` and `estimator_`.
         self._seen = {}
 
-    def encode(self, value, name):
-        """Return JSON values for `value`, which the user knows as `name`."""
+    def other(self, value):
+        """Encode records, estimators and classes that are on the lists."""
         kind = type(value)
-        if kind in _PLAIN or (kind is float and math.isfinite(value)):
-            return value
-        if kind is float:
-            return {"float": repr(value)}
-        if kind is list:
-            if len(value) > _SHORT and all(type(item) is float for item in value):
-                return {"floats": self._array(np.array(value), name)}
-            return [self.encode(item, name) for item in value]
-        if kind is tuple:
-            return {"tuple": [self.encode(item, name) for item in value]}
-        if kind is dict:
-            return {"dict": self._pairs(value, name)}
-        if kind is np.ndarray:
-            return self._encode_array(value, name)
-        if isinstance(value, np.generic):
-            return self._encode_scalar(value, name)
         if isinstance(value, PurePath):
             return str(value)
         if kind is torch.device:
             return {"device": str(value)}
-        if kind is np.random.RandomState:
-            return {"random_state": self.encode(value.get_state(legacy=False), name)}
+        if kind is slice:
+            return {"slice": [self.encode(end) for end in (value.start, value.stop, value.step)]}
+        if isinstance(value, np.dtype) and value.names is None:
+            return {"dtype": value.str}
         if kind in RECORDS.values():
-            return {"record": kind.__name__, "fields": self._pairs(_fields(value), name)}
+            return {"record": kind.__name__, "fields": self._named(_fields(value))}
         if kind in ESTIMATORS.values():
-            return self._encode_estimator(value)
-        if isinstance(value, BaseEstimator) and kind.__module__.startswith("sklearn."):
-            data = np.frombuffer(write_step(value, name), np.uint8)
-            return {"step": self._array(data, name)}
+            return self._estimator(value)
         if isinstance(value, type) and getattr(torch.optim, value.__name__, None) is value:
             return {"optimizer": value.__name__}
-        raise CodeError(f"{name}={value!r:.80} ({kind.__name__})")
+        for name in (f"numpy.{value.__name__}", value.__name__) if isinstance(value, type) else ():
+            if TYPES.get(name) is value:
+                return {"type": name}
+        raise NotPlainError(value)
 
-    def _pairs(self, value, name):
-        return [[self.encode(key, name), self.encode(item, name)] for key, item in value.items()]
+    def _named(self, values):
+        return {name: self.encode(value) for name, value in values.items()}
 
-    def _array(self, value, name):
-        """Keep an array that safetensors can hold, and return its key."""
-        if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
-            raise ValueError(f"{name} has dtype {value.dtype}, which a file cannot hold")
-        key = str(len(self.arrays))
-        little = value.dtype.newbyteorder("<")
-        self.arrays[key] = np.ascontiguousarray(value, little).reshape(value.shape)
-        return key
-
-    def _encode_array(self, value, name):
-        if value.dtype.kind == "U":
-            # As code points: NumPy keeps 4 bytes for each.
-            length = value.dtype.itemsize // 4
-            points = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
-            points = np.frombuffer(points.tobytes(), "<u4").reshape(*value.shape, length)
-            return {"strings": self._array(points, name)}
-        if value.dtype.kind == "O":
-            items = [self.encode(item, name) for item in value.ravel().tolist()]
-            return {"objects": items, "shape": list(value.shape)}
-        return {"array": self._array(value, name)}
-
-    def _encode_scalar(self, value, name):
-        dtype = "str_" if value.dtype.kind == "U" else value.dtype.name
-        if dtype not in SCALARS:
-            raise ValueError(f"{name} has dtype {dtype}, which a file cannot hold")
-        return {"scalar": dtype, "value": self.encode(value.item(), name)}
-
-    def _encode_estimator(self, estimator):
+    def _estimator(self, estimator):
         if id(estimator) in self._seen:
             return {"same": self._seen[id(estimator)][0]}
         # Kept with its number: an object that is gone leaves its id to the next.
         self._seen[id(estimator)] = len(self._seen), estimator
-        name = type(estimator).__name__
+        cls, name = type(estimator), type(estimator).__name__
         params = estimator.get_params(deep=False)
         if name == "Pipeline":
             # A cache for fits: a folder of this machine.
             params["memory"] = None
-        can_omit = type(estimator) in NETS
-        encoded = {"estimator": name, "params": self._encode_params(params, name, can_omit)}
+        encoded = {"estimator": name, "params": self._params(params, cls)}
         state = estimator.__getstate__()
-        fitted = {
-            key: value
-            for key, value in state.items()
-            if key not in params and key not in ("_sklearn_version", "_metadata_request")
-        }
-        unknown = sorted(set(fitted) - attributes_of(estimator) - {"_params_of_net"})
+        fitted = {k: v for k, v in state.items() if k not in params and k != _NOT_KEPT}
+        if cls.__module__.startswith("sktopk"):
+            fitted.pop("_sklearn_version", None)
+            if fitted:
+                check_params(estimator)
+        unknown = sorted(key for key in fitted if not is_kept(cls, key))
+        unknown = [key for key in unknown if key != "_params_of_net"]
         if unknown:
             raise ValueError(f"{name} has attributes of its own, {unknown}: delete them to dump it")
         if "net_" in fitted:
-            built = fitted.pop("_params_of_net")
-            encoded["params_of_net"] = self._encode_params(built, name, can_omit)
-        encoded["fitted"] = {
-            key: self._encode_fitted(value, f"{key} of {name}") for key, value in fitted.items()
-        }
+            encoded["params_of_net"] = self._params(fitted.pop("_params_of_net"), cls)
+        encoded["fitted"] = {}
+        for key, value in fitted.items():
+            try:
+                encoded["fitted"][key] = self.encode(value)
+            except NotPlainError as error:
+                raise ValueError(refusal(f"{key} of {name}", error.value)) from error
         return encoded
 
-    def _encode_params(self, params, name, can_omit):
-        encoded = {}
+    def _params(self, params, cls):
+        encoded, can_omit, name = {}, cls in NETS, cls.__name__
         self.params |= set(params) if can_omit else set()
         for key, value in params.items():
             n_arrays = len(self.arrays)
             try:
-                encoded[key] = self.encode(value, key)
-            except CodeError as error:
+                encoded[key] = self.encode(value)
+            except NotPlainError as error:
                 if not can_omit:
-                    raise ValueError(f"{error} of {name} is not what {CAN_HOLD}") from error
+                    raise ValueError(refusal(f"{key} of {name}", error.value)) from error
                 if key not in self.omit:
                     raise ValueError(
-                        f"{error} of {name} is code, which a file cannot hold: leave it out by "
-                        f"dump(..., omit=[{key!r}]) and give it back by load(path, {key}=...)"
+                        f"{key}={error.value!r:.80} of {name} is code, which a file cannot hold: "
+                        f"leave it out by dump(..., omit=[{key!r}]) and give it back by "
+                        f"load(path, {key}=...)"
                     ) from error
                 self.omitted.add(key)
                 encoded[key] = {"omitted": key}
@@ -155,15 +118,13 @@ class Encoder:
                     del self.arrays[extra]
         return encoded
 
-    def _encode_fitted(self, value, name):
-        try:
-            return self.encode(value, name)
-        except CodeError as error:
-            raise ValueError(f"{error} is not what {CAN_HOLD}") from error
 
-
-class CodeError(ValueError):
-    """A value that is neither plain nor an estimator that a file can hold."""
+def refusal(name, value):
+    """Say which value no file can hold."""
+    kind = type(value)
+    if isinstance(value, BaseEstimator) and kind.__module__.startswith("sklearn."):
+        return f"{name}: {kind.__name__} cannot be kept in a file. What {CAN_HOLD}"
+    return f"{name}: {value!r:.80} ({kind.__module__}.{kind.__name__}) is not what {CAN_HOLD}"
 
 
 def _fields(record):

@@ -1,38 +1,43 @@
-"""What fitted estimators must look like before anything is built from a file."""
+"""What fitted estimators must look like: before anything is built from a file, and after."""
 
 from itertools import pairwise
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from sktopk._estimators._calibration import CALIBRATIONS
-from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators.decisions._conformal import Conformity
+from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.labels._losses import LOSSES
-from sktopk._training._torch_names import (
-    OPTIMIZERS,
-)
+from sktopk._training._state import check_net_state
 
-_NET_KEYS = {
-    "dtype",
-    "weights",
-    "optimizer",
-    "generator",
-    "rng_state",
-    "criterion",
-    "noise",
-    "history",
-}
+from ._steps import check_step, is_attribute
+
 _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_iter_", "history_"}
+# Parameters that stand for another machine than this one.
+_OF_MACHINE = {"device": "cpu", "checkpoint": None}
+_OF_DECISIONS = {
+    "BudgetClassifier": {"estimator_", "classes_"},
+    "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
+    | {"_seed", "n_calibration_"},
+}
 
 
-def attributes_of(estimator):
-    """Names of the fitted attributes that a file keeps."""
-    return set() if isinstance(estimator, Pipeline | FrozenEstimator) else set(_CHECKS)
+def is_kept(cls, name):
+    """Tell whether a file keeps the attribute of a fitted estimator."""
+    if cls.__module__.startswith("sktopk"):
+        return name in _CHECKS
+    # With its version, by which scikit-learn warns that a step is of another one.
+    return name == "_sklearn_version" or is_attribute(cls, name)
+
+
+def check_params(estimator):
+    """Check the parameters of one of our estimators, but for what is of another machine."""
+    params = estimator.get_params(deep=False)
+    params |= {name: value for name, value in _OF_MACHINE.items() if name in params}
+    type(estimator)(**params)._check_params()
 
 
 def check_inner(estimator):
@@ -47,45 +52,69 @@ def check_inner(estimator):
         _check_estimator(estimator.estimator, estimator)
 
 
-def check_fitted(estimator, fitted):
-    """Raise unless fitted attributes are known, complete, and of the right type and shape."""
+def check_state(estimator, fitted, built):
+    """Raise unless fitted attributes are known, complete, and of the right type and range.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameters in the file.
+    fitted : dict
+        Its attributes.
+    built : estimator or None
+        With the parameters that its net was built from.
+    """
     name = type(estimator).__name__
-    unknown = sorted(set(fitted) - attributes_of(estimator))
+    unknown = sorted(key for key in fitted if not is_kept(type(estimator), key))
     if unknown:
         raise ValueError(f"{name} has no attributes {unknown}: upgrade sktopk")
-    if not fitted:
+    if not fitted or not type(estimator).__module__.startswith("sktopk"):
         return
-    needed = {"classes_"} | (_OF_NETS | {"net_"} if isinstance(estimator, NetClassifier) else set())
+    needed = _OF_NETS | {"net_"} if built is not None else _OF_DECISIONS.get(name, set())
     missing = sorted(needed - set(fitted))
     if missing:
         raise ValueError(f"{', '.join(missing)} of {name} are missing")
+    check_params(estimator)
     n_classes, n_features = np.size(fitted["classes_"]), fitted.get("n_features_in_")
     for key, value in fitted.items():
         if not _CHECKS[key](value, n_classes, n_features):
             raise ValueError(f"{key} of {name} has a wrong type, shape or value: {value!r:.80}")
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
+    if name == "BudgetClassifier" and estimator.per == "fit":
+        if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
+            raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
+    if "k_" in fitted and not _is_k(fitted, name, n_classes):
+        raise ValueError(f"k_ of {name} has a wrong type, shape or value: {fitted['k_']!r:.80}")
+    if built is not None:
+        _check_weights(built, fitted)
 
 
-def check_net(estimator, fitted):
+def check_built(estimator, fitted, trusted):
+    """Check what was built: the state of a net, what the attributes of a step can do."""
+    if "net_" in fitted:
+        check_net_state(estimator.net_, fitted["net_"])
+    elif not type(estimator).__module__.startswith("sktopk"):
+        check_step(estimator, trusted)
+
+
+def _check_weights(estimator, fitted):
     """Check what the net of a new estimator is going to be built from.
 
     Shapes come before memory: what the parameters ask for has to be in the file.
     """
-    # Those of another machine.
-    estimator.device, estimator.checkpoint = "cpu", None
-    estimator._check_params()
-    state, classes = fitted["net_"], fitted.get("classes_")
-    if not isinstance(state, dict) or not set(state) >= _NET_KEYS:
+    check_params(estimator)
+    state, classes = fitted["net_"], fitted["classes_"]
+    if not isinstance(state, dict) or not isinstance(state.get("weights"), dict):
         raise ValueError("net_ lacks a part of its state")
-    if state["dtype"] not in ("float32", "float64"):
-        raise ValueError(f"dtype of net_ must be float32 or float64; got {state['dtype']!r}")
-    if not all(isinstance(state[key], dict) for key in ("weights", "optimizer", "criterion")):
-        raise ValueError("the weights of net_ are no table of arrays")
-    if estimator.module is None and classes is not None:
+    if state.get("dtype") not in ("float32", "float64"):
+        raise ValueError(f"dtype of net_ must be float32 or float64; got {state.get('dtype')!r}")
+    for name, value in state["weights"].items():
+        if not isinstance(value, np.ndarray) or not np.isfinite(value).all():
+            raise ValueError(f"weights of net_ must be finite arrays; {name} is {value!r:.40}")
+    if estimator.module is None:
         estimator.classes_ = classes
-        sizes = [fitted.get("n_features_in_"), *estimator.hidden_layer_sizes]
-        sizes.append(estimator._n_outputs())
+        sizes = [fitted["n_features_in_"], *estimator.hidden_layer_sizes, estimator._n_outputs()]
         expected = [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
         weights = [np.shape(value) for value in state["weights"].values()]
         found = [shape for shape in weights if len(shape) == 2]
@@ -94,25 +123,6 @@ def check_net(estimator, fitted):
                 f"weights of wrong shape: {found} do not belong to hidden_layer_sizes="
                 f"{estimator.hidden_layer_sizes!r}, {sizes[0]} features and {sizes[-1]} outputs"
             )
-    states = [state["generator"], *state["rng_state"][:1]]
-    for values in states if state["noise"] is None else [*states, state["noise"]]:
-        # What a generator on a GPU draws from has another length.
-        if np.size(values) > 100:
-            torch.Generator().set_state(torch.from_numpy(np.asarray(values)))
-
-
-def check_optimizer_state(net, optimizer):
-    """Check that what the optimizer remembers of each weight has its shape."""
-    if optimizer not in OPTIMIZERS:
-        return
-    for parameter, state in net.optimizer_.state.items():
-        for key, value in state.items():
-            shape = tuple(getattr(value, "shape", ()))
-            if shape and shape != tuple(getattr(parameter, "shape", ())):
-                raise ValueError(
-                    f"{key} of the optimizer has shape {shape}; the weight has "
-                    f"{tuple(parameter.shape)}"
-                )
 
 
 def _check_estimator(value, owner):
@@ -139,43 +149,92 @@ def _are_labels(value):
         isinstance(value, np.ndarray)
         and value.ndim == 1
         and len(value) > 1
+        and (value.dtype.kind != "O" or all(isinstance(label, str) for label in value))
         and bool(np.all(value[:-1] < value[1:]))
     )
+
+
+def _is_number(value, low, high=np.inf):
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return is_number and low <= value <= high
+
+
+def _is_k(fitted, name, n_classes):
+    """Whether `k_` is a number of labels, or of rows, or the mean size of a set."""
+    k = fitted["k_"]
+    if name == "SetClassifier" and fitted["_conformity"].method == "average_k":
+        return _is_number(k, 0, n_classes) and k > 0
+    most = {"SetClassifier": np.inf, "TopKClassifier": n_classes - 1}.get(name, np.inf)
+    return _is_int(k, 1) and k <= most
 
 
 def _is_calibration(value, n_classes):
     if not isinstance(value, tuple) or len(value) != 3 or value[0] not in CALIBRATIONS[1:]:
         return False
-    return all(_is_array(each, 1) or _is_array(each, n_classes) for each in value[1:])
+    parts = value[1:]
+    if not all(_is_array(each, 1) or _is_array(each, n_classes) for each in parts):
+        return False
+    return all(each.dtype.kind == "f" and bool(np.isfinite(each).all()) for each in parts)
+
+
+def _are_shares(value, n_classes):
+    if not _is_array(value, n_classes) or value.dtype.kind != "f":
+        return False
+    return bool(np.isfinite(value).all() and (value >= 0).all() and value.sum() > 0)
 
 
 def _are_rates(value):
-    return isinstance(value, dict) and all(isinstance(each, Rate) for each in value.values())
+    known = ("flagged", "fpr", "recall", "precision")
+    if not isinstance(value, dict) or not value or not set(value) <= set(known):
+        return False
+    return all(isinstance(each, Rate) and _is_rate(each) for each in value.values())
+
+
+def _is_rate(rate):
+    counts = _is_int(rate.n, 1) and _is_int(rate.count, 0) and rate.count <= rate.n
+    shares = (rate.low, rate.value, rate.high)
+    return counts and all(_is_number(each, 0, 1) for each in shares)
+
+
+def _is_conformity(value, n_classes):
+    if not isinstance(value, Conformity) or not isinstance(value.method, str):
+        return False
+    if not _is_number(value.k, 0, n_classes) or not _is_number(value.penalty, 0):
+        return False
+    if value.method == "pas":
+        return _are_shares(value.prevalence, n_classes)
+    return value.method in METHODS and value.prevalence is None
+
+
+def _is_history(value):
+    return isinstance(value, list) and all(
+        isinstance(row, dict) and all(isinstance(key, str) for key in row) for row in value
+    )
 
 
 # By attribute: whether a value will do, given the numbers of classes and of features.
 _CHECKS = {
-    "_conformity": lambda v, c, f: isinstance(v, Conformity),
-    "_exponent_unit_": lambda v, c, f: isinstance(v, float | int | np.number) and v > 0,
+    "_conformity": lambda v, c, f: _is_conformity(v, c),
+    "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
     "_seed": lambda v, c, f: _is_int(v, 0),
     "calibration_": lambda v, c, f: _is_calibration(v, c),
-    "class_count_": lambda v, c, f: _is_array(v, c) and v.dtype.kind == "f",
+    "class_count_": lambda v, c, f: _are_shares(v, c),
     "classes_": lambda v, c, f: _are_labels(v),
     "comparison_": lambda v, c, f: isinstance(v, dict),
     "estimator_": lambda v, c, f: True,
     "feature_names_in_": lambda v, c, f: _is_array(v, f) and v.dtype.kind == "O",
-    "history_": lambda v, c, f: isinstance(v, list) and all(isinstance(row, dict) for row in v),
+    "history_": lambda v, c, f: _is_history(v),
     "input_shape_": lambda v, c, f: (
         isinstance(v, tuple) and all(_is_int(n, 0) for n in v) and v[:1] == (f,)
     ),
-    "k_": lambda v, c, f: isinstance(v, int | float | np.number) and v > 0,
-    "loss_": lambda v, c, f: v in tuple(LOSSES),
+    "k_": lambda v, c, f: _is_number(v, 0, 2**53),
+    "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),
     "n_iter_": lambda v, c, f: _is_int(v, 0),
     "net_": lambda v, c, f: True,
-    "prevalence_": lambda v, c, f: v is None or _is_array(v, c),
+    "prevalence_": lambda v, c, f: v is None or _are_shares(v, c),
     "rates_": lambda v, c, f: _are_rates(v),
     "threshold_": lambda v, c, f: isinstance(v, float | np.floating) and not np.isnan(v),
 }

@@ -2,9 +2,14 @@
 
 import os
 
-from ._decode import Decoder
-from ._encode import CAN_HOLD, CodeError, Encoder
-from ._file import read_file, write_file
+from sktopk._common._array_file import read_arrays, write_arrays
+from sktopk._common._fingerprints import versions
+from sktopk._common._values import NotPlainError
+
+from ._decode import EstimatorDecoder
+from ._encode import EstimatorEncoder, refusal
+
+_FORMAT = "model", 2
 
 
 def dump(estimator, path, *, omit=()):
@@ -19,12 +24,11 @@ def dump(estimator, path, *, omit=()):
     ----------
     estimator : estimator
         One of this package, a scikit-learn Pipeline or FrozenEstimator around one, or a
-        `BudgetClassifier` or `SetClassifier` around those. Other steps of scikit-learn go
-        through skops and must be in ``sktopk.io.STEPS``. Of a search, pass its
-        ``best_estimator_``. The `memory` of a Pipeline is not kept, nor are requests of metadata
-        routing.
+        `BudgetClassifier` or `SetClassifier` around those. Other steps of scikit-learn must be
+        in ``sktopk.io.STEPS``. Of a search, pass its ``best_estimator_``. The `memory` of a
+        Pipeline is not kept, nor are requests of metadata routing.
     path : str or path-like
-        File to write; one that exists is replaced.
+        File to write; one that exists is replaced, and keeps its mode.
     omit : collection of str, default=()
         Names of parameters to leave out where they hold code (`module`, `loss`, `callbacks`,
         ...), which no such file can hold. `load` then needs them again.
@@ -36,12 +40,13 @@ def dump(estimator, path, *, omit=()):
 
     Raises
     ------
-    ImportError
-        If safetensors or skops is missing: ``pip install "sktopk[io]"``.
+    TypeError
+        If `estimator` is none, perhaps since the arguments are the wrong way round.
     ValueError
         If the estimator has a part that a file cannot hold, with its name and the way out.
     OSError
-        If the file cannot be written; an older one is then as it was.
+        If the file cannot be written; an older one is then as it was. If `path` is a folder, or
+        lies in none.
 
     See Also
     --------
@@ -62,20 +67,24 @@ def dump(estimator, path, *, omit=()):
     """
     if isinstance(omit, str):
         raise TypeError(f"omit must be a collection of names; got the string {omit!r}")
-    encoder = Encoder(omit)
+    if isinstance(estimator, str | os.PathLike | type):
+        raise TypeError(
+            f"dump takes an estimator, then a path; got {estimator!r:.80} and {path!r:.80}"
+        )
+    encoder = EstimatorEncoder(omit)
     try:
-        content = encoder.encode(estimator, "estimator")
-    except CodeError as error:
-        raise ValueError(f"{error} is not what {CAN_HOLD}") from error
+        content = encoder.encode(estimator)
+    except NotPlainError as error:
+        raise ValueError(refusal("estimator", error.value)) from error
     unknown = sorted(encoder.omit - encoder.params)
     if unknown:
         raise ValueError(f"omit must have parameters of the estimators; got {unknown}")
     content = {"model": content, "omitted": sorted(encoder.omitted)}
-    write_file(path, content, encoder.arrays)
+    write_arrays(path, *_FORMAT, versions(), content, encoder.arrays)
     return os.fspath(path)
 
 
-def load(path, **given):
+def load(path, *, trusted=False, **given):
     """Read an estimator from a file written by `dump`, without running code from it.
 
     Nothing in the file is executed: it names classes, from lists that are part of this package,
@@ -88,6 +97,9 @@ def load(path, **given):
     ----------
     path : str or path-like
         File to read.
+    trusted : bool, default=False
+        Whether you know who wrote the file. Only then may its steps of texts read them from
+        files, and cut them by a pattern of their own, which can take for ever on some texts.
     **given
         Values of the parameters that `dump` left out, by name, such as ``module=MyNetwork``; the
         weights are put into what it builds. `device` may always be given.
@@ -99,12 +111,13 @@ def load(path, **given):
 
     Raises
     ------
-    ImportError
-        If safetensors or skops is missing: ``pip install "sktopk[io]"``.
+    TypeError
+        If `path` is no path.
     ValueError
-        If the file is truncated or was altered, comes from a newer format, has an oversized
-        header, holds a class that is not on the lists or arrays of wrong shapes; if a parameter
-        that was left out is missing in `given`, or another one is there. The message says which.
+        If the file is of another kind, such as a pickle, is truncated or was altered, comes from
+        another format, has an oversized header, holds a class that is not on the lists or arrays
+        of wrong shapes; if a parameter that was left out is missing in `given`, or another one
+        is there. The message says which.
     OSError
         If there is no such file.
 
@@ -128,14 +141,16 @@ def load(path, **given):
     >>> bool((load(path, module=network).predict(X) == clf.predict(X)).all())
     True
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"load takes the path of a file; got {path!r:.80}")
     try:
-        content, arrays = read_file(path)
+        content, arrays, _ = read_arrays(path, *_FORMAT)
         _check_given(given, content["omitted"])
-        decoder = Decoder(arrays, given)
+        decoder = EstimatorDecoder(arrays, given, trusted)
         estimator = decoder.decode(content["model"])
         if decoder.arrays or not hasattr(estimator, "get_params"):
             raise ValueError("its arrays do not belong to its estimator")
-    except (ImportError, OSError):
+    except OSError:
         raise
     except Exception as error:  # what a file that lies can make fail has many kinds
         reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -1,14 +1,8 @@
-"""Steps of scikit-learn as skops writes them, read from an explicit list of classes alone."""
+"""The steps of scikit-learn that a file may hold, and what makes one of them unsafe."""
 
-import io
-import json
-import math
-import zipfile
-from importlib import import_module
+import numbers
 
-from numpy.lib import format as npy
-
-from sktopk._common._extras import import_extra
+import numpy as np
 
 # Preprocessing and linear models whose fitted state is arrays and plain values. Where they could
 # hold a function (of FunctionTransformer, say), the file cannot.
@@ -60,113 +54,116 @@ STEPS = {
     "sklearn.random_projection": ("GaussianRandomProjection",),
     "sklearn.svm": ("LinearSVC",),
 }
-_NUMBERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
-_NUMBERS += ["bool", "bool_", "float16", "float32", "float64", "str_", "object_"]
-_TYPES = {f"builtins.{name}" for name in ("bool", "float", "int", "object", "str", "NoneType")}
-_TYPES |= {f"numpy.{name}" for name in _NUMBERS}
-# What each kind of node of a skops file may be; other kinds call functions, or could, or (a
-# RandomState at a position beyond its end) read memory that is not theirs.
-_NODES = {
-    "CachedNode": None,
-    "DTypeNode": {"numpy.dtype"},
-    "DictNode": {"builtins.dict"},
-    "JsonNode": {"builtins.str"},
-    "ListNode": {"builtins.list"},
-    "NdArrayNode": {"numpy.ndarray"} | {f"numpy.{name}" for name in _NUMBERS},
-    "SetNode": {"builtins.set"},
-    "SliceNode": {"builtins.slice"},
-    "TupleNode": {"builtins.tuple"},
-    "TypeNode": _TYPES,
-}
+# More than that no step makes of a row.
+_MOST_FEATURES = 2**20
+_TEXT = ("CountVectorizer", "HashingVectorizer", "TfidfVectorizer")
+_PATTERN = r"(?u)\b\w\w+\b"
 
 
-def write_step(step, name):
-    """Return a fitted object of scikit-learn as bytes, if it can be read again."""
-    skops = import_extra("skops.io", "dump of scikit-learn's estimators", "io")
-    try:
-        data = skops.dumps(step)
-        _check(data)
-    except Exception as error:
-        raise ValueError(
-            f"{name}={type(step).__name__} cannot be kept in a file: {error}. See sktopk.io.STEPS; "
-            "of a search, dump best_estimator_"
-        ) from error
-    return data
+def is_attribute(cls, name):
+    """Tell whether a fitted step may have an attribute of its own by this name."""
+    return name.isidentifier() and not name.startswith("__") and not hasattr(cls, name)
 
 
-def read_step(data):
-    """Return what `write_step` wrote, and nothing that is not in `STEPS`."""
-    skops = import_extra("skops.io", "load of scikit-learn's estimators", "io")
-    return skops.loads(data, trusted=sorted(_check(data)))
+def check_step(step, trusted):
+    """Raise unless a step, whatever its attributes say, can only transform or fail.
 
+    Scikit-learn writes and reads where some attributes say; others are times and files.
 
-def _check(data):
-    """Raise unless skops, given these bytes, makes objects in `STEPS` and plain values only.
-
-    skops has its own list of what it trusts, longer than ours and different in each version, and
-    reads archives that grow when they are unpacked.
+    Parameters
+    ----------
+    step : estimator
+        Of a class in `STEPS`.
+    trusted : bool
+        Whether texts may be read from files and be cut by any pattern.
     """
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-            raise ValueError("its steps are compressed")
-        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-        if sum(sizes.values()) > len(data):
-            raise ValueError("the parts of its steps overlap")
-        schema = json.loads(archive.read("schema.json").decode())
-        found = _Nodes(archive, sizes)
-        found.check(schema)
-        return found.names
+    name = type(step).__name__
+    n_jobs = getattr(step, "n_jobs", None)
+    if n_jobs is not None and not (_is_int(n_jobs) and -64 <= n_jobs <= 64):
+        raise ValueError(f"n_jobs of {name} must be None or from -64 to 64; got {n_jobs!r:.40}")
+    if name in _TEXT and not trusted:
+        _check_text(step)
+    check = _CHECKS.get(name)
+    if check is not None and not check(step):
+        raise ValueError(f"the attributes of {name} do not belong together")
 
 
-class _Nodes:
-    """The nodes of a skops archive, each of which has to be of an allowed kind and class."""
+def _check_text(step):
+    pattern = step.token_pattern
+    if step.input != "content" or pattern not in (None, _PATTERN):
+        raise ValueError(
+            f"{type(step).__name__} has input={step.input!r:.40} and "
+            f"token_pattern={pattern!r:.80}: it would read files, or may take for ever on some "
+            "texts. If you know who wrote it, pass trusted=True"
+        )
 
-    def __init__(self, archive, sizes):
-        self.archive, self.unread = archive, sizes
-        self.names = set()
-        self.steps = {
-            f"{step.__module__}.{step.__qualname__}": step
-            for module, names in STEPS.items()
-            for step in (getattr(import_module(module), name) for name in names)
-        }
 
-    def check(self, value):
-        """Check a node and all below it."""
-        if isinstance(value, list):
-            for item in value:
-                self.check(item)
-        elif isinstance(value, dict):
-            if "__loader__" in value:
-                self._check_node(value)
-            for item in value.values():
-                self.check(item)
+def _is_int(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
-    def _check_node(self, node):
-        loader, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
-        allowed = self.steps if loader == "ObjectNode" else _NODES.get(loader, ())
-        if allowed is not None and name not in allowed:
-            raise ValueError(f"{name} ({loader}) is not among what a file may hold")
-        if loader == "ObjectNode" and name.endswith(".Pipeline"):
-            # A cache of joblib is a folder of pickles.
-            memory = node["content"]["content"]["memory"]
-            if (memory["__loader__"], memory["content"]) != ("JsonNode", "null"):
-                raise ValueError("the memory of a Pipeline inside another step must be None")
-        if loader == "NdArrayNode":
-            self._check_array(node)
-        if loader != "CachedNode":
-            self.names.add(name)
 
-    def _check_array(self, node):
-        if node["type"] != "numpy":
-            return
-        # Each part is read once: many nodes on one part would be a small file that grows.
-        if node["file"] not in self.unread:
-            raise ValueError(f"{node['file']} of its steps is missing or used twice")
-        del self.unread[node["file"]]
-        stream = io.BytesIO(self.archive.read(node["file"]))
-        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-        shape, _, dtype = read_header[npy.read_magic(stream)](stream)
-        fits = math.prod(shape) * dtype.itemsize == len(stream.read())
-        # Items of no bytes could be any number.
-        if dtype.hasobject or not fits or (dtype.itemsize == 0 and math.prod(shape)):
-            raise ValueError(f"an array of its steps does not have its shape {shape} of {dtype}")
+def _has_vocabulary(step):
+    """Whether each word has a column of its own, from the first to the last."""
+    if not hasattr(step, "vocabulary_"):
+        return True
+    columns = list(step.vocabulary_.values())
+    return all(map(_is_int, columns)) and sorted(columns) == list(range(len(columns)))
+
+
+def _has_categories(step):
+    """Whether no category has a column beyond those there are."""
+    if not hasattr(step, "categories_"):
+        return True
+    n_outs = step._n_features_outs
+    mappings = getattr(step, "_default_to_infrequent_mappings", None) or [None] * len(n_outs)
+    drop = step._drop_idx_after_grouping
+    drop = [None] * len(n_outs) if drop is None else drop
+    parts = zip(step.categories_, mappings, drop, n_outs, strict=True)
+    for categories, mapping, dropped, n_out in parts:
+        n_seen = len(categories)
+        if mapping is not None:
+            if np.shape(mapping) != (n_seen,) or mapping.dtype.kind != "i" or min(mapping) < 0:
+                return False
+            n_seen = min(n_seen, int(max(mapping)) + 1)
+            if max(mapping) >= n_seen:
+                return False
+        if dropped is not None and dropped not in range(n_seen):
+            return False
+        if not _is_int(n_out) or n_out != n_seen - (dropped is not None):
+            return False
+    return step._infrequent_enabled in (True, False)
+
+
+def _has_degree(step):
+    """Whether it makes the polynomials of its degree, and not too many."""
+    degree = step.degree if isinstance(step.degree, tuple) else (0, step.degree)
+    if not all(map(_is_int, degree)) or max(degree) > 100:
+        return False
+    if not hasattr(step, "n_features_in_"):
+        return True
+    if not _is_int(step.n_features_in_) or not 1 <= step.n_features_in_ <= _MOST_FEATURES:
+        return False
+    # Its fit looks at the number of columns only.
+    again = type(step)(**step.get_params()).fit(np.zeros((1, step.n_features_in_)))
+    same = all(getattr(step, name, None) == value for name, value in vars(again).items())
+    return same and step.n_output_features_ <= _MOST_FEATURES
+
+
+def _has_room(step):
+    return _is_int(step.n_features) and 1 <= step.n_features < 2**31
+
+
+def _ends(step):
+    return _is_int(step.max_iter) and step.max_iter <= 10_000
+
+
+_CHECKS = {
+    "CountVectorizer": _has_vocabulary,
+    "TfidfVectorizer": _has_vocabulary,
+    "DictVectorizer": _has_vocabulary,
+    "OneHotEncoder": _has_categories,
+    "PolynomialFeatures": _has_degree,
+    "FeatureHasher": _has_room,
+    "HashingVectorizer": _has_room,
+    "NMF": _ends,
+}

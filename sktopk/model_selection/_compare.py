@@ -11,6 +11,7 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
+from sktopk._common._fingerprints import digest
 from sktopk._common._labels import check_classes, check_labels
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option
 from sktopk._common._tables import check_weight, take_rows
@@ -19,7 +20,7 @@ from sktopk._estimators.labels._losses import LOSSES, params_for
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
 
 from ._baselines import make_baselines
-from ._cache import RunCache, digest
+from ._cache import RunCache
 from ._grids import candidates_of
 from ._result import LossComparison
 from ._runs import Data, Run, do_run

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktopk._common._fingerprints import digest
 from sktopk._common._tables import take_rows
 from sktopk._estimators.labels._comparison import Rows, Trial, run_trial, with_params
 
-from ._cache import digest
 from ._splits import hold_out
 
 

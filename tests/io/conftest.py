@@ -5,9 +5,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
-pytest.importorskip("safetensors")
-pytest.importorskip("skops")
-
 
 @pytest.fixture(autouse=True)
 def _quiet():

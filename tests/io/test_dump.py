@@ -242,7 +242,10 @@ def test_a_model_from_a_gpu_predicts_on_the_cpu(blobs, path):
     [
         (VotingClassifier([("a", quick())]), r"VotingClassifier cannot be kept.*sktopk\.io\.STEPS"),
         (GridSearchCV(quick(), {"k": [1]}), "GridSearchCV cannot be kept.*dump best_estimator_"),
-        (make_pipeline(FunctionTransformer(np.sin), quick()), r"FunctionTransformer.*numpy.*\.sin"),
+        (
+            make_pipeline(FunctionTransformer(np.sin), quick()),
+            "func of FunctionTransformer: <ufunc 'sin'>",
+        ),
         (BudgetClassifier(RandomForestClassifier()), "RandomForestClassifier cannot be kept"),
         (type("Own", (TopKClassifier,), {})(), "Own.* is not what a file can hold"),
         (nn.Linear(1, 1), "Linear.* is not what a file can hold"),
@@ -275,8 +278,7 @@ def test_names_to_omit_are_checked(path):
 
 
 def test_other_programs_can_read_arrays_and_versions(blobs, path):
-    from safetensors import safe_open
-
+    safe_open = pytest.importorskip("safetensors").safe_open
     clf = quick().fit(*blobs)
     with safe_open(dump(clf, path), "np") as file:
         versions = json.loads(file.metadata()["versions"])
@@ -287,27 +289,23 @@ def test_other_programs_can_read_arrays_and_versions(blobs, path):
     assert all(any(np.array_equal(array, w) for array in arrays) for w in weights)
 
 
-def test_a_missing_package_is_named_with_its_extra(tmp_path):
+def test_only_graphs_need_more_packages_than_training_does(tmp_path):
     code = """
 import sys
+sys.modules |= dict.fromkeys(["safetensors", "skops", "onnx"])
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sktopk import TopKClassifier
-from sktopk.io import dump, to_onnx
-clf = TopKClassifier()
-for missing, call, model in [
-    ("safetensors", dump, clf), ("skops", dump, make_pipeline(PCA(), clf)), ("onnx", to_onnx, clf)
-]:
-    assert missing not in sys.modules
-    sys.modules[missing] = None
-    try:
-        call(model, "x")
-    except ImportError as error:
-        print(error)
+from sktopk.io import dump, load, to_onnx
+print(load(dump(make_pipeline(PCA(2), TopKClassifier(tau=3.0)), "x"))[1].tau)
+try:
+    to_onnx(TopKClassifier(), "x")
+except ImportError as error:
+    print(error)
 """
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    needs = [("safetensors", "io"), ("skops", "io"), ("onnx", "onnx")]
-    for line, (package, extra) in zip(run.stdout.splitlines(), needs, strict=True):
-        assert f'needs {package}: pip install "sktopk[{extra}]"' in line
+    tau, message = run.stdout.splitlines()
+    assert tau == "3.0"
+    assert 'needs onnx: pip install "sktopk[onnx]"' in message

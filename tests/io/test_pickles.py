@@ -9,7 +9,6 @@ import zipfile
 import joblib
 import numpy as np
 import pytest
-import skops.io
 import torch
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
@@ -18,14 +17,16 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import BudgetClassifier, RecallAtKClassifier, SetClassifier, TopKClassifier
 from sktopk.io import TRUSTED_TYPES
 
+skops_io = pytest.importorskip("skops.io")
+
 SMALL = {"hidden_layer_sizes": (4,), "max_epochs": 2, "batch_size": 64, "random_state": 0}
 
 
 def skops_copy(model, path):
-    skops.io.dump(model, path)
+    skops_io.dump(model, path)
     # Nothing but our own classes asks for trust.
-    assert set(skops.io.get_untrusted_types(file=path)) <= set(TRUSTED_TYPES)
-    return skops.io.load(path, trusted=list(TRUSTED_TYPES))
+    assert set(skops_io.get_untrusted_types(file=path)) <= set(TRUSTED_TYPES)
+    return skops_io.load(path, trusted=list(TRUSTED_TYPES))
 
 
 def joblib_copy(model, path):
@@ -106,7 +107,7 @@ def tampered(model, change):
     """A skops archive of a model after `change` of its description."""
     out = io.BytesIO()
     with (
-        zipfile.ZipFile(io.BytesIO(skops.io.dumps(model))) as old,
+        zipfile.ZipFile(io.BytesIO(skops_io.dumps(model))) as old,
         zipfile.ZipFile(out, "w") as new,
     ):
         for name in old.namelist():
@@ -131,13 +132,13 @@ def test_a_skops_file_cannot_smuggle_code_past_the_list(models, name, place):
         clf["content"]["content"][place] = evil
 
     blob = tampered(models[0], change)
-    assert name in skops.io.get_untrusted_types(data=blob)
+    assert name in skops_io.get_untrusted_types(data=blob)
     with pytest.raises(Exception, match=name):
-        skops.io.loads(blob, trusted=list(TRUSTED_TYPES))
+        skops_io.loads(blob, trusted=list(TRUSTED_TYPES))
 
 
 def test_the_state_of_a_net_is_arrays_and_plain_values(models):
     """A skorch net would put a pickle, as bytes, into the file of skops."""
     for model in models:
-        with zipfile.ZipFile(io.BytesIO(skops.io.dumps(model))) as archive:
+        with zipfile.ZipFile(io.BytesIO(skops_io.dumps(model))) as archive:
             assert {name.rsplit(".", 1)[1] for name in archive.namelist()} == {"npy", "json"}

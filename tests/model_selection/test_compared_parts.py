@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.metrics import accuracy_score, make_scorer
 
 from sktopk import TopKClassifier
+from sktopk._common._fingerprints import digest
 from sktopk.metrics import make_topk_scorer
-from sktopk.model_selection._cache import digest
 
 
 def test_digests_tell_values_apart_and_are_the_same_elsewhere():
@@ -24,7 +24,7 @@ def test_digests_tell_values_apart_and_are_the_same_elsewhere():
     assert len({digest(value) for value in values}) == len(values)
     code = (
         "import numpy as np; from sktopk import TopKClassifier\n"
-        "from sktopk.model_selection._cache import digest\n"
+        "from sktopk._common._fingerprints import digest\n"
         "print(digest([TopKClassifier(net_params={'b': 1, 'a': {3, 'x'}}), np.arange(3.0)]))"
     )
     elsewhere = subprocess.run(

@@ -10,7 +10,7 @@ from sktopk.model_selection._grids import candidates_of
 
 
 @pytest.mark.parametrize(
-    ("loss", "own"), [("smooth_topk", "tau"), ("noised_topk", "sigma"), ("focal", "gamma")]
+    ("loss", "own"), [("smooth_topk", "tau"), ("noised_topk", "sigma"), ("focal", "loss__gamma")]
 )
 def test_every_loss_has_as_many_settings(loss, own):
     estimators = {

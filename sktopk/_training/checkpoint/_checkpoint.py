@@ -1,37 +1,41 @@
 """Training that goes on after a crash: what of a fit is saved, and to which call it belongs."""
 
-import functools
-import hashlib
+import copy
 import inspect
 import os
-import re
 import reprlib
 import tempfile
 import types
-from importlib.metadata import version
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
+from sktopk._common._array_file import read_head
+from sktopk._common._fingerprints import describe, describe_table, shortened, versions
 from sktopk._common._warnings import (
     warn,
 )
 from sktopk._training._distributed import world_size
 from sktopk._training._process import rng_state, set_rng_state
-from sktopk._training._state import load_net_state, net_state
+from sktopk._training._state import check_net_state, load_net_state, net_state
 from sktopk._training._torch_names import (
     check_device,
 )
 
-from ._file import is_plain, read_head, read_state, write_state
+from ._file import is_plain, read_state, write_state
 
 # What changes nothing of what is trained.
 IMMATERIAL = ("checkpoint", "checkpoint_every", "verbose")
-# Of larger tables as many rows as fit are looked at, evenly spaced.
-_HASHED_BYTES = 1 << 26
-_BLOCK_BYTES = 1 << 22
+# What a file holds beside the state of the net.
+_PARTS = {
+    "call": dict,
+    "random": np.random.RandomState,
+    "n_epochs": int,
+    "stopped": bool,
+    "trainable": list,
+    "callbacks": list,
+}
 # What code is, rather than what it has counted.
 _STATELESS = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
@@ -73,6 +77,7 @@ class Checkpoint:
         try:
             if os.path.lexists(self.path):
                 self.found, self.head = read_state(self.path)
+                _check_parts(self.found)
             doing = "written"
             # Under no name that somebody may have given.
             with tempfile.TemporaryFile(dir=os.path.dirname(self.path)):
@@ -91,9 +96,10 @@ class Checkpoint:
         """The generator of a fit, where this fit began."""
         random = check_random_state(random_state)
         if random_state is None and self.found is not None:
-            random = np.random.RandomState()
-            random.set_state(self.found["random"])
-        self.random_at_start = random.get_state()
+            random = copy.deepcopy(self.found["random"])
+        # A copy, as it draws from here on. That of the process is no RandomState of its own.
+        self.random_at_start = np.random.RandomState()
+        self.random_at_start.set_state(random.get_state(legacy=False))
         return random
 
     def begin(self, net):
@@ -105,7 +111,7 @@ class Checkpoint:
         found, self.found = self.found, None
         try:
             self._load(net, found)
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # what a file that lies can make fail has many kinds
             raise self._refused(f"does not fit the network and its callbacks ({error})") from error
         return found["n_epochs"]
 
@@ -166,6 +172,7 @@ class Checkpoint:
         then, now = [name for name, _ in found["callbacks"]], [name for name, _ in net.callbacks_]
         if then != now:
             raise ValueError(f"callbacks {then}, now {now}")
+        check_net_state(net, found)
         load_net_state(net, found)
         for parameter, trainable in zip(net.module_.parameters(), found["trainable"], strict=True):
             parameter.requires_grad_(trainable)
@@ -176,7 +183,7 @@ class Checkpoint:
         net.stop_training = found["stopped"]
 
     def _check_call(self):
-        then, now = self.found.get("call", {}), self.call
+        then, now = self.found["call"], self.call
         changed = [
             f"{name} was {then.get(name, 'absent')}, is {now.get(name, 'absent')}"
             for name in sorted(then.keys() | now.keys())
@@ -190,6 +197,13 @@ class Checkpoint:
             f"checkpoint={self.name!r} {reason}. Delete the file to train anew, or pass another "
             "path: each fit needs its own"
         )
+
+
+def _check_parts(found):
+    """Raise unless a file holds what a checkpoint consists of."""
+    wrong = [name for name, kind in _PARTS.items() if type(found.get(name)) is not kind]
+    if wrong or found["n_epochs"] < 0:
+        raise ValueError(f"is damaged: it has no {' and no '.join(wrong) or 'number of epochs'}")
 
 
 def _check_callback(name, callback):
@@ -229,6 +243,9 @@ def _load_callback_state(callback, state):
     if "own" in state:
         callback.load_state_dict(state["own"])
         return
+    shadows = [name for name in state["values"] if callable(getattr(type(callback), name, None))]
+    if shadows:
+        raise ValueError(f"{type(callback).__name__} has methods {shadows}, and no such values")
     vars(callback).update(state["values"])
     for name, part in state["parts"].items():
         getattr(callback, name).load_state_dict(part)
@@ -237,16 +254,13 @@ def _load_callback_state(callback, state):
 def describe_call(estimator, after, X, y, weight, validation):
     """What makes a call of fit the same: parameters, data, versions, as short texts by name.
 
-    Tables are known by shape, dtype and the SHA-256 of up to 64 MiB of evenly spaced rows;
-    labels and weights by that of all of them. `after` is the net that the training goes on
-    from, or None.
+    Of tables see `describe_table`; labels and weights are known by all of them. `after` is the
+    net that the training goes on from, or None.
     """
-    call = {"estimator": type(estimator).__qualname__}
-    packages = ("sktopk", "torch", "skorch", "scikit-learn", "numpy")
-    call |= {name: version(name) for name in packages}
+    call = {"estimator": type(estimator).__qualname__} | versions()
     for name, value in estimator.get_params(deep=False).items():
         if name not in IMMATERIAL:
-            call[name] = _shortened(describe(value))
+            call[name] = shortened(describe(value))
     call["device"] = str(check_device(estimator.device))
     call["X"], call["y"], call["sample_weight"] = describe_table(X), _labels(y), describe(weight)
     if validation is not None:
@@ -255,79 +269,10 @@ def describe_call(estimator, after, X, y, weight, validation):
     if after is not None:
         state = net_state(after)
         n_epochs = len(state.pop("history"))
-        call["start"] = f"after {n_epochs} epochs, {_shortened(describe(state))}"
+        call["start"] = f"after {n_epochs} epochs, {shortened(describe(state))}"
     return call
-
-
-def describe(value, above=()):
-    """A text that two values have in common if they make the same fit.
-
-    Functions and classes go by their name, other objects by their attributes.
-    """
-    if id(value) in above:
-        return "..."
-    inner = functools.partial(describe, above=(*above, id(value)))
-    if isinstance(value, np.random.RandomState):
-        return f"RandomState {_hash(inner(value.get_state()))}"
-    if isinstance(value, np.generic):
-        return repr(value.item())
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        value = value.numpy() if value.dtype != torch.bfloat16 else value.float().numpy()
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return describe_table(value) if value.ndim else repr(value.item())
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{inner(k)}: {inner(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, set):
-        return "{" + ", ".join(sorted(map(inner, value))) + "}"
-    if isinstance(value, list | tuple | np.ndarray):
-        return "(" + ", ".join(map(inner, value)) + ")"
-    if isinstance(value, torch.nn.Module):
-        return f"{_placeless(value)} {inner(dict(value.state_dict()))}"
-    if isinstance(value, types.MethodType):
-        return f"{inner(value.__func__)} of {inner(value.__self__)}"
-    if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, functools.partial):
-        return f"partial{inner([value.func, value.args, value.keywords])}"
-    if hasattr(value, "__dict__"):
-        return f"{type(value).__qualname__} {inner(vars(value))}"
-    return _placeless(value)
-
-
-def _placeless(value):
-    """The representation of a value, without where in memory it happens to lie."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def describe_table(X):
-    """Shape, dtype and a hash of an array or CSR matrix, or of a sample of the rows of a table."""
-    n_rows = X.shape[0]
-    row_bytes = max(1, _stored_bytes(X) // max(1, n_rows))
-    n_hashed = n_rows if X.ndim == 1 else min(n_rows, max(1, _HASHED_BYTES // row_bytes))
-    rows = np.linspace(0, max(0, n_rows - 1), n_hashed).astype(np.intp)
-    step = max(1, _BLOCK_BYTES // row_bytes)
-    checksum = hashlib.sha256()
-    for start in range(0, n_hashed, step):
-        block = X[rows[start : start + step]]
-        parts = (block.data, block.indices, block.indptr) if issparse(block) else (block,)
-        for part in parts:
-            checksum.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    return f"{X.dtype} of shape {tuple(X.shape)}, sha256 {checksum.hexdigest()[:16]}"
-
-
-def _stored_bytes(X):
-    return X.nnz * X.dtype.itemsize if hasattr(X, "nnz") else X.nbytes
 
 
 def _labels(y):
     labels, index = np.unique(y, return_inverse=True)
     return f"labels {reprlib.repr(labels.tolist())}, {describe_table(index)}"
-
-
-def _shortened(text):
-    return text if len(text) <= 100 else f"{text[:60]}... sha256 {_hash(text)}"
-
-
-def _hash(text):
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
