@@ -175,12 +175,12 @@ def test_with_room_for_all_classes_it_is_the_loss_of_all_classes(loss):
         {"normalize": True, "score_scale": 20.0},
         {"precision": "bfloat16"},
         {"dtype": "float32", "class_weight": "balanced"},
-        {"callbacks": [GradientNormClipping(1.0), LRScheduler("StepLR", step_size=10)]},
+        {"callbacks": [GradientNormClipping(1.0), LRScheduler("StepLR", step_size=5)]},
     ],
     ids=lambda more: " ".join(more) or "default",
 )
 def test_it_learns(params):
-    clf = quick(**{"max_epochs": 30, "learning_rate": 0.02, **params}).fit(X, Y)
+    clf = quick(**{"max_epochs": 10, "learning_rate": 0.05, **params}).fit(X, Y)
     assert top3_accuracy(clf) > 0.85
     assert clf.history_[-1]["train_loss"] < clf.history_[0]["train_loss"]
 
@@ -327,8 +327,8 @@ def test_any_module_that_ends_in_a_linear_layer_will_do(end):
         module=OwnNetwork,
         net_params={"module__end": end},
         score_scale=scale,
-        max_epochs=40,
-        learning_rate=0.02,
+        max_epochs=15,
+        learning_rate=0.05,
     )
     assert top3_accuracy(clf.fit(X, Y)) > 0.7
 

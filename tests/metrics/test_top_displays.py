@@ -1,5 +1,3 @@
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -207,19 +205,3 @@ def test_what_cannot_be_drawn_is_refused(display_class, arrays, score, fitted):
     one = DummyClassifier().fit(X, ["no"] * len(X))
     with pytest.raises(ValueError, match="two classes; got one from DummyClassifier"):
         display_class.from_estimator(one, X, y)
-
-
-def test_matplotlib_is_imported_only_when_something_is_drawn():
-    code = """
-import sys
-sys.modules["matplotlib"] = None
-from sktopk.metrics._plot._enrichment import EnrichmentDisplay
-display = EnrichmentDisplay([0, 1], [0, 1])
-try:
-    display.plot()
-except ImportError as error:
-    assert 'EnrichmentDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
-else:
-    raise SystemExit("drew without matplotlib")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
