@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
-from sktopk._estimators.labels._losses import CRITERIA
 from tests.losses.cases import LOSSES
+from tests.named_losses import NAMED_LOSSES
 
 META = torch.device("meta")
 N_ROWS, N_FEATURES, BATCH = 150, 4, 32
@@ -36,7 +36,7 @@ RANKERS = {
     **{f"AUC, {s}": sktopk.AUCClassifier(surrogate=s) for s in ("hinge", "logistic", "ramp")},
 }
 OF_CLASSES = {
-    **{name: sktopk.TopKClassifier(name, k=3) for name in CRITERIA},
+    **{name: sktopk.TopKClassifier(name, k=3) for name in NAMED_LOSSES},
     "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}),
     "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced"),
     **{f"AUC, {m}": sktopk.AUCClassifier(multi_class=m) for m in ("ovr", "ovo", "mu")},

@@ -5,7 +5,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.metrics import fbeta_score, precision_score, recall_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -16,8 +15,6 @@ from sktopk import (
     PrecisionAtRecallClassifier,
     RecallAtPrecisionClassifier,
 )
-from sktopk._training.criteria._program import ProgramCriterion
-from sktopk.losses import FBetaLoss, RecallAtPrecisionLoss
 from sktopk.metrics import make_top_scorer, recall_at_precision_score
 
 QUICK = {"max_epochs": 8, "batch_size": 64, "learning_rate": 0.01, "random_state": 0}
@@ -136,19 +133,6 @@ def test_ranks_positives_first_with_weights_early_stopping_and_a_grid(classifier
         cv=2,
     )
     assert np.isfinite(search.fit(X, y).best_score_)
-
-
-@pytest.mark.parametrize("loss", [FBetaLoss(), RecallAtPrecisionLoss(precision=0.7)])
-def test_batches_with_more_positives_have_the_loss_of_the_data(loss):
-    scores = torch.tensor([1.0, 0.4, -0.2, 0.8, -0.5], dtype=torch.float64)
-    target = torch.tensor([1, 1, 0, 0, 0]) == 1
-    # The data have each negative ten times.
-    whole = torch.cat([torch.arange(2), torch.arange(2, 5).repeat(10)])
-    criterion = ProgramCriterion(loss)
-    criterion.class_total.copy_(torch.tensor([30.0, 2.0]))
-    assert criterion.batch_loss(scores[:, None], target, None).item() == pytest.approx(
-        loss(scores[whole], target[whole]).item(), rel=1e-12
-    )
 
 
 def test_batches_of_one_class_are_counted_and_said(rare):

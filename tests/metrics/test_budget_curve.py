@@ -1,4 +1,3 @@
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_validate
 from sklearn.tree import DecisionTreeClassifier
 
-from sktopk._estimators.decisions._budget import BudgetClassifier
-from sktopk.metrics._plot._budget_curve import BudgetCurveDisplay
+from sktopk import BudgetClassifier
+from sktopk.metrics import BudgetCurveDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -13,8 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk._estimators.decisions._sets import SetClassifier
-from sktopk.metrics._sets import make_set_scorer, set_coverage_score, set_size_score
+from sktopk import SetClassifier
+from sktopk.metrics import make_set_scorer, set_coverage_score, set_size_score
 
 LABELS = ["ash", "elm", "oak", "yew"]
 

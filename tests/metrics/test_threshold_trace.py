@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
-from sktopk.metrics._plot._threshold_trace import ThresholdTraceDisplay
+from sktopk.metrics import ThresholdTraceDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -1,4 +1,3 @@
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +9,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 from sklearn.naive_bayes import GaussianNB
 
-from sktopk.metrics._plot._enrichment import EnrichmentDisplay
-from sktopk.metrics._plot._precision_quantile import PrecisionQuantileDisplay
-from sktopk.metrics._top import precision_at_k_score, recall_at_k_score
+from sktopk.metrics import (
+    EnrichmentDisplay,
+    PrecisionQuantileDisplay,
+    precision_at_k_score,
+    recall_at_k_score,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 

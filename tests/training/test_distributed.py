@@ -219,7 +219,7 @@ def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):
 
 def test_the_example_runs_in_two_processes(tmp_path):
     pytest.importorskip("accelerate")
-    example = Path(__file__).parents[1] / "examples" / "scale" / "several_processes.py"
+    example = Path(__file__).parents[2] / "examples" / "scale" / "several_processes.py"
     short = tmp_path / example.name
     # As long as it takes to learn, and no longer.
     quick = "max_epochs=5, learning_rate=0.01, random_state=0"
