@@ -13,7 +13,7 @@ mpl.use("Agg")
 # Tests run side by side; two threads each would spin against each other.
 torch.set_num_threads(1)
 # The same examples in every run; `make test-nightly` draws new ones, and more of them.
-settings.register_profile("default", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile(
     "nightly",
     max_examples=10_000,

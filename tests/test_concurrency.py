@@ -235,8 +235,8 @@ import multiprocessing, numpy as np, torch
 from sktopk import TopKClassifier
 
 torch.set_num_threads(2)
-X = np.random.default_rng(0).standard_normal((20000, 100), dtype=np.float32)
-clf = TopKClassifier(k=1, hidden_layer_sizes=(200,), batch_size=8192, max_epochs=1)
+X = np.random.default_rng(0).standard_normal((8192, 100), dtype=np.float32)
+clf = TopKClassifier(k=1, hidden_layer_sizes=(200,), batch_size=4096, max_epochs=1)
 clf.fit(X, np.digitize(X[:, 0], [-1, 1]))
 assert torch.get_num_threads() == 2
 context = multiprocessing.get_context("fork")

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sktopk import TopKClassifier
-from sktopk._estimators.labels._losses import LOSSES
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+from tests.named_losses import NAMED_LOSSES
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
@@ -19,7 +19,7 @@ def quick(loss, **params):
     return TopKClassifier(loss, **params)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", NAMED_LOSSES)
 def test_defaults_train(digits, loss):
     X, y, X_test, y_test = digits
     clf = quick(loss).fit(X, y)
@@ -28,7 +28,7 @@ def test_defaults_train(digits, loss):
     assert clf.history_[-1]["train_loss"] < clf.history_[0]["train_loss"]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", NAMED_LOSSES)
 def test_same_seed_same_fit_and_a_copy_goes_on_alike(blobs, loss):
     X, y = blobs
     clf = quick(loss, k=2, max_epochs=3, warm_start=True, batch_size=32).fit(X, y)
@@ -40,7 +40,7 @@ def test_same_seed_same_fit_and_a_copy_goes_on_alike(blobs, loss):
     )
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", NAMED_LOSSES)
 def test_weight_two_equals_the_row_twice(blobs, loss):
     X, y = blobs
     twice = np.arange(len(y)) % 3 == 0
@@ -53,7 +53,7 @@ def test_weight_two_equals_the_row_twice(blobs, loss):
     assert np.abs(unweighted.decision_function(X) - expected).max() > 1e-4
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", NAMED_LOSSES)
 def test_partial_fit_with_classes_still_to_come(blobs, loss):
     X, y = blobs
     clf = quick(loss, k=2).partial_fit(X[y < 3], y[y < 3], classes=range(5)).partial_fit(X, y)
@@ -87,9 +87,9 @@ def test_the_exact_expectation_of_the_noise(blobs):
 
 def test_a_grid_over_all_losses_and_their_parameters(blobs):
     X, y = blobs
-    grid = {"loss": list(LOSSES), "tau": [0.1, 1.0], "sigma": [0.1, 0.3], "k": [2, 3]}
+    grid = {"loss": NAMED_LOSSES, "tau": [0.1, 1.0], "sigma": [0.1, 0.3], "k": [2, 3]}
     search = GridSearchCV(
         quick("cross_entropy", max_epochs=2), grid, scoring=make_topk_scorer(2), cv=2
     ).fit(X, y)
-    assert len(search.cv_results_["params"]) == 8 * len(LOSSES)
+    assert len(search.cv_results_["params"]) == 8 * len(NAMED_LOSSES)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()

@@ -11,7 +11,6 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from sktopk import BudgetClassifier, DeepTopPushClassifier, TopKClassifier, TopPushKClassifier
-from sktopk._common._lazy_rows import DatasetRows, own_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -164,36 +163,6 @@ def test_nothing_is_read_beyond_a_batch():
     assert dataset.asked == len(dataset) + 1
 
 
-@pytest.mark.parametrize(
-    ("dataset", "n_asked"),
-    [
-        (TensorDataset(*TENSORS), 0),
-        (Subset(TensorDataset(*TENSORS), [3, 1, 2, 7]), 0),
-        (Items(X, Y), 3),
-        (Items(X, Y), None),
-    ],
-    ids=["tensors", "subset", "true targets", "false targets"],
-)
-def test_labels_are_read_at_once_where_that_is_right(dataset, n_asked):
-    expected = [int(dataset[i][1]) for i in range(len(dataset))]
-    if isinstance(dataset, Items):
-        # A Dataset may have labels of its own beside those before a transformation.
-        dataset.targets = Y if n_asked else Y + 1
-        dataset.asked = 0
-    assert own_labels(dataset, None).tolist() == expected
-    if n_asked:
-        assert dataset.asked == n_asked + 1
-
-
-@pytest.mark.parametrize("targets", [8, {"a": 1}, [[1], [2, 3]], Y[:5], None], ids=str)
-@pytest.mark.parametrize("within", [False, True])
-def test_targets_that_are_no_labels_are_not_asked(targets, within):
-    dataset = Items(X, Y)
-    dataset.targets = targets
-    dataset = Subset(dataset, range(len(X))) if within else dataset
-    np.testing.assert_array_equal(own_labels(dataset, None), Y)
-
-
 def test_views_may_be_datasets():
     clf = make().fit(X, Y)
     expected = clf.predict_topk_proba([X, X[:, ::-1]])
@@ -209,15 +178,6 @@ def test_a_score_needs_labels(make):
     for table in (X, Rows(X)):
         with pytest.raises(ValueError, match=r"y (to|must) be passed"):
             clf.score(table)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
-def test_rows_of_any_number_are_read(dtype):
-    rows = torch.arange(12).reshape(4, 3).to(dtype)
-    for name in ("auto", "float32"):
-        found = DatasetRows(Items(rows, Y), name)[:]
-        assert found.dtype == ("float64" if name == "auto" else name)
-        np.testing.assert_array_equal(found, np.arange(12).reshape(4, 3))
 
 
 class Endless(IterableDataset):
@@ -284,15 +244,6 @@ def test_refused_in_a_fitted_estimator():
         clf.fit(Items(X, Y), Y[1:])
     np.testing.assert_array_equal(clf.decision_function(Items(X)), scores)
     assert "feature_names_in_" not in vars(clf.fit(Items(X, Y)))
-
-
-def test_rows_of_a_dataset_index_like_an_array():
-    rows = DatasetRows(Items(X, Y))
-    assert (rows.shape, rows.ndim, rows.dtype, len(rows)) == (X.shape, 2, X.dtype, len(X))
-    for index in (3, slice(5, 9), slice(None, None, -50), np.array([7, 1, 7]), slice(4, 4)):
-        np.testing.assert_array_equal(rows[index], X[index])
-    np.testing.assert_array_equal(np.asarray(rows), X)
-    assert DatasetRows(Items(X, Y), "float64")[:2].dtype == np.float64
 
 
 def test_a_refused_piece_is_as_if_it_had_never_come():

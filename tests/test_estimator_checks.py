@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 import sklearn
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 from sktopk import (
     AUCClassifier,
@@ -23,7 +24,7 @@ from sktopk import (
     TopPushKClassifier,
 )
 
-ESTIMATORS = [
+DEFAULTS = [
     DeepTopPushClassifier(),
     TopPushKClassifier(),
     RecallAtKClassifier(),
@@ -34,25 +35,42 @@ ESTIMATORS = [
     AUCClassifier(),
     FScoreClassifier(),
     RecallAtPrecisionClassifier(),
-    DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw"),
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
-    TopKClassifier("auto", learning_rate=0.01, max_epochs=20),
+]
+# The checks fit some seventy times, and ask what many epochs answer no better than a few.
+SHORT = {"max_epochs": 10, "learning_rate": 0.01}
+ESTIMATORS = [clone(estimator).set_params(**SHORT) for estimator in DEFAULTS]
+ESTIMATORS += [
+    DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw", **SHORT),
+    TopKClassifier("auto", **SHORT),
     TopKClassifier(
-        k=1, tau=0.5, score_scale=5.0, optimizer="adamw", net_params={"module__normalize": True}
+        k=1,
+        tau=0.5,
+        score_scale=5.0,
+        optimizer="adamw",
+        net_params={"module__normalize": True},
+        **SHORT,
     ),
 ]
-
-
-@pytest.mark.filterwarnings(
+IGNORED = pytest.mark.filterwarnings(
     "ignore:k=5 must be smaller",
     "ignore:The training loss still fell",
     "ignore:k=.* must be at most the number of",
     "ignore:precision=.* is reached by no threshold",
 )
+
+
+@IGNORED
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+@IGNORED
+@pytest.mark.parametrize("estimator", DEFAULTS, ids=repr)
+def test_the_check_of_training_passes_with_defaults(estimator):
+    check_classifiers_train(type(estimator).__name__, clone(estimator))
 
 
 @pytest.mark.skipif("SCIPY_ARRAY_API" in os.environ, reason="is the run that this test starts")

@@ -1,6 +1,7 @@
 """The examples run, with fewer repetitions than a reader would want."""
 
 import importlib.util
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -28,9 +29,11 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 def load(path):
+    """The example as a module, with two epochs wherever it says how many."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    code = re.sub(r'(max_epochs(?:=|": ))\d+', r"\g<1>2", path.read_text())
+    exec(compile(code, path, "exec"), vars(module))
     return module
 
 

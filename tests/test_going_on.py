@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from skorch.callbacks import LRScheduler
 
@@ -17,7 +16,6 @@ from sktopk import (
     TopKClassifier,
     TopPushKClassifier,
 )
-from sktopk._training._batches import Rows, RowsAndMore
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
@@ -120,32 +118,3 @@ def test_schedules_may_step_with_the_batches():
     clf = TopKClassifier(k=1, callbacks=[lr], **SMALL).fit(X, POSITIVE)
     n_steps = sum(row["train_batch_count"] for row in clf.history_)
     assert clf.net_.optimizer_.param_groups[0]["lr"] == pytest.approx(1e-3 * 0.5**n_steps)
-
-
-# Streams.
-
-
-@pytest.mark.parametrize("as_rows", [np.asarray, csr_array], ids=["dense", "sparse"])
-def test_rows_and_more_are_the_rows_of_both(as_rows):
-    rows = Rows(as_rows(X), torch.device("cpu"), torch.float64)
-    more = torch.arange(12.0).reshape(3, 4)
-    both = RowsAndMore(rows, more)
-    whole = np.concatenate([X, more.numpy()])
-    for index in ([0, 5], [202, 1, 200, 0, 201, 1], [200], [], [199, 202]):
-        found = both[torch.tensor(index, dtype=torch.long)]
-        np.testing.assert_array_equal(found, whole[index])
-
-
-def test_a_piece_of_a_stream_is_not_copied(monkeypatch):
-    clf = DeepTopPushClassifier(buffer_size=3, **SMALL).partial_fit(X, POSITIVE)
-    assert clf.net_.criterion_.hard_rows.carried is not None
-    seen = []
-    original = Rows.__init__
-
-    def watched(self, table, *args, **kwargs):
-        seen.append(table)
-        original(self, table, *args, **kwargs)
-
-    monkeypatch.setattr(Rows, "__init__", watched)
-    clf.partial_fit(X, POSITIVE)
-    assert all(np.shares_memory(table, X) for table in seen)

@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
-from sktopk._estimators.labels._losses import LOSSES as NAMED_LOSSES
 from tests.losses.cases import LOSSES
+from tests.named_losses import NAMED_LOSSES
 
 META = torch.device("meta")
 N_ROWS, N_FEATURES, BATCH = 150, 4, 32

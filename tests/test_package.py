@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 import zipfile
@@ -63,31 +64,63 @@ def test_documented_parameters_are_the_real_ones(name, value):
     assert documented == real[: len(documented)], name
 
 
-def run(code):
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
+OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton".split()
+DISPLAYS = {
+    "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
+    "EnrichmentDisplay": ([0, 1], [0, 1]),
+    "LossComparisonDisplay": (["a"], [0.5], [0.7]),
+    "PrecisionQuantileDisplay": ([0, 1], [0, 1]),
+    "SetSizeDisplay": ([1], [2], [1.0], [0.9]),
+    "ShotAccuracyDisplay": ([0.5, 0.6, 0.7],),
+    "ThresholdTraceDisplay": ([1, 2], [0.5, 0.7]),
+    "TopKCurveDisplay": ([1, 2], [0.5, 0.7]),
+}
+FRESH = """
+import json, sys, torch, sklearn
+before = set(sys.modules)
+import sktopk
+added = sorted(set(sys.modules) - before)
+from sktopk import io, metrics
+optional = [name for name in sys.argv[1].split() if name in sys.modules]
+sys.modules["matplotlib"] = None
+drawn = {}
+for name, arrays in json.loads(sys.argv[2]).items():
+    display = getattr(metrics, name)(*arrays)
+    try:
+        display.plot()
+    except ImportError as error:
+        drawn[name] = str(error)
+json.dump([added, optional, drawn], sys.stdout)
+"""
 
 
-def test_importing_loads_no_optional_package():
-    loaded = run(
-        "import sys, sktopk, sktopk.io, sktopk.metrics; print([m for m in ('matplotlib', 'skops', "
-        "'safetensors', 'onnx', 'onnxruntime', 'polars', 'hypothesis', 'triton') "
-        "if m in sys.modules])"
-    )
-    assert loaded == "[]"
+@pytest.fixture(scope="module")
+def fresh():
+    """What a new process imports with sktopk, and what its displays say without matplotlib."""
+    command = [sys.executable, "-c", FRESH, " ".join(OPTIONAL), json.dumps(DISPLAYS)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_importing_loads_no_slow_part_of_torch_or_scikit_learn():
-    added = run(
-        "import sys, torch, sklearn; before = set(sys.modules); import sktopk; "
-        "print(*sorted(set(sys.modules) - before))"
-    ).split()
-    assert "sktopk._estimators.labels._topk_classifier" in added
+def test_importing_loads_no_optional_package(fresh):
+    assert fresh[1] == []
+
+
+def test_importing_loads_no_slow_part_of_torch_or_scikit_learn(fresh):
+    added, *_ = fresh
+    assert "sktopk.losses" in added
     assert [name for name in added if name.split(".")[0] == "torch"] == []
     parts = ("linear_model", "ensemble", "neural_network", "datasets")
     slow = tuple(f"sklearn.{part}" for part in parts)
     assert [name for name in added if name.startswith(slow)] == []
+
+
+def test_matplotlib_is_imported_only_when_something_is_drawn(fresh):
+    *_, drawn = fresh
+    assert drawn == {
+        name: f'{name}.plot needs matplotlib: pip install "sktopk[plot]"'
+        for name in sktopk.metrics.__all__
+        if name.endswith("Display")
+    }
 
 
 @pytest.mark.parametrize(

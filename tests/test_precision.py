@@ -3,35 +3,42 @@
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import RecallAtPrecisionClassifier, TopKClassifier
-from sktopk._training._net import Net
 from tests.test_no_waiting import OF_CLASSES, RANKERS, table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.fixture
-def dtypes(monkeypatch):
+class Dtypes(Callback):
     """Dtypes of the scores that losses get, and of the network's output."""
-    seen, backward = {"loss": set(), "network": set()}, Net._backward
 
-    def noting(net, scores, target, weight):
-        seen["loss"].add(scores.dtype)
-        net.module_.register_forward_hook(
-            lambda module, rows, output: seen["network"].add(output.dtype)
-        )
-        return backward(net, scores, target, weight)
+    def __init__(self):
+        self.of_loss, self.of_network = set(), set()
 
-    monkeypatch.setattr(Net, "_backward", noting)
-    return seen
+    def __deepcopy__(self, memo):
+        return self
+
+    def on_train_begin(self, net, **kwargs):
+        self.hook = net.module_.register_forward_hook(self.note)
+
+    def note(self, module, rows, output):
+        self.of_network.add(output.dtype)
+
+    def on_batch_end(self, net, y_pred, training, **kwargs):
+        self.of_loss.add(y_pred.dtype)
+
+    def on_train_end(self, net, **kwargs):
+        self.hook.remove()
 
 
-def losses_of(clf, n_classes, precision):
+def losses_of(clf, n_classes, precision, dtypes=None):
     name = "autocast" if isinstance(clf, RecallAtPrecisionClassifier) else "precision"
     clf.set_params(**{name: precision}, max_epochs=5, batch_size=32, random_state=0)
     clf.set_params(hidden_layer_sizes=(5,), optimizer="adam", device="cpu")
+    clf.set_params(callbacks=[dtypes] if dtypes else None)
     X, y = table(n_classes)
     y = (y == 0).astype(int) if n_classes == 10 else y
     clf.fit(X.astype(np.float32), y)
@@ -40,10 +47,11 @@ def losses_of(clf, n_classes, precision):
 
 
 @pytest.mark.parametrize("name", [*RANKERS, *OF_CLASSES])
-def test_every_classifier_trains_in_bfloat16_with_losses_in_float32(name, dtypes):
+def test_every_classifier_trains_in_bfloat16_with_losses_in_float32(name):
     clf, n_classes = (RANKERS[name], 10) if name in RANKERS else (OF_CLASSES[name], 6)
-    half = losses_of(clf, n_classes, "bfloat16")
-    assert dtypes == {"loss": {torch.float32}, "network": {torch.bfloat16}}
+    dtypes = Dtypes()
+    half = losses_of(clf, n_classes, "bfloat16", dtypes)
+    assert (dtypes.of_loss, dtypes.of_network) == ({torch.float32}, {torch.bfloat16})
     assert half == pytest.approx(losses_of(clf, n_classes, None), rel=0.05)
 
 
@@ -57,7 +65,8 @@ class Noting(nn.CrossEntropyLoss):
         return super().forward(scores, target)
 
 
-def test_losses_of_others_get_float32(dtypes):
-    losses_of(TopKClassifier(Noting(), k=3), 6, "bfloat16")
-    assert dtypes["network"] == {torch.bfloat16}
+def test_losses_of_others_get_float32():
+    dtypes = Dtypes()
+    losses_of(TopKClassifier(Noting(), k=3), 6, "bfloat16", dtypes)
+    assert dtypes.of_network == {torch.bfloat16}
     assert Noting.dtype == torch.float32

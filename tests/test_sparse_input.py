@@ -4,23 +4,19 @@ import json
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array, vstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from skorch.callbacks import Callback, LRScheduler
 from sktopk._training._fitting import build_net
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk._common._lazy_rows import SomeRows
-from sktopk._training import _batches
-from sktopk._training._batches import Rows
 from sktopk.datasets import load_clinc150
-from sktopk.modules import MLP
-from sktopk.modules._mlp import SparseRows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -30,8 +26,7 @@ pytestmark = [
 SMALL = {"hidden_layer_sizes": (7,), "batch_size": 64, "max_epochs": 3, "device": "cpu"}
 
 
-@pytest.fixture
-def table():
+def csr_table():
     """CSR of 300 rows at 2 %, among them an empty one, with labels that it tells something of."""
     rng = np.random.default_rng(0)
     X = rng.random((300, 1_200), dtype=np.float32)
@@ -42,65 +37,18 @@ def table():
 
 
 @pytest.fixture
+def table():
+    return csr_table()
+
+
+@pytest.fixture
 def dense_way(monkeypatch):
-    return lambda: monkeypatch.setattr(_batches, "SPARSE_SHARE", -1.0)
+    return lambda: monkeypatch.setattr("sktopk._training._batches.SPARSE_SHARE", -1.0)
 
 
-def rows_of(X, dtype=torch.float64):
-    return Rows(X, torch.device("cpu"), dtype, sparse=True)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("hidden_layer_sizes", [(), (5,)])
-def test_network_and_gradient_equal_those_of_dense_rows(table, hidden_layer_sizes, dtype):
-    X = table[0]
-    torch.manual_seed(0)
-    network = MLP(X.shape[1], 3, hidden_layer_sizes, batch_norm=True).to(dtype)
-    index = torch.tensor([5, 299, 0, 5, 17])  # an empty row, and that twice
-    batch = rows_of(X, dtype)[index]
-    assert isinstance(batch, SparseRows)
-    gradients = []
-    for rows in (batch, torch.from_numpy(X.toarray()[index.numpy()]).to(dtype)):
-        network.zero_grad()
-        scores = network(rows)
-        (scores**2).sum().backward()
-        gradients.append([scores.detach(), *(p.grad.clone() for p in network.parameters())])
-    for sparse, dense in zip(*gradients, strict=True):
-        # Batch normalisation takes the bias away again: its gradient is rounding alone.
-        bound = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {}
-        torch.testing.assert_close(sparse, dense, **bound)
-
-
-def test_gradient_is_that_of_finite_differences():
-    X = np.random.default_rng(0).random((6, 1_000))
-    rows = rows_of(csr_matrix(np.where(X < 0.01, X, 0)))[:]
-    layer = MLP(1_000, 2, ()).double()[0]
-
-    def product(weight, bias):
-        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (rows,))
-
-    inputs = torch.randn(2, 1_000, dtype=torch.float64), torch.randn(2, dtype=torch.float64)
-    inputs = [each.requires_grad_() for each in inputs]
-    assert torch.autograd.gradcheck(product, inputs, fast_mode=True)
-
-
-def test_repeated_and_unsorted_entries_add_up():
-    X = csr_array(
-        (np.array([1.0, 2.0, 3.0]), np.array([999, 4, 999]), np.array([0, 3])), shape=(1, 1_000)
-    )
-    network = MLP(1_000, 2, ()).double()
-    expected = network(torch.from_numpy(X.toarray()))
-    torch.testing.assert_close(network(rows_of(X)[:]), expected)
-
-
-def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
-    torch.manual_seed(0)
-    network = MLP(4, 3, (5,))
-    torch.manual_seed(0)
-    plain = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
-    for name, value in plain.state_dict().items():
-        assert torch.equal(network.state_dict()[name], value)
-    assert network.state_dict().keys() == plain.state_dict().keys()
+def trains_sparse(clf, X, **how):
+    """Whether the network of a fitted classifier takes rows of X as they are."""
+    return not isinstance(clf.net_.rows(X, **how)[:2], torch.Tensor)
 
 
 @pytest.mark.parametrize("hidden_layer_sizes", [(), (7,)])
@@ -119,12 +67,12 @@ def test_fit_and_predictions_equal_the_dense_way(table, dense_way, make, hidden_
     y = y if isinstance(make(), TopKClassifier) else y == 0
     params = SMALL | {"hidden_layer_sizes": hidden_layer_sizes, "random_state": 0}
     sparse = [make(**params).fit(X, y) for _ in range(2)]
-    assert isinstance(sparse[0].net_.rows(X)[:2], SparseRows)
+    assert trains_sparse(sparse[0], X)
     scores = [clf.decision_function(X) for clf in sparse]
     np.testing.assert_array_equal(*scores)
     dense_way()
     dense = make(**params).fit(X, y)
-    assert not isinstance(dense.net_.rows(X)[:2], SparseRows)
+    assert not trains_sparse(dense, X)
     np.testing.assert_allclose(scores[0], dense.decision_function(X), rtol=1e-3, atol=2e-5)
     np.testing.assert_allclose(dense.predict(X) == sparse[0].predict(X), 1)
 
@@ -156,7 +104,7 @@ def test_pieces_with_hard_rows_equal_the_dense_way(table, dense_way):
 def test_what_takes_no_sparse_rows_gets_dense_ones(table, params):
     X, y = table
     clf = TopKClassifier(k=1, **SMALL | params).fit(X, y)
-    assert isinstance(clf.net_.rows(X)[:2], torch.Tensor)
+    assert not trains_sparse(clf, X)
     assert np.isfinite(clf.decision_function(X)).all()
 
 
@@ -174,32 +122,17 @@ def test_callbacks_of_users_see_dense_batches_and_those_of_skorch_cost_nothing(t
     kind = type("Kind", (Looking,), {method: look})
     clf = TopKClassifier(k=1, callbacks=[kind(), LRScheduler()], **SMALL).fit(*table)
     assert dict(clf.net_.callbacks_)["Kind"].kinds == {torch.Tensor}
-    assert isinstance(clf.net_.rows(table[0])[:2], SparseRows)
+    assert trains_sparse(clf, table[0])
     clf.set_params(callbacks=[LRScheduler()]).fit(*table)
-    assert isinstance(clf.net_.rows(table[0], resident=True)[:2], SparseRows)
+    assert trains_sparse(clf, table[0], resident=True)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_compiled_networks_get_dense_rows():
-    clf = TopKClassifier(k=1, **SMALL)
-    clf.classes_, clf.n_features_in_, clf.k_ = np.arange(3), 1_200, 1
-    assert build_net(clf, "float32", seed=0).takes_sparse
-    clf.set_params(compile=True)
-    assert not build_net(clf, "float32", seed=0).takes_sparse
-
-
-def test_dense_tables_and_few_columns_stay_dense(table):
-    X = table[0]
-    assert isinstance(rows_of(X[:, :900])[:2], torch.Tensor)
-    crowded = csr_array(np.ones((3, 1_200)))
-    assert isinstance(rows_of(crowded)[:2], torch.Tensor)
-    assert isinstance(Rows(X, torch.device("cpu"), torch.float64)[:2], torch.Tensor)
-
-
-def test_chunks_are_bounded_by_what_is_stored(table):
-    X, rows = table[0], rows_of(table[0])
-    assert sum(len(rows[chunk]) for chunk in rows.chunks(3)) == X.shape[0]
-    assert max(chunk.stop - chunk.start for chunk in rows_of(X).chunks(1 << 20)) < X.shape[0]
+def test_compiled_networks_get_dense_rows(table, monkeypatch):
+    # Compiling takes a minute, and is asked elsewhere.
+    monkeypatch.setattr(nn.Module, "compile", lambda module, *args, **kwargs: None)
+    clf = TopKClassifier(k=1, **SMALL).fit(*table)
+    assert trains_sparse(clf, table[0])
+    assert not trains_sparse(clf.set_params(compile=True).fit(*table), table[0])
 
 
 def test_threads_fit_the_same(table):
@@ -219,30 +152,32 @@ def test_threads_fit_the_same(table):
     np.testing.assert_array_equal(scores[0], scores[2])
 
 
+def peak(function, *args):
+    """The most memory that arrays took while it ran, in bytes."""
+    tracemalloc.start()
+    try:
+        function(*args)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("kind", ["sparse", "memory map"])
 def test_rows_that_are_left_out_are_not_copied(table, tmp_path, kind):
-    X, y = table
-    clf = TopKClassifier(k=1, early_stopping=True, random_state=0, **SMALL)
-    weight = np.arange(len(y)) % 5 > 0
-    expected = TopKClassifier(k=1, early_stopping=True, random_state=0, **SMALL)
-    expected.fit(X[weight], y[weight])
+    X, y = vstack([table[0]] * 20, format="csr"), np.tile(table[1], 20)
     if kind == "memory map":
         np.save(tmp_path / "X.npy", X.toarray())
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
-        expected.fit(X[weight], y[weight])
-    tables = []
-    train = clf._train
-
-    def noted(X, *args, **kwargs):
-        tables.append(X)
-        return train(X, *args, **kwargs)
-
-    clf._train = noted
-    clf.fit(X, y, weight)
-    (rows,) = tables
-    assert isinstance(rows, SomeRows)
-    assert isinstance(rows.table, SomeRows)
-    assert rows.table.table is X or np.shares_memory(rows.table.table, X)
+    weight = np.arange(len(y)) % 5 > 0
+    one = SMALL | {"max_epochs": 1}
+    clf, expected = (
+        TopKClassifier(k=1, early_stopping=True, random_state=0, **one) for _ in range(2)
+    )
+    chosen = X[weight]
+    size = chosen.nbytes if kind == "memory map" else chosen.data.nbytes + chosen.indices.nbytes
+    expected.fit(chosen, y[weight])
+    # A copy of the rows that train would be 0.9 of them, beside what any fit takes.
+    assert peak(clf.fit, X, y, weight) < 0.9 * size
     np.testing.assert_array_equal(clf.decision_function(X), expected.decision_function(X))
 
 
@@ -295,7 +230,7 @@ def test_intents_of_clinc150(shared):
     assert X.shape[1] > 1_000
     clf = TopKClassifier("cross_entropy", k=1, hidden_layer_sizes=(), random_state=0)
     clf.set_params(max_epochs=20, learning_rate=0.01, device="cpu").fit(X[::2], y[::2])
-    assert isinstance(clf.net_.rows(X)[:2], SparseRows)
+    assert trains_sparse(clf, X)
     assert clf.score(X[1::2], y[1::2]) > 0.9
 
 

@@ -10,11 +10,10 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sktopk import AUCClassifier, BudgetClassifier, DeepTopPushClassifier, TopKClassifier
-from sktopk._common import _streams
-from sktopk._common._lazy_rows import is_stream
+from sktopk._estimators._best_rows import BestRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -172,37 +171,21 @@ def test_labels_beside_a_stream_and_streams_in_other_places_are_refused():
         TopKClassifier(early_stopping=True).partial_fit(pieces(X, Y))
 
 
-class Rows(Dataset):
-    def __len__(self):
-        return len(X)
-
-    def __getitem__(self, index):
-        return X[index]
-
-
-@pytest.mark.parametrize(
-    ("table", "expected"),
-    [
-        (X, False),
-        (X.tolist(), False),
-        (pd.DataFrame(X), False),
-        (csr_array(X), False),
-        (torch.from_numpy(X), False),
-        (Rows(), False),
-        (5, False),
-        (None, False),
-        ("ab", False),
-        ({"a": 1}, False),
-        (iter([X]), True),
-        (Stream(), True),
-        (Sized(), True),
-        (DataLoader(Rows()), True),
-        (zip(X, Y, strict=True), True),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_a_stream(table, expected):
-    assert is_stream(table) is expected
+@pytest.mark.parametrize("n", [1, 3, 17, 60])
+@pytest.mark.parametrize("cuts", [[0, 60], [0, 1, 2, 60], [0, 5, 5, 40, 60], range(61)], ids=str)
+def test_best_rows_equal_a_sort_of_all(n, cuts):
+    for levels in (2, 5, 1000):
+        scores = np.random.default_rng(n).integers(0, levels, 60) / 7
+        best = BestRows(n)
+        for start, stop in pairwise(cuts):
+            best.add(scores[start:stop])
+        order = sorted(range(60), key=lambda i: (-scores[i], i))
+        assert best.index.tolist() == order[:n]
+        np.testing.assert_array_equal(best.scores, scores[order[:n]])
+        tied = [i for i in range(60) if scores[i] == scores[order[n - 1]]]
+        assert (best.n_rows, best.n_at_cut) == (60, len(tied))
+        says = [f"{len(tied)} rows tie at the cut; broken by row order"]
+        assert best.problems("n", n) == (says if set(tied) - set(order[:n]) else [])
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +221,7 @@ def memory_map(folder):
 @pytest.mark.parametrize("name", CHUNKS)
 def test_the_best_of_a_stream_are_those_of_the_table(name, rankers, tmp_path, monkeypatch):
     # So that tables on disk come in parts, too.
-    monkeypatch.setattr(_streams, "_PART_ROWS", 64)
+    monkeypatch.setattr("sktopk._common._streams._PART_ROWS", 64)
     for clf in rankers:
         order = np.argsort(-clf.decision_function(TIED), kind="stable")
         for n in (1, 30, 230):
@@ -259,7 +242,7 @@ def test_the_best_of_a_stream_are_those_of_the_table(name, rankers, tmp_path, mo
     ids=str,
 )
 def test_the_rows_of_a_budget_are_those_of_the_table(name, params, n, tmp_path, monkeypatch):
-    monkeypatch.setattr(_streams, "_PART_ROWS", 64)
+    monkeypatch.setattr("sktopk._common._streams._PART_ROWS", 64)
     clf = BudgetClassifier(FrozenEstimator(LogisticRegression().fit(X, POSITIVE)), **params)
     clf.fit(X, POSITIVE)
     expected = clf.predict_top(TIED, n)

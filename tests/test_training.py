@@ -266,23 +266,6 @@ def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole(blobs):
     assert batches.history_[0]["train_loss"] == pytest.approx(whole.history_[0]["train_loss"])
 
 
-def test_every_row_is_seen_once_per_epoch(blobs):
-    from sktopk._training._batches import MiniBatches, Rows, ShuffledBatches
-
-    X = np.arange(205.0)[:, None]
-    rows = Rows(X, torch.device("cpu"), torch.float64)
-    target = torch.arange(205)
-    sampler = ShuffledBatches(205, 34, torch.Generator().manual_seed(0))
-    batches = MiniBatches(rows, target, None, sampler)
-    epochs = [[t for _, (t, _) in batches] for _ in range(2)]
-    for epoch in epochs:
-        assert len(epoch) == len(batches) == 6
-        assert sorted(torch.cat(epoch).tolist()) == list(range(205))
-    assert not torch.equal(torch.cat(epochs[0]), torch.cat(epochs[1]))
-    for x, (t, _) in batches:
-        np.testing.assert_array_equal(x[:, 0], t)
-
-
 def test_low_precision_trains_nearly_as_well(digits):
     X, y, X_test, y_test = digits
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)

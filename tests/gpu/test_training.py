@@ -10,11 +10,10 @@ from scipy.sparse import csr_array
 from torch import nn
 
 from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk._estimators.labels._losses import LOSSES
-from sktopk._training import _batches
 from sktopk.io import dump, load
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
+from tests.named_losses import NAMED_LOSSES
 from tests.test_no_waiting import OF_CLASSES, RANKERS
 
 pytestmark = [
@@ -23,7 +22,7 @@ pytestmark = [
 ]
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
 # The noise of a GPU is not that of the CPU.
-NOISED = [name for name in LOSSES if name.startswith("noised")]
+NOISED = [name for name in NAMED_LOSSES if name.startswith("noised")]
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
@@ -81,7 +80,7 @@ def test_fits_with_one_seed_are_one_fit(name, table):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_that_do_not_fit_train_the_same_network(name, sparse, table, monkeypatch):
     expected = copy.copy(fitted(name, table))
-    monkeypatch.setattr(_batches, "RESIDENT_SHARE", 0.0)
+    monkeypatch.setattr("sktopk._training._batches.RESIDENT_SHARE", 0.0)
     X, y = table
     clf = fitted(name, (csr_array(X) if sparse else X, y))
     assert losses_of(clf) == pytest.approx(losses_of(expected), rel=1e-9)
@@ -97,7 +96,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     if not resident:
         if name in RANKERS and getattr(CLASSIFIERS[name], "buffer_size", 0):
             pytest.skip("the numbers of hard rows have to come to the rows")
-        monkeypatch.setattr(_batches, "RESIDENT_SHARE", 0.0)
+        monkeypatch.setattr("sktopk._training._batches.RESIDENT_SHARE", 0.0)
     clf = fitted(name, table, dtype=np.float32)
     X, y = table
     X, y = X.astype(np.float32), encoded(clf, y)

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +9,7 @@ from sklearn.model_selection import KFold, cross_validate
 from sklearn.tree import DecisionTreeClassifier
 
 from sktopk import BudgetClassifier
-from sktopk.metrics._plot._budget_curve import BudgetCurveDisplay
+from sktopk.metrics import BudgetCurveDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -282,19 +279,3 @@ def test_inputs_stay_as_they_are(rng):
     BudgetCurveDisplay.from_predictions(**arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, before[name])
-
-
-def test_matplotlib_is_imported_only_when_something_is_drawn():
-    code = """
-import sys
-sys.modules["matplotlib"] = None
-from sktopk.metrics._plot._budget_curve import BudgetCurveDisplay
-display = BudgetCurveDisplay([1, 2], [0.5, 0.7])
-try:
-    display.plot()
-except ImportError as error:
-    assert 'BudgetCurveDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
-else:
-    raise SystemExit("drew without matplotlib")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,10 +6,12 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from sktopk import SetClassifier
-from sktopk.metrics import shot_accuracy_score
-from sktopk.metrics._plot._set_size import SetSizeDisplay
-from sktopk.metrics._plot._shot_accuracy import ShotAccuracyDisplay
-from sktopk.metrics._sets import set_coverage_score
+from sktopk.metrics import (
+    SetSizeDisplay,
+    ShotAccuracyDisplay,
+    set_coverage_score,
+    shot_accuracy_score,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 BINS = [*map(str, range(11)), "11–20", "21–50", "51–100", "101–200"]

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
-from sktopk.metrics._plot._threshold_trace import ThresholdTraceDisplay
+from sktopk.metrics import ThresholdTraceDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -177,19 +175,3 @@ def test_estimators_without_thresholds_are_refused(data, fitted):
 def test_unfitted_estimators_are_refused():
     with pytest.raises(NotFittedError):
         ThresholdTraceDisplay.from_estimator(DeepTopPushClassifier())
-
-
-def test_matplotlib_is_imported_only_when_something_is_drawn():
-    code = """
-import sys
-sys.modules["matplotlib"] = None
-from sktopk.metrics._plot._threshold_trace import ThresholdTraceDisplay
-display = ThresholdTraceDisplay([1, 2], [0.5, 0.7])
-try:
-    display.plot()
-except ImportError as error:
-    assert 'ThresholdTraceDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
-else:
-    raise SystemExit("drew without matplotlib")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

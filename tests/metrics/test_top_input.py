@@ -7,21 +7,17 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk.metrics._top import (
-    enrichment_factor_score,
-    mean_value_at_k_score,
-    precision_at_k_score,
-    recall_at_k_score,
-)
-from sktopk.metrics._top_curves import (
+from sktopk.metrics import (
     auc_at_quantile_score,
     bedroc_score,
-    precision_quantile_curve,
-)
-from sktopk.metrics._top_thresholds import (
+    enrichment_factor_score,
+    mean_value_at_k_score,
     partial_auc_log_score,
     positives_at_top_score,
+    precision_at_k_score,
     precision_at_recall_score,
+    precision_quantile_curve,
+    recall_at_k_score,
     true_positive_rate_at_fpr_score,
 )
 from tests.metrics.top_cases import every_score, large_case

@@ -17,9 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sktopk.metrics import _top, _top_curves, _top_thresholds
-from sktopk.metrics._top import mean_value_at_k_score, precision_at_k_score, recall_at_k_score
-from sktopk.metrics._top_scorer import make_top_scorer
+from sktopk import metrics
+from sktopk.metrics import (
+    make_top_scorer,
+    mean_value_at_k_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
 
 NAMES = [
     ("precision_at_k", {"k": 20, "ties": "optimistic"}),
@@ -41,8 +45,7 @@ every_name = pytest.mark.parametrize(("name", "params"), NAMES)
 
 
 def score_called(name):
-    modules = (_top, _top_curves, _top_thresholds)
-    return next(vars(each)[f"{name}_score"] for each in modules if f"{name}_score" in vars(each))
+    return getattr(metrics, f"{name}_score")
 
 
 @pytest.fixture(scope="module")

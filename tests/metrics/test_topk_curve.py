@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -157,19 +154,3 @@ def test_bad_options_are_refused(option):
 def test_bad_max_k_is_refused(max_k, error):
     with pytest.raises(error, match=f"max_k must be .* got {max_k}"):
         TopKCurveDisplay.from_predictions([0, 1], np.eye(2), max_k=max_k)
-
-
-def test_matplotlib_is_imported_only_when_something_is_drawn():
-    code = """
-import sys
-sys.modules["matplotlib"] = None
-from sktopk.metrics import TopKCurveDisplay
-display = TopKCurveDisplay([1, 2], [0.5, 0.7])
-try:
-    display.plot()
-except ImportError as error:
-    assert 'TopKCurveDisplay.plot needs matplotlib: pip install "sktopk[plot]"' == str(error)
-else:
-    raise SystemExit("drew without matplotlib")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

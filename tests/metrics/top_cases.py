@@ -6,12 +6,15 @@ from itertools import pairwise, permutations, product
 import numpy as np
 import pytest
 
-from sktopk.metrics._top import enrichment_factor_score, precision_at_k_score, recall_at_k_score
-from sktopk.metrics._top_curves import auc_at_quantile_score, bedroc_score
-from sktopk.metrics._top_thresholds import (
+from sktopk.metrics import (
+    auc_at_quantile_score,
+    bedroc_score,
+    enrichment_factor_score,
     partial_auc_log_score,
     positives_at_top_score,
+    precision_at_k_score,
     precision_at_recall_score,
+    recall_at_k_score,
     true_positive_rate_at_fpr_score,
 )
 

@@ -71,7 +71,7 @@ def half(rank):
 
 def fit(name, module, rows):
     X, y, weight = data()
-    params = {"batch_size": N_ROWS, "max_epochs": 30, "learning_rate": 0.05, "random_state": 0}
+    params = {"batch_size": N_ROWS, "max_epochs": 8, "learning_rate": 0.05, "random_state": 0}
     clf = CLASSIFIERS[name].set_params(**params, module=module)
     clf.fit(X[rows], y[rows], sample_weight=weight[rows])
     weights = [p.detach().clone() for p in clf.net_.module_.parameters()]
@@ -92,7 +92,9 @@ def fit_default(name, rows):
     X, y, weight = three_classes() if isinstance(clf, TopKClassifier) else data()
     if clf.calibration:
         more = {"X_val": X[rows][::2], "y_val": y[rows][::2]}
-    clf.set_params(batch_size=N_ROWS, max_epochs=30, learning_rate=0.01, random_state=0)
+    # Early stopping takes its time.
+    max_epochs = 30 if clf.early_stopping else 8
+    clf.set_params(batch_size=N_ROWS, max_epochs=max_epochs, learning_rate=0.01, random_state=0)
     clf.fit(X[rows], y[rows], sample_weight=weight[rows], **more)
     learned = [p.detach().clone() for p in clf.net_.module_.parameters()]
     derived = clf.classes_, clf.class_count_, clf.n_iter_, clf.history_[-1]["train_loss"]
@@ -215,11 +217,15 @@ def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):
     torch.testing.assert_close(buffers, other_buffers, rtol=0, atol=0)
 
 
-def test_the_example_runs_in_two_processes():
+def test_the_example_runs_in_two_processes(tmp_path):
     pytest.importorskip("accelerate")
-    example = Path(__file__).parents[1] / "examples" / "scale" / "several_processes.py"
+    example = Path(__file__).parents[2] / "examples" / "scale" / "several_processes.py"
+    short = tmp_path / example.name
+    # As long as it takes to learn, and no longer.
+    quick = "max_epochs=5, learning_rate=0.01, random_state=0"
+    short.write_text(example.read_text().replace("random_state=0", quick))
     launch = "torch.distributed.run --standalone --nproc_per_node 2".split()
-    run = [sys.executable, "-m", *launch, str(example)]
+    run = [sys.executable, "-m", *launch, str(short)]
     result = subprocess.run(run, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "2 processes, top-3 accuracy 0.9" in result.stdout
