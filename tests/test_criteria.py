@@ -1,13 +1,16 @@
 """Every loss that TopKClassifier knows by name trains, is reproducible and can be searched."""
 
+import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sktopk import TopKClassifier
+from sktopk import TopKClassifier, losses
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 from tests.named_losses import NAMED_LOSSES
 
@@ -63,16 +66,40 @@ def test_partial_fit_with_classes_still_to_come(blobs, loss):
         np.testing.assert_array_equal(counts, np.bincount(y) + np.bincount(y[y < 3], minlength=5))
 
 
-@pytest.mark.parametrize("loss", ["ldam", "noised_topk_imbalanced"])
-def test_parameters_reach_the_loss(blobs, loss):
+OWN = {
+    "cross_entropy": {"label_smoothing": 0.2},
+    "smooth_topk": {"margin": 3.0},
+    "topk_hinge": {"scaled": False},
+    "noised_topk_imbalanced": {"max_margin": 0.7, "scale": 9.0},
+    "focal": {"gamma": 0.5},
+    "ldam": {"max_margin": 0.7, "scale": 9.0},
+    "logit_adjusted": {"tau": 2.0},
+}
+
+
+@pytest.mark.parametrize("loss", OWN)
+def test_parameters_of_a_loss_reach_it(blobs, loss):
     X, y = blobs
-    criterion = quick(loss, k=2, max_margin=0.7, scale=9.0, sigma=0.05, n_noise=3, max_epochs=1)
-    criterion = criterion.fit(X, y).net_.criterion_
-    assert (criterion.max_margin, criterion.scale) == (0.7, 9.0)
-    if loss != "ldam":
-        assert (criterion.k, criterion.sigma, criterion.n_noise) == (2, 0.05, 3)
-    default = quick(loss, k=2, max_epochs=1).fit(X, y).net_.criterion_
-    assert default.scale == {"ldam": 30.0, "noised_topk_imbalanced": 50.0}[loss]
+    function = getattr(losses, f"{loss}_loss")
+    known = {"k": 2, "sigma": 0.0, "class_counts": np.bincount(y)}
+    known = {k: v for k, v in known.items() if k in inspect.signature(function).parameters}
+    sigma = {"sigma": 0.0} if "sigma" in known else {}
+    still = quick(loss, k=2, learning_rate=1e-12, batch_size=len(y), max_epochs=1, **sigma)
+    for params in ({}, OWN[loss]):
+        clf = still.set_params(**{f"loss__{name}": value for name, value in params.items()})
+        scores = torch.from_numpy(clf.fit(X, y).decision_function(X))
+        expected = function(scores, torch.from_numpy(y), **known, **params).item()
+        assert clf.history_[0]["train_loss"] == pytest.approx(expected, rel=1e-9)
+    assert clone(clf).get_params()["loss_params"] == OWN[loss]
+
+
+@pytest.mark.parametrize(("name", "loss"), [("tau", "noised_topk"), ("sigma", "smooth_topk")])
+def test_a_parameter_that_the_loss_ignores_is_said(blobs, name, loss):
+    with pytest.warns(UserWarning, match=f"{name}=0.5 is ignored by loss='{loss}': it is a param"):
+        quick(loss, k=2, max_epochs=1, **{name: 0.5}).fit(*blobs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        quick("cross_entropy", k=2, max_epochs=1).fit(*blobs)
 
 
 def test_the_exact_expectation_of_the_noise(blobs):

@@ -16,6 +16,7 @@ from sktopk import (
     TopKClassifier,
     TopPushKClassifier,
 )
+from sktopk.callbacks import TrueThreshold
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
@@ -106,7 +107,7 @@ def test_a_network_that_scores_all_rows_alike_says_so(surrogate):
 
 def test_an_optimizer_that_evaluates_often_records_a_threshold_per_step():
     clf = DeepTopPushClassifier(
-        optimizer=torch.optim.LBFGS, record_true_threshold=True, **SMALL | {"batch_size": 50}
+        optimizer=torch.optim.LBFGS, callbacks=[TrueThreshold()], **SMALL | {"batch_size": 50}
     )
     clf.fit(X, POSITIVE)
     for row in clf.history_:

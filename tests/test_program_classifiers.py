@@ -201,7 +201,6 @@ def test_the_program_has_another_threshold_than_a_score(rare):
         RecallAtPrecisionClassifier(1.5),
         RecallAtPrecisionClassifier(precision="bfloat16"),
         RecallAtPrecisionClassifier(autocast="float16"),
-        PrecisionAtRecallClassifier(method="newton"),
     ],
     ids=repr,
 )

@@ -12,7 +12,6 @@ import torch
 from scipy.sparse import csr_array, vstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from skorch.callbacks import Callback, LRScheduler
-from sktopk._training._fitting import build_net
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier

@@ -307,7 +307,6 @@ def test_more_than_two_classes_are_refused(classifier, rare):
         ({"buffer_size": 1.0}, TypeError, "buffer_size"),
         ({"min_positives": -1}, ValueError, "min_positives"),
         ({"batch_size": 4}, ValueError, "min_positives=5 must be smaller than batch_size=4"),
-        ({"record_true_threshold": 1}, TypeError, "record_true_threshold must be True or False"),
         ({"calibration": "isotonic"}, ValueError, "calibration must be one of"),
         ({"score_scale": 0}, ValueError, "score_scale"),
     ],

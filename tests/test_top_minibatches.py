@@ -15,6 +15,7 @@ from sktopk import (
     TopPushKClassifier,
 )
 from sktopk._training.criteria._top import TopCriterion
+from sktopk.callbacks import TrueThreshold
 from sktopk.losses import KthLargest
 from sktopk.losses._thresholds import Largest
 
@@ -25,7 +26,7 @@ STILL = {
     "batch_size": 32,
     "hidden_layer_sizes": (),
     "random_state": 0,
-    "record_true_threshold": True,
+    "callbacks": [TrueThreshold()],
 }
 
 
@@ -172,7 +173,7 @@ def test_hard_rows_survive_partial_fit_on_other_data(rare):
     X, y = rare
     outlier = X[:200].copy()
     outlier[np.flatnonzero(y[:200] == 0)[0]] *= 50
-    params = STILL | {"record_true_threshold": False}
+    params = STILL | {"callbacks": None}
     clf = DeepTopPushClassifier(**params).partial_fit(outlier, y[:200], classes=[0, 1])
     highest = clf.history_[-1]["threshold"].max()
     clf.partial_fit(X[200:400], y[200:400])
@@ -301,7 +302,7 @@ def test_the_first_epoch_has_no_threshold_far_below_the_true_one(buffer_size):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((8000, 3)), np.arange(8000) % 20 == 0
     clf = PatMatClassifier(tau=0.01, buffer_size=buffer_size)
-    clf.set_params(**STILL | {"batch_size": 128, "record_true_threshold": False}, max_epochs=1)
+    clf.set_params(**STILL | {"batch_size": 128, "callbacks": None}, max_epochs=1)
     scores = clf.fit(X, y).decision_function(X) + clf.threshold_
     above = [(scores >= t - 1e-6).mean() for t in clf.history_[0]["threshold"]]
     assert np.mean(above) < 0.04

@@ -34,8 +34,10 @@ class Ranking:
 
     @classmethod
     def from_labels(cls, y_true, y_score, *, pos_label=None, **kwargs):
-        """Rank rows that are positive or not."""
-        return cls.from_values(is_positive(y_true, pos_label), y_score, **kwargs)
+        """Rank rows that are positive or not; warn the caller's caller of labels for scores."""
+        ranking = cls.from_values(is_positive(y_true, pos_label), y_score, **kwargs)
+        warn_of_labels(y_true, y_score)
+        return ranking
 
     @classmethod
     def from_values(cls, value, y_score, *, sample_weight=None, ties="expected", groups=None):
@@ -165,6 +167,20 @@ def warn_of_few(score, k, n, what):
         "order of the rows",
         stacklevel=3,
     )
+
+
+def warn_of_labels(y_true, y_score):
+    """Warn the caller of the function that ranks by what looks like the labels of `predict`."""
+    y_score = np.asarray(y_score)
+    if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
+        return
+    if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
+        warnings.warn(
+            f"y_score holds the labels {labels[0]} and {labels[1]} of y_true and nothing else; it "
+            "must hold scores, the larger the likelier positive, as decision_function or "
+            "predict_proba gives them: predict leaves no order among the rows of a label",
+            stacklevel=4,
+        )
 
 
 def undefined(score, reason):

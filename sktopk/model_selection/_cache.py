@@ -1,6 +1,7 @@
 """Results on disk, a small JSON file each, named by a fingerprint of all they depend on."""
 
 import json
+import os
 from pathlib import Path
 
 from sktopk._common._atomic_file import write_atomically
@@ -20,9 +21,14 @@ class RunCache:
 
     def __init__(self, folder):
         self.versions = versions()
+        if not isinstance(folder, str | os.PathLike | None):
+            raise TypeError(f"cache must be a folder, str or Path, or None; got {folder!r}")
         self.folder = None if folder is None else Path(folder)
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder is None:
+            return
+        if self.folder.is_file():
+            raise ValueError(f"cache must be a folder; got the file {folder}")
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, key):
         """Return what was stored under `key`, a dict, or None."""

@@ -1,5 +1,6 @@
 """compare_losses: is a top-k loss worth it here?"""
 
+import reprlib
 import warnings
 from collections.abc import Mapping
 
@@ -157,6 +158,8 @@ def compare_losses(
     cross_entropy is as good: ...
     """
     prefix = _classifier_prefix(estimator)
+    asked = _named_estimators(estimator, prefix, losses)
+    store = RunCache(cache)
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
@@ -167,7 +170,6 @@ def compare_losses(
     k = largest_k(estimator.get_params()[f"{prefix}k"], n_classes)
     scorer = make_scorer(estimator, scoring, k)
     metric = f"top-{k} accuracy" if scoring is None else _name_of(scorer, scoring)
-    asked = _named_estimators(estimator, prefix, losses)
     splits = make_splits(cv, n_seeds, random_state, X, y, groups)
     first = take_rows(X, splits[0][3])
     baselines, omitted = make_baselines(estimator, prefix, n_classes, scorer, first)
@@ -176,7 +178,6 @@ def compare_losses(
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
     candidates = candidates_of(everything, grid)
-    store = RunCache(cache)
     fingerprint = digest([X, y, weight, groups]) if cache is not None else ""
     data = Data(Rows(X, y, weight), groups, fingerprint)
     runs = [
@@ -216,6 +217,8 @@ def _classifier_prefix(estimator):
     estimator : estimator
         A TopKClassifier, or anything whose parameters hold exactly one, at any depth.
     """
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator must be an estimator; got {_said(estimator)}")
     if isinstance(estimator, TopKClassifier):
         return ""
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
@@ -226,6 +229,11 @@ def _classifier_prefix(estimator):
             f"in it; found {len(names)} in {type(estimator).__name__}"
         )
     return f"{names[0]}__"
+
+
+def _said(value):
+    is_class = isinstance(value, type)
+    return f"the class {value.__name__}: call it" if is_class else repr(value)
 
 
 def _name_of(scorer, scoring):
@@ -240,8 +248,8 @@ def _named_estimators(estimator, prefix, losses):
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if isinstance(entries, str) or not isinstance(entries, list | tuple):
         raise TypeError(
-            "losses must be a list of names and (name, estimator) pairs, or a dict of estimators; "
-            f"got {losses!r}"
+            "losses must be a list of names and (name, estimator) pairs, or a dict of estimators, "
+            f"as in compare_losses(estimator, losses, X, y); got {reprlib.repr(losses)}"
         )
     named = {}
     for entry in entries:
@@ -250,10 +258,12 @@ def _named_estimators(estimator, prefix, losses):
             params = params_for(estimator, entry, prefix)
             entry = entry, with_params(estimator, params)
         if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
-            raise TypeError(f"losses must hold names and (name, estimator) pairs; got {entry!r}")
+            raise TypeError(
+                f"losses must hold names and (name, estimator) pairs; got {reprlib.repr(entry)}"
+            )
         name, each = entry
-        if not hasattr(each, "fit") or not is_classifier(each):
-            raise TypeError(f"losses[{name!r}] must be a classifier; got {each!r}")
+        if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
+            raise TypeError(f"losses[{name!r}] must be a classifier; got {_said(each)}")
         if name in named:
             raise ValueError(f"losses must have different names; got {name!r} twice")
         named[name] = each

@@ -9,6 +9,7 @@ from tests.bad_input.refusals import NETS, Row, X, assert_refused, fitted, label
 
 V, T = ValueError, TypeError
 TOPK = ("TopKClassifier",)
+FOCAL, NOISED = {"loss": "focal"}, {"loss": "noised_topk"}
 # Where `precision` is a rate, the dtype is `autocast`.
 WITH_PRECISION = tuple(name for name in NETS if name != "RecallAtPrecisionClassifier")
 
@@ -36,39 +37,43 @@ ROWS = {
     "sigma is negative": Row({"sigma": -0.1}, V, "sigma == -0.1, must be >= 0"),
     "margin is negative": Row({"margin": -1}, V, "margin == -1, must be >"),
     "margin is a string": Row({"margin": "1"}, T, "margin must be an instance of float"),
-    "gamma is negative": Row({"gamma": -1}, V, "gamma == -1, must be >= 0"),
-    "n_noise is 0": Row({"n_noise": 0}, V, "n_noise == 0, must be >= 1"),
-    "n_noise is unknown": Row({"n_noise": "all"}, V, "n_noise must be one of 'exact'; got 'all'"),
-    "max_margin is 0": Row({"max_margin": 0}, V, "max_margin == 0, must be > 0"),
-    "scale is 0": Row({"scale": 0.0}, V, "scale == 0.0, must be > 0"),
+    "gamma is negative": Row({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
+    "n_noise is 0": Row({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
+    "n_noise is unknown": Row(
+        {**NOISED, "loss_params": {"n_noise": "all"}}, V, "n_noise.*'exact'; got 'all'"
+    ),
+    "max_margin is negative": Row(
+        {"loss": "ldam", "loss_params": {"max_margin": -1}}, V, "max_margin=-1 must be finite"
+    ),
+    "scale is 0": Row({"loss": "ldam", "loss_params": {"scale": 0.0}}, V, "scale=0 must be finite"),
+    "margin of a loss": Row({"loss_params": {"margin": -1}}, V, "margin=-1 must be finite"),
+    "a parameter of another loss": Row(
+        {**FOCAL, "loss_params": {"margin": 1.0}},
+        V,
+        r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]",
+    ),
+    "a parameter of a loss without": Row(
+        {"loss": "topk_grouping", "loss_params": {"gamma": 1.0}}, V, "which has none; got"
+    ),
+    "loss_params for a choice": Row(
+        {"loss": "auto", "loss_params": {"gamma": 1.0}}, V, "loss_params must be None for loss=auto"
+    ),
+    "loss_params for a module": Row(
+        {"loss": nn.CrossEntropyLoss(), "loss_params": {"gamma": 1.0}},
+        V,
+        "loss_params must be None for loss=CrossEntropyLoss",
+    ),
+    "loss_params is a list": Row({"loss_params": ["gamma"]}, T, "loss_params must be a dict"),
     "recall is 0": Row({"recall": 0}, V, "recall == 0, must be > 0"),
     "recall above 1": Row({"recall": 1.1}, V, "recall == 1.1, must be <= 1"),
     "precision is 0": Row(
         {"precision": 0.0}, V, "precision == 0.0, must be > 0", ("RecallAtPrecisionClassifier",)
     ),
     "beta is 0": Row({"beta": 0}, V, "beta == 0, must be > 0"),
-    "method is unknown": Row({"method": "lp"}, V, "method must be one of.*got 'lp'"),
-    "surrogate of a program": Row(
-        {"method": "program", "surrogate": "hinge"},
-        V,
-        "surrogate='hinge' needs method='threshold'",
-        ("PrecisionAtRecallClassifier",),
-    ),
-    "buffer of a program": Row(
-        {"method": "program", "buffer_size": 0}, V, "buffer_size=0 needs method='threshold'"
-    ),
-    "trace of a program": Row(
-        {"method": "program", "record_true_threshold": True},
-        V,
-        "record_true_threshold=True needs method='threshold'",
-    ),
     "surrogate is unknown": Row({"surrogate": "step"}, V, "surrogate must be one of.*got 'step'"),
     "surrogate is a function": Row({"surrogate": len}, V, "surrogate must be one of.*got <built"),
     "buffer_size is negative": Row({"buffer_size": -1}, V, "buffer_size == -1, must be >= 0"),
     "buffer_size is a float": Row({"buffer_size": 1.0}, T, "buffer_size must be an instance"),
-    "record_true_threshold is 1": Row(
-        {"record_true_threshold": 1}, T, "record_true_threshold must be True or False; got 1"
-    ),
     "multi_class is unknown": Row({"multi_class": "ova"}, V, "multi_class must be one of.*'ova'"),
     "min_positives is negative": Row({"min_positives": -1}, V, "min_positives == -1, must be >="),
     "min_positives fill the batch": Row(
@@ -144,9 +149,6 @@ ROWS = {
     ),
     "module of the wrong input": Row(
         {"module": lambda n, m: nn.Linear(n + 1, m)}, V, r"module fails on rows of shape \(3,\)"
-    ),
-    "normalize with a module": Row(
-        {"module": nn.Linear, "normalize": True}, V, "normalize=True belongs to the default netw"
     ),
     "class_weight is unknown": Row({"class_weight": "even"}, V, "class_weight.*'even'"),
     "class_weight of no class": Row(

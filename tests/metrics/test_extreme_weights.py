@@ -20,7 +20,7 @@ def cases(n_cases=300):
         weight = rng.choice(WEIGHTS, n)
         if (weight * y).any():
             n_cases -= 1
-            yield y, rng.integers(0, 6, n), weight, rng.integers(0, 3, n)
+            yield y, rng.integers(0, 6, n).astype(float), weight, rng.integers(0, 3, n)
 
 
 def blocks(y, y_score, weight):

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
+from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import ThresholdTraceDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -27,7 +28,7 @@ def data():
 
 
 def fit(data, cls=DeepTopPushClassifier, **params):
-    defaults = {"batch_size": 32, "max_epochs": 3, "record_true_threshold": True}
+    defaults = {"batch_size": 32, "max_epochs": 3, "callbacks": [TrueThreshold()]}
     return cls(random_state=0, **defaults | params).fit(*data)
 
 
@@ -100,7 +101,7 @@ def test_the_estimate_is_true_when_the_batch_has_all_rows(data):
 
 
 def test_any_estimator_that_records_thresholds_will_do(data):
-    clf = fit(data, PrecisionAtRecallClassifier, record_true_threshold=False)
+    clf = fit(data, PrecisionAtRecallClassifier, callbacks=None)
     display = ThresholdTraceDisplay.from_estimator(clf, epoch=(1, 2), name="mine", linewidth=3)
     assert display.true_line_ is None
     assert display.line_.get_linewidth() == 3

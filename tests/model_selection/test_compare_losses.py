@@ -310,6 +310,20 @@ def test_training_that_could_go_on_is_told_once(blobs):
         ({"losses": "focal"}, TypeError, "losses must be a list"),
         ({"losses": ["focal", "focal"]}, ValueError, "'focal' twice"),
         ({"losses": [("a", 3)]}, TypeError, "must be a classifier"),
+        (
+            {"losses": [("a", LogisticRegression)]},
+            TypeError,
+            r"losses\['a'\] must .* the class L",
+        ),
+        (
+            {"losses": np.eye(60)},
+            TypeError,
+            r"losses must .*\(estimator, losses, X, y\); got ar",
+        ),
+        ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
+        ({"scoring": ["accuracy"]}, ValueError, r"scoring must be None.*got \['accuracy'\]"),
+        ({"cache": True}, TypeError, "cache must be a folder, str or Path, or None; got True"),
+        ({"cache": __file__}, ValueError, "cache must be a folder; got the file .*test_compare"),
         ({"losses": [3]}, TypeError, "names and .name, estimator. pairs"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),
         ({"n_seeds": 1.5}, TypeError, "n_seeds must be an integer"),
@@ -328,3 +342,13 @@ def test_bad_arguments_are_refused_before_training(params, error, message, rows)
 def test_estimator_must_hold_one_classifier_of_ours(rows):
     with pytest.raises(TypeError, match=r"exactly one.*found 0 in LogisticRegression"):
         compare_losses(LogisticRegression(), [], *rows)
+    with pytest.raises(TypeError, match="estimator must be an estimator; got the class TopKClass"):
+        compare_losses(TopKClassifier, ["focal"], *rows)
+
+
+def test_arguments_in_another_order_are_named(rows):
+    X, y = rows
+    for wrong in ((X, y, ["focal"]), (X.tolist(), ["focal"], y), (pd.DataFrame(X), y, ["focal"])):
+        with pytest.raises(TypeError, match=r"losses must .*; got") as caught:
+            compare_losses(TopKClassifier(), *wrong)
+        assert len(str(caught.value)) < 300

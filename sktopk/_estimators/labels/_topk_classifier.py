@@ -306,6 +306,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         criterion = RowLoss(
             function, params, n_counts=n_classes if named.counts else None, draws=named.draws
         )
+        if self.loss_params:
+            # Their values are refused before training.
+            criterion.seed(torch.Generator())
+            with torch.no_grad():
+                criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
         if self.n_candidates is not None:
             unit = named.unit(k, self.tau)
             criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
