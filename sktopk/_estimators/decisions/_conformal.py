@@ -106,6 +106,32 @@ def find_threshold(conformity, proba, u, code, coverage):
     return threshold
 
 
+def warn_of_single_rows(y, coverage, n_calibration):
+    """Warn if classes that `y` has no row of will cost more coverage than a threshold leaves open.
+
+    The share of the classes with a single row, in rows, estimates the share of new rows whose
+    class has none (Good, 1953). The threshold is found on rows whose class has another one, and
+    holds for such rows only.
+    """
+    counts = np.unique(y, return_counts=True)[1]
+    n_single = np.count_nonzero(counts == 1)
+    possible = 1 - n_single / len(y)
+    if coverage * (1 - possible) <= 1 / (n_calibration + 1):
+        return
+    asked = coverage / possible
+    advice = f"No coverage that is asked for reaches {coverage}: merge"
+    if asked < 0.9999:
+        advice = f"Ask for coverage={asked:.4f}, merge"
+    warn(
+        f"coverage={coverage} will come out at about {coverage * possible:.2f}: {n_single} of "
+        f"{len(counts)} classes have a single row among the {len(y)} given to fit, so that about "
+        f"{100 * (1 - possible):.2g} % of new rows will be of a class that has none. No set covers "
+        f"these: at most {possible:.2f} can be reached. {advice} rare classes or get more rows "
+        "of them. Or freeze a fitted estimator by FrozenEstimator, and give fit rows of their own: "
+        "then those that it cannot cover count"
+    )
+
+
 def conformal_threshold(scores, coverage):
     """Return what the score of a new row reaches with a probability of at least `coverage`.
 

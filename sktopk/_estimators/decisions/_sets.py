@@ -12,7 +12,13 @@ from sktopk._common._warnings import warn
 
 from ._any_classifier import predict_class_proba
 from ._base import CalibratedDecision
-from ._conformal import METHODS, Conformity, class_shares, find_threshold
+from ._conformal import (
+    METHODS,
+    Conformity,
+    class_shares,
+    find_threshold,
+    warn_of_single_rows,
+)
 
 
 def _forwards(name):
@@ -92,8 +98,8 @@ class SetClassifier(CalibratedDecision):
     validation_fraction : float, default=0.2
         Share of the rows given to `fit` that is held out to calibrate, drawn by class. Every
         class keeps a row in training, so that a class of a single row is never calibrated
-        with. With many of those, or with groups of rows that depend on each other, freeze a
-        fitted estimator and give `fit` rows of their own.
+        with; where there are many, `fit` warns, see Notes. With groups of rows that depend on
+        each other freeze a fitted estimator and give `fit` rows of their own.
     random_state : int, RandomState or None, default=None
         Seed of the held-out rows and of u, by which "aps" and "raps" calibrate in any case.
 
@@ -131,6 +137,13 @@ class SetClassifier(CalibratedDecision):
     are equal there may be more of it than asked. Rounding counts: preprocessing that gives a
     row other last digits in another batch belongs inside `estimator`.
 
+    No set covers a class without a row in training. With a long tail there are many: if
+    :math:`n_1` of the n rows given to `fit` are the only ones of their class, about
+    :math:`n_1 / n` of new rows drawn like them belong to a class that has none [7]_, and rows
+    held out of `fit` bring a coverage of about :math:`(1 - \alpha)(1 - n_1 / n)`. `fit` warns
+    where that costs more than the slack of 1 / (n + 1) that n calibration rows have. A
+    frozen estimator with rows of their own keeps the promise: those it cannot cover count.
+
     References
     ----------
     .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with
@@ -144,6 +157,8 @@ class SetClassifier(CalibratedDecision):
        classifiers using conformal prediction. ICLR 2021.
     .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
        classification. arXiv:2507.06867, 2025.
+    .. [7] I. J. Good. The population frequencies of species and the estimation of population
+       parameters. Biometrika 40(3/4), 237-264, 1953.
 
     Examples
     --------
@@ -214,6 +229,8 @@ class SetClassifier(CalibratedDecision):
         y, fit_params = check_labels(y), self._routed(fit_params)
         random = check_random_state(self.random_state)
         trained = self._train(X, y, fit_params, random, calibrates=self.method != "topk")
+        if trained.training is not None and self.method != "average_k":
+            warn_of_single_rows(y, self.coverage, len(trained.y))
         classes, proba = predict_class_proba(trained.estimator, trained.X)
         code = encode_labels(classes, trained.y)
         k = self._clipped_k(len(classes))

@@ -1,0 +1,119 @@
+"""Does SetClassifier say what coverage is possible where classes have no row to train with?"""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+
+from sktopk import SetClassifier
+
+CONFORMAL = ["lac", "aps", "raps", "pas"]
+NUMBER = r"([\d.]+\d)"
+MESSAGE = (
+    rf"^coverage=0\.9 will come out at about {NUMBER}: (\d+) of (\d+) classes have a single row "
+    rf"among the (\d+) given to fit, .* about {NUMBER} % of new rows .*at most {NUMBER} can"
+)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* single row among", "ignore:.* needs at least")
+
+
+class Tail:
+    """Rows around centres, of classes whose shares fall as 1 / rank ** power."""
+
+    def __init__(self, n_classes, power, seed):
+        self.rng = np.random.default_rng(seed)
+        self.share = 1 / np.arange(1, n_classes + 1) ** power
+        self.share /= self.share.sum()
+        self.centers = self.rng.normal(scale=1.5, size=(n_classes, 8))
+
+    def draw(self, n):
+        y = self.rng.choice(len(self.share), size=n, p=self.share)
+        return self.centers[y] + self.rng.normal(size=(n, 8)), y
+
+
+def inner():
+    return GaussianNB(var_smoothing=0.3)
+
+
+def coverage(clf, X, y):
+    labels = clf.predict_set(X, output="labels")
+    return np.mean([label in found for label, found in zip(y, labels, strict=True)])
+
+
+def warned(clf, X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(X, y)
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize("method", CONFORMAL)
+def test_warning_foretells_the_coverage(method):
+    told, most, reached, after = [], [], [], []
+    for seed in range(12):
+        tail = Tail(200, 1, seed)
+        X, y = tail.draw(300)
+        clf = SetClassifier(inner(), method=method, random_state=seed)
+        (message,) = warned(clf, X, y)
+        about, n_single, n_classes, n, percent, highest = re.search(MESSAGE, message).groups()
+        counts = np.bincount(y)
+        assert (int(n_single), int(n_classes), int(n)) == (sum(counts == 1), sum(counts > 0), 300)
+        assert float(percent) == pytest.approx(100 * sum(counts == 1) / 300, rel=0.05)
+        assert "No coverage that is asked for reaches 0.9" in message
+        told.append(float(about))
+        most.append(float(highest))
+        new = tail.draw(500)
+        reached.append(coverage(clf, *new))
+        after.append(coverage(clf.set_params(coverage=0.999).fit(X, y), *new))
+    slack = 4 * np.std(reached) / 12**0.5
+    assert np.mean(reached) == pytest.approx(np.mean(told), abs=slack)
+    # Too few rows for such a coverage: every set holds all classes there are.
+    assert np.mean(after) == pytest.approx(np.mean(most), abs=0.03)
+
+
+def test_coverage_to_ask_for_brings_the_one_that_was_wanted():
+    reached = []
+    for seed in range(12):
+        tail = Tail(300, 1.3, seed)
+        X, y = tail.draw(1500)
+        clf = SetClassifier(inner(), method="lac", random_state=seed)
+        (message,) = warned(clf, X, y)
+        asked = float(re.search(rf"Ask for coverage={NUMBER}", message).group(1))
+        new = tail.draw(2000)
+        assert coverage(clf, *new) < 0.9
+        reached.append(coverage(clf.set_params(coverage=asked).fit(X, y), *new))
+    assert np.mean(reached) == pytest.approx(0.9, abs=4 * np.std(reached) / 12**0.5)
+
+
+def test_rows_of_their_own_keep_the_promise_as_the_warning_says():
+    reached = []
+    for seed in range(12):
+        tail = Tail(300, 1.3, seed)
+        X, y = tail.draw(1500)
+        assert "FrozenEstimator" in warned(SetClassifier(inner(), method="lac"), X, y)[0]
+        fitted = FrozenEstimator(inner().fit(X[:1000], y[:1000]))
+        messages = warned(clf := SetClassifier(fitted, method="lac"), X[1000:], y[1000:])
+        assert not any("single row" in each for each in messages)
+        reached.append(coverage(clf, *tail.draw(2000)))
+    assert np.mean(reached) > 0.9 - 4 * np.std(reached) / 12**0.5
+
+
+@pytest.mark.parametrize("n_single", [0, 5])
+def test_few_single_rows_are_no_reason_to_warn(n_single):
+    # They cost less than the promise leaves open anyway, one in so many calibration rows.
+    y = np.r_[np.arange(600) % 6, 100 + np.arange(n_single)]
+    X = np.random.default_rng(0).normal(size=(len(y), 8))
+    assert warned(SetClassifier(inner(), method="lac", random_state=0), X, y) == []
+    more = np.r_[y, 200 + np.arange(6)]
+    X = np.random.default_rng(0).normal(size=(len(more), 8))
+    assert len(warned(SetClassifier(inner(), method="lac", random_state=0), X, more)) == 1
+
+
+@pytest.mark.parametrize("method", ["topk", "average_k"])
+def test_methods_that_promise_no_coverage_do_not_warn_of_it(method):
+    X, y = Tail(200, 1, 0).draw(300)
+    assert warned(SetClassifier(inner(), method=method, random_state=0), X, y) == []
