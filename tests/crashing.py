@@ -64,7 +64,7 @@ def fitted_state(clf):
     """All that was learned, without how long it took."""
     state = clf.__getstate__()
     history = [{k: v for k, v in row.items() if k != "dur"} for row in state["history_"]]
-    names = ("weights", "optimizer", "generator", "rng_state", "criterion", "noise")
+    names = ("weights", "optimizer", "generator", "rng_state", "criterion")
     learned = {name: state["net_"][name] for name in names}
     rest = {k: v for k, v in state.items() if k.endswith("_") and k not in ("net_", "history_")}
     return [learned, history, rest]

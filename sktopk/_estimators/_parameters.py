@@ -61,7 +61,7 @@ def assembled(cls):
     """Return the docstring of an estimator with what it shares with its base classes.
 
     An entry of the sections Parameters and Attributes that the class does not have itself is
-    that of the nearest base class. Parameters are those of the constructor, the own ones first.
+    that of the nearest base class.
 
     Raises
     ------
@@ -69,27 +69,23 @@ def assembled(cls):
         If a parameter has no text, or a text no parameter.
     """
     lead, own = sections(cls.__doc__)
-    inherited = {"Parameters": {}, "Attributes": {}}
-    for base in reversed(cls.__mro__[1:]):
+    texts = {"Parameters": {}, "Attributes": {}}
+    for base in reversed(cls.__mro__):
         if issubclass(base, TrainingParameters):
-            for title, known in inherited.items():
-                known.update(entries(sections(base.__doc__)[1].get(title, "")))
-    named = tuple(inspect.signature(cls.__init__).parameters)[1:]
-    parameters = entries(own.get("Parameters", ""))
-    if unknown := sorted(set(parameters) - set(named)):
-        raise TypeError(f"{cls.__name__} documents {unknown}, which are no parameters")
-    for name in named:
-        if name not in parameters:
-            if name not in inherited["Parameters"]:
-                raise TypeError(f"parameter {name} of {cls.__name__} has no text")
-            parameters[name] = inherited["Parameters"][name]
-    attributes = {**entries(own.get("Attributes", "")), **inherited["Attributes"]}
-    attributes |= entries(own.get("Attributes", ""))
-    first = {"Parameters": "".join(parameters.values()), "Attributes": "".join(attributes.values())}
-    whole = {title: text + "\n" for title, text in first.items()}
-    whole |= {title: text for title, text in own.items() if title not in first}
+            for title, known in texts.items():
+                known |= entries(sections(base.__doc__)[1].get(title, ""))
+    named = tuple(inspect.signature(cls).parameters)
+    parameters, attributes = texts.values()
+    if wrong := sorted(parameters.keys() ^ set(named)):
+        raise TypeError(f"{cls.__name__}: parameters without a text, or texts without one: {wrong}")
+    attributes = entries(own.get("Attributes", "")) | attributes
+    whole = {
+        "Parameters": "".join(parameters[name] for name in named) + "\n",
+        "Attributes": "".join(attributes.values()) + "\n",
+    }
     return lead + "".join(
-        f"    {title}\n    {'-' * len(title)}\n{text}" for title, text in whole.items()
+        f"    {title}\n    {'-' * len(title)}\n{text}"
+        for title, text in (whole | own | whole).items()
     )
 
 
@@ -97,10 +93,17 @@ def assembled(cls):
 def estimator(cls):
     """Make a class with annotated parameters an estimator.
 
-    It gets an `__init__` with explicit parameters that stores them and does nothing else, and a
-    docstring with the text of all of them.
+    It gets an `__init__` with explicit parameters that stores them and does nothing else, the own
+    ones before those of its base classes, and a docstring with the text of all of them.
     """
     cls = dataclass(eq=False, repr=False)(cls)
+    signature = inspect.signature(cls.__init__)
+    places = [name for base in cls.__mro__ for name in vars(base).get("__annotations__", ())]
+    kept = sorted(
+        signature.parameters.values(),
+        key=lambda each: (each.kind, places.index(each.name) if each.name in places else -1),
+    )
+    cls.__init__.__signature__ = signature.replace(parameters=kept)
     if cls.__doc__:  # not under python -OO
         cls.__doc__ = assembled(cls)
     return cls

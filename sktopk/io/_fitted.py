@@ -1,5 +1,6 @@
 """What fitted estimators must look like: before anything is built from a file, and after."""
 
+import copy
 from itertools import pairwise
 
 import numpy as np
@@ -104,7 +105,7 @@ def _check_weights(estimator, fitted):
     Shapes come before memory: what the parameters ask for has to be in the file.
     """
     check_params(estimator)
-    state, classes = fitted["net_"], fitted["classes_"]
+    state = fitted["net_"]
     if not isinstance(state, dict) or not isinstance(state.get("weights"), dict):
         raise ValueError("net_ lacks a part of its state")
     if state.get("dtype") not in ("float32", "float64"):
@@ -113,8 +114,11 @@ def _check_weights(estimator, fitted):
         if not isinstance(value, np.ndarray) or not np.isfinite(value).all():
             raise ValueError(f"weights of net_ must be finite arrays; {name} is {value!r:.40}")
     if estimator.module is None:
-        estimator.classes_ = classes
-        sizes = [fitted["n_features_in_"], *estimator.hidden_layer_sizes, estimator._n_outputs()]
+        shape = copy.copy(estimator)
+        vars(shape).update({key: value for key, value in fitted.items() if key != "net_"})
+        vars(shape).update(_OF_MACHINE)
+        task = shape._task(state["dtype"])
+        sizes = [task.n_features, *estimator.hidden_layer_sizes, task.n_outputs]
         expected = [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
         weights = [np.shape(value) for value in state["weights"].values()]
         found = [shape for shape in weights if len(shape) == 2]

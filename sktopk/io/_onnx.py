@@ -236,7 +236,7 @@ def _traced(onnx, module, shape, dtype):
 def _head(onnx, net, dtype, budget):
     """From the scores of the network to those of `decision_function`, and labels."""
     graph, classes = _Graph(onnx, "head", "net_scores"), _labels(net.classes_)
-    n_classes, n_outputs = len(classes), net._n_outputs()
+    n_classes, n_outputs = len(classes), net.net_.n_outputs
     labels = graph.constant(classes)
     inputs = [("net_scores", dtype, ["n_samples", None])]
     several = n_outputs > 1 and n_classes > 2
@@ -265,7 +265,7 @@ def _head(onnx, net, dtype, budget):
 
 def _binary_scores(graph, net, dtype):
     """One score per row: above 0 the second class."""
-    if net._n_outputs() > 1:
+    if net.net_.n_outputs > 1:
         values = graph.value
         second, first = (
             graph.add("Gather", values, graph.constant(np.array(c)), axis=1) for c in (1, 0)

@@ -40,7 +40,9 @@ ROWS = {
     "gamma is negative": Row({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
     "n_noise is 0": Row({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
     "n_noise is unknown": Row(
-        {**NOISED, "loss_params": {"n_noise": "all"}}, V, "n_noise.*'exact'; got 'all'"
+        {**NOISED, "loss_params": {"n_noise": "all"}},
+        T,
+        "n_noise must be an integer or .exact.; got 'all'",
     ),
     "max_margin is negative": Row(
         {"loss": "ldam", "loss_params": {"max_margin": -1}}, V, "max_margin=-1 must be finite"

@@ -38,7 +38,7 @@ def test_rows_and_more_are_the_rows_of_both(as_rows):
 
 def test_a_piece_of_a_stream_is_not_copied(monkeypatch):
     clf = DeepTopPushClassifier(buffer_size=3, **SMALL).partial_fit(X, POSITIVE)
-    assert clf.net_.criterion_.hard.carried is not None
+    assert clf.net_.criterion_.hard_rows.carried is not None
     seen = []
     original = Rows.__init__
 
