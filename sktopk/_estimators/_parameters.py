@@ -83,9 +83,10 @@ def assembled(cls):
         "Parameters": "".join(parameters[name] for name in named) + "\n",
         "Attributes": "".join(attributes.values()) + "\n",
     }
+    # In numpydoc's order: these two come first.
+    whole |= {title: text for title, text in own.items() if title not in whole}
     return lead + "".join(
-        f"    {title}\n    {'-' * len(title)}\n{text}"
-        for title, text in (whole | own | whole).items()
+        f"    {title}\n    {'-' * len(title)}\n{text}" for title, text in whole.items()
     )
 
 
