@@ -35,9 +35,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sktopk import TopKClassifier
 from sktopk.metrics import topk_accuracy_score
-from sktopk.metrics._statistics import (
-    intervals_in_words,
-)
+from sktopk.metrics._statistics import intervals_in_words
 from sktopk.model_selection import LossComparison, compare_losses
 
 RESULTS = Path(__file__).parent / "results"

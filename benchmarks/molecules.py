@@ -21,14 +21,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import torch
-from molecule_models import (
-    CHANGES,
-    DEFAULT_CHANGES,
-    DEFAULTS,
-    HELD_BACK,
-    MODELS,
-    SCORING,
-)
+from molecule_models import CHANGES, DEFAULT_CHANGES, DEFAULTS, HELD_BACK, MODELS, SCORING
 from real_data import campaign, coil2000, molecules
 from reproduce._protocol import RESULTS, markdown
 from sklearn.base import clone

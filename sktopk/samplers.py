@@ -3,9 +3,7 @@
 import numpy as np
 import torch
 
-from ._common._scalars import (
-    check_number,
-)
+from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 

@@ -19,15 +19,7 @@ import numpy as np
 from _image_files import load_fashion_mnist, load_mnist
 from _networks import ConvNet
 from _paired import Finding, gain
-from _protocol import (
-    RESULTS,
-    arguments,
-    markdown,
-    mean_and_half,
-    run_missing,
-    seeds_of,
-    write_page,
-)
+from _protocol import RESULTS, arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 from sklearn.base import clone
 

@@ -1,27 +1,14 @@
-"""Rows that are looked up when they are asked for: of a Dataset, some of a table.
-
-And how to tell both from a stream, whose rows come once.
-"""
+"""Rows that are looked up when they are asked for: of a Dataset, some of a table."""
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
+from torch.utils.data import Subset, TensorDataset, default_collate
 
 # Items asked of a Dataset at a time to read its labels, and rows looked at to trust `targets`.
 _LABEL_ITEMS = 256
-
-
-def is_memory_map(X):
-    """Tell whether an array, or what it is a view of, lies in a file."""
-    while X is not None:
-        if isinstance(X, np.memmap):
-            return True
-        X = getattr(X, "base", None)
-    return False
 
 
 class LazyRows:
@@ -162,48 +149,6 @@ class DatasetRows(LazyRows):
         raise TypeError(
             f"X must be a Dataset whose items are (row, label, ...) or rows, with a row a tensor "
             f"or array of numbers of at least one dimension; got a {shown} in item {number}"
-        )
-
-
-def as_lazy(X, dtype="auto"):
-    """A Dataset as its rows; anything else as it is."""
-    return DatasetRows(X, dtype) if isinstance(X, Dataset) else X
-
-
-def is_stream(X):
-    """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
-    if isinstance(X, Dataset):
-        return isinstance(X, IterableDataset)
-    known = ("shape", "__array__", "__getitem__", "__dataframe__")
-    return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
-
-
-def check_table(X):
-    """Raise if X is a stream."""
-    if is_stream(X):
-        raise TypeError(
-            f"X must be a table; got a stream, {type(X).__name__}, whose pieces come one after "
-            "another: train by partial_fit, and predict piece by piece (predict_top takes it whole)"
-        )
-
-
-def own_labels(X, y, *, needed=False):
-    """y or, for None and a Dataset or rows of one, the labels that this has."""
-    check_table(X)
-    if y is None and isinstance(X, Dataset):
-        X = DatasetRows(X)
-    y = X.labels() if y is None and isinstance(X, DatasetRows) else y
-    if needed:
-        check_given(y)
-    return y
-
-
-def check_given(y, name="y"):
-    """Raise if there are no labels."""
-    if y is None:
-        raise ValueError(
-            f"requires {name} to be passed, but the target {name} is None: "
-            f"{name} must hold a class label per row"
         )
 
 

@@ -9,7 +9,7 @@ from struct import pack
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from ._lazy_rows import as_lazy
+from ._input import as_lazy
 
 # Values that are looked at together, so that no copy of all rows is made.
 _CHUNK_SIZE = 2**20

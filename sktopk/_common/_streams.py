@@ -5,7 +5,8 @@ import math
 import torch
 from torch.utils.data import Dataset
 
-from ._lazy_rows import DatasetRows, LazyRows, is_memory_map, is_stream
+from ._input import is_memory_map, is_stream
+from ._lazy_rows import DatasetRows, LazyRows
 
 # What of a table on disk is read at a time.
 _PART_ROWS, _PART_BYTES = 1 << 16, 1 << 26

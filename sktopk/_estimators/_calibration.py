@@ -4,10 +4,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-from sktopk._common._labels import (
-    encode,
-)
-from sktopk._training._distributed import joined, total
+from sktopk._common._input import encode
+from sktopk._training._process import joined, total
 
 CALIBRATIONS = (None, "temperature", "sigmoid")
 

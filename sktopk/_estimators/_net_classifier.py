@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,32 +10,34 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import check_classes, check_labels, check_length, class_count, encode
-from sktopk._common._lazy_rows import LazyRows, is_stream, own_labels
-from sktopk._common._splits import held_out
-from sktopk._common._streams import partial_fit_pieces
-from sktopk._common._tables import (
+from sktopk._common._input import (
+    Labelled,
+    check_classes,
+    check_labelled,
+    check_labels,
     check_rows,
     check_validation,
-    check_weight,
     columns_kept,
     columns_of,
-    take,
+    encode,
+    is_stream,
+    own_labels,
 )
+from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._splits import held_out
+from sktopk._common._streams import partial_fit_pieces
 from sktopk._common._warnings import warn
 from sktopk._training._batches import Rows, make_batches
 from sktopk._training._build import build_net, probe
 from sktopk._training._callbacks import ProgressBar, Validation
-from sktopk._training._distributed import all_objects, total, world_size
 from sktopk._training._net import DivergedError
-from sktopk._training._process import trainable
+from sktopk._training._process import all_objects, check_device, trainable, world_size
 from sktopk._training._state import load_net_state, net_state
 from sktopk._training._task import Task
-from sktopk._training._torch_names import check_device, check_optimizer
 from sktopk._training.checkpoint._checkpoint import Checkpoint, CheckpointError, describe_call
 from sktopk.modules import MLP
 
-from ._parameters import TrainingParameters
+from ._parameters import OPTIMIZERS, TrainingParameters
 from ._validation import ValidationScore
 
 # What a net that goes on training may find changed; all else was built into it.
@@ -61,18 +62,6 @@ CHANGEABLE = {
 }
 
 
-class Labelled(NamedTuple):
-    """Rows with their labels and weights, checked."""
-
-    X: object
-    y: np.ndarray
-    weight: np.ndarray
-
-    def take(self, mask):
-        """The rows where `mask` is true."""
-        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask])
-
-
 @dataclass(frozen=True)
 class Training:
     """The rows of one call of `fit` or `partial_fit`, and for how long it trains.
@@ -81,6 +70,8 @@ class Training:
     ----------
     given, rows : Labelled
         What the user passed, and of it what is trained on.
+    target : ndarray of shape (n_rows,)
+        The class indices of `rows`.
     validation : Labelled or None
         Rows to score after each epoch.
     own_validation : bool
@@ -93,6 +84,7 @@ class Training:
 
     given: Labelled
     rows: Labelled
+    target: np.ndarray
     epochs: int
     new: bool
     partial: bool = False
@@ -190,31 +182,34 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
         new = not (self.warm_start and hasattr(self, "net_"))
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         with columns_kept(self):
-            given, classes = self._check_data(X, y, sample_weight, new)
+            given = check_labelled(self, X, y, sample_weight, reset=new)
+            classes = self._all_classes(given.y)
             if not new and not np.array_equal(classes, self.classes_):
                 raise ValueError(
                     f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
                 )
             validation = self._check_validation(X_val, y_val, classes)
             checkpoint, random = self._random(given, validation, new)
-            seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
+            seed = random.randint(np.iinfo(np.int32).max)
             rows, own_validation = given, validation is not None
             if not own_validation and (self.early_stopping or self.calibration is not None):
                 mask = held_out(given.y, self.validation_fraction, random, self._stratify)
                 rows, validation = given.take(~mask), given.take(mask)
-        count = self._count(classes, rows)
         training = Training(
             given,
             rows,
+            encode(classes, rows.y),
             self.max_epochs,
             new,
             validation=validation,
             own_validation=own_validation,
             checkpoint=checkpoint,
         )
-        if new:
-            self._start(rows.X, classes, count, seed, chosen)
-        self._train(training, count)
+        seed, count = self._shared(seed, training, classes)
+        with trainable():
+            if new:
+                self._start(rows.X, classes, count, seed, chosen)
+            self._train(training, count)
         self._warn_unsettled(validation)
         if self.calibration is not None:
             self._calibrate(validation)
@@ -251,15 +246,17 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
         announced = None
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        rows, known = self._check_piece(X, y, sample_weight, new, announced)
-        count = self._count(known, rows)
-        if new:
-            random = check_random_state(self.random_state)
-            seed = all_objects(random.randint(np.iinfo(np.int32).max))[0]
-            self._start(rows.X, known, count, seed, partial=True)
-        else:
-            count += self.class_count_
-        self._train(Training(rows, rows, 1, new, partial=True), count)
+        rows = check_labelled(self, X, y, sample_weight, reset=new)
+        known = self._known_classes(rows.y, announced, new)
+        training = Training(rows, rows, encode(known, rows.y), 1, new, partial=True)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
+        seed, count = self._shared(seed, training, known)
+        with trainable():
+            if new:
+                self._start(rows.X, known, count, seed, partial=True)
+            else:
+                count += self.class_count_
+            self._train(training, count)
         return self
 
     def decision_function(self, X):
@@ -365,6 +362,11 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
     def _min_positives(self):
         return None
 
+    @property
+    def _batch_size(self):
+        """Number of rows of a batch."""
+        return 128 if isinstance(self.batch_size, str) else self.batch_size
+
     def _settle(self, training, final=True):
         pass
 
@@ -373,25 +375,12 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
 
     # What is checked before a training.
 
-    def _check_data(self, X, y, sample_weight, reset):
-        """Return the rows of positive weight and the classes of all processes."""
-        # Labels before X, whose columns are noted even on an estimator that was fitted before.
-        y = check_labels(own_labels(X, y))
-        if len(y):
-            self._check_classes(np.concatenate(all_objects(np.unique(y))))
-        rows = self._check_rows(X, y, sample_weight, reset)
-        return rows, self._check_classes(np.concatenate(all_objects(np.unique(rows.y))))
+    def _all_classes(self, y):
+        """The classes of y, and of that of every other process that trains with this one."""
+        return self._check_classes(np.unique(np.concatenate(all_objects(np.unique(y)))))
 
-    def _check_rows(self, X, y, sample_weight, reset):
-        X = check_rows(self, X, reset=reset)
-        check_length(y, X.shape[0])
-        rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]))
-        mask = rows.weight > 0
-        return rows if mask.all() else rows.take(mask)
-
-    def _check_piece(self, X, y, sample_weight, new, announced):
-        """Return the rows of a piece of the data and the classes of all of them."""
-        rows = self._check_rows(X, check_labels(own_labels(X, y)), sample_weight, new)
+    def _known_classes(self, y, announced, new):
+        """All classes that a training on pieces may meet, those of y among them."""
         known = announced
         if not new:
             known = self.classes_
@@ -400,21 +389,23 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
                     f"classes must be those of the first call, {known}; got {announced}"
                 )
         elif announced is None:
-            known = self._check_classes(np.concatenate(all_objects(np.unique(rows.y))))
-        unseen = np.setdiff1d(rows.y, known)
+            known = self._all_classes(y)
+        unseen = np.setdiff1d(y, known)
         if len(unseen):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
-        return rows, known
+        return known
 
     def _check_validation(self, X_val, y_val, classes):
         """Return the validation rows that the user passed, or None."""
         if X_val is None and y_val is None:
             return None
-        return Labelled(*check_validation(self, X_val, y_val))
+        return check_validation(self, X_val, y_val)
 
-    def _count(self, classes, rows):
-        """What each class weighs in all processes."""
-        return total(class_count(encode(classes, rows.y), rows.weight, len(classes)))
+    def _shared(self, seed, training, classes):
+        """The seed of the first process, and what each class weighs in all of them."""
+        weight = np.bincount(training.target, training.rows.weight, minlength=len(classes))
+        seeds, weights = zip(*all_objects((seed, weight)), strict=True)
+        return seeds[0], sum(weights)
 
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
@@ -437,6 +428,7 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
         module_params = {key[8:]: net_params.pop(key) for key in of_module}
         if self.module is None:
             module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
+        optimizer = self.optimizer
         return Task(
             n_features=self.n_features_in_,
             n_outputs=n_outputs,
@@ -447,7 +439,7 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
             score_scale=score_scale if isinstance(self.score_scale, str) else self.score_scale,
             # Modules of others may draw random numbers in every forward pass.
             draws=draws or self.module is not None or bool(module_params.get("dropout")),
-            optimizer=check_optimizer(self.optimizer),
+            optimizer=OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             callbacks=copy.deepcopy(list(self.callbacks or [])),
@@ -466,9 +458,8 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
         vars(self).update({**known, **dict(chosen), "classes_": classes, "class_count_": count})
         try:
             self._prepare(partial)
-            with trainable():
-                net = build_net(self._task(X.dtype.name), seed)
-                probe(net, X)
+            net = build_net(self._task(X.dtype.name), seed)
+            probe(net, X)
         except BaseException:
             self._forget()
             raise
@@ -503,28 +494,26 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
         if not training.new:
             self._go_on(count, training.partial)
         try:
-            rows, validation = training.rows, training.validation
-            target = encode(self.classes_, rows.y)
+            rows, validation, target = training.rows, training.validation, training.target
             data = {"X": rows.X, "y": target, "weight": rows.weight}
             if validation is not None:
                 X_val = validation.X
                 if not isinstance(X_val, LazyRows):
                     X_val = X_val.astype(self._numpy_dtype(), copy=False)
                 data |= {"X_val": X_val, "y_val": encode(self.classes_, validation.y)}
-            with trainable():
-                batches = make_batches(
-                    net,
-                    rows.X,
-                    target,
-                    self._weights(target, rows.weight),
-                    self.class_count_,
-                    batch_size=self._batch_size,
-                    min_positives=self._min_positives(),
-                    resumed=training.partial,
-                )
-                callbacks = self._callbacks_of(training)
-                net.train(batches, training.epochs, callbacks, training.checkpoint, **data)
-                batches.carry()
+            callbacks = self._callbacks_of(training)
+            batches = make_batches(
+                net,
+                rows.X,
+                target,
+                self._weights(target, rows.weight),
+                self.class_count_,
+                batch_size=self._batch_size,
+                min_positives=self._min_positives(),
+                resumed=training.partial,
+            )
+            net.train(batches, training.epochs, callbacks, training.checkpoint, **data)
+            batches.carry()
             ended = True
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.

@@ -12,10 +12,13 @@ import torch
 from sklearn.base import BaseEstimator
 
 from sktopk._common._scalars import check_auto, check_flag, check_number, check_option
-from sktopk._training._torch_names import DTYPES, PRECISIONS, check_device, check_optimizer
+from sktopk._training._process import check_device
 
 from ._calibration import CALIBRATIONS
 
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+PRECISIONS = (None, "bfloat16")
+DTYPES = ("auto", "float32", "float64")
 # What of skorch's net the estimators' own parameters decide, and which of them.
 MANAGED = {
     "module": "module",
@@ -256,11 +259,6 @@ class TrainingParameters(BaseEstimator):
             params[name] = {**(params.get(name, getattr(self, name)) or {}), **routed}
         return super().set_params(**params)
 
-    @property
-    def _batch_size(self):
-        """Number of rows of a batch."""
-        return 128 if isinstance(self.batch_size, str) else self.batch_size
-
     def _check_params(self):
         """Raise unless all parameters are allowed; a subclass checks its own as well."""
         check_auto(self.score_scale, "score_scale", check_number, low=0, bounds="neither")
@@ -276,12 +274,12 @@ class TrainingParameters(BaseEstimator):
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)
-        check_device(self.device)
-        check_optimizer(self.optimizer)
         if self.module is None:
             check_sizes(self.hidden_layer_sizes)
         else:
             check_module(self.module)
+        check_optimizer(self.optimizer)
+        check_device(self.device)
         if self.net_params is not None:
             check_net_params(self.net_params, default_module=self.module is None)
         if self.checkpoint is not None:
@@ -374,3 +372,16 @@ def check_callbacks(callbacks):
                 "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
                 f"got {each!r}"
             )
+
+
+def check_optimizer(optimizer):
+    """Return the optimizer class that `optimizer` names."""
+    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
+        return optimizer
+    if not isinstance(optimizer, str):
+        raise TypeError(
+            f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))} or a subclass of "
+            f"torch.optim.Optimizer; got {optimizer!r}"
+        )
+    check_option(optimizer, "optimizer", tuple(OPTIMIZERS))
+    return OPTIMIZERS[optimizer]

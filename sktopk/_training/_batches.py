@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 
-from sktopk._common._lazy_rows import is_memory_map
+from sktopk._common._input import is_memory_map
 from sktopk.modules._mlp import SparseRows
 from sktopk.samplers import StratifiedBatchSampler
 
-from ._distributed import all_objects, check_equal_batches, total
+from ._process import all_objects
 
 # A chunk of prediction: large enough to keep every core busy, small enough for the cache.
 _CHUNK_BYTES = 1 << 23
@@ -287,11 +287,20 @@ def make_batches(
         sampler = ShuffledBatches(n_rows, batch_size, net.generator)
     elif resumed and hard is not None:
         sampler = [torch.arange(n_rows)]
-    check_equal_batches(1 if sampler is None else len(sampler))
-    device, n_classes = torch.device(net.device), len(class_total)
-    n_rows_of = total(np.bincount(target, minlength=n_classes))
-    weight_of = total(np.bincount(target, weight, minlength=n_classes))
+    n_classes = len(class_total)
+    n_rows_of = np.bincount(target, minlength=n_classes)
+    weight_of = np.bincount(target, weight, minlength=n_classes)
+    n_batches, weighted = 1 if sampler is None else len(sampler), bool(np.any(weight != 1))
+    shared = all_objects((n_batches, n_rows_of, weight_of, weighted))
+    lengths, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
+    if len(set(lengths)) != 1:
+        raise ValueError(
+            "every process must have the same number of batches in an epoch; got "
+            f"{[*lengths]}: give each as many rows, for classifiers of two classes of each class"
+        )
+    n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
+    device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     totals = (torch.from_numpy(each).to(device) for each in (class_total, mean_weight))
     criterion.begin(*totals, int(n_rows_of.sum()), resumed=resumed)
@@ -300,8 +309,7 @@ def make_batches(
         hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
         rows, target, weight = _with_carried(hard, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
-    weighted = any(all_objects(bool(np.any(weight != 1))))
-    weight = torch.from_numpy(weight).to(device, net.dtype) if weighted else None
+    weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None
     joins = sampler is not None and hard is not None and hard.size
     return MiniBatches(rows, target, weight, sampler, hard if joins else None)
 

@@ -81,16 +81,11 @@ def probe(net, X):
             "module must return scores with a gradient; got scores that do not depend on its "
             "parameters, or are detached from them"
         )
-    try:
-        outputs = list(net.score_rows(rows))
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
-    for chunk, scores in outputs:
-        n_rows = chunk.stop - chunk.start
-        if tuple(scores.shape) not in {(n_rows, net.n_outputs), (n_rows,) * (net.n_outputs == 1)}:
-            raise ValueError(
-                f"module must return scores of shape (n_samples, {net.n_outputs}), one per "
-                f"class, or per row of two classes that are ranked; got shape "
-                f"{tuple(scores.shape)} for {n_rows} rows"
-            )
+    n_rows = len(rows)
+    if tuple(scores.shape) not in {(n_rows, net.n_outputs), (n_rows,) * (net.n_outputs == 1)}:
+        raise ValueError(
+            f"module must return scores of shape (n_samples, {net.n_outputs}), one per "
+            f"class, or per row of two classes that are ranked; got shape "
+            f"{tuple(scores.shape)} for {n_rows} rows"
+        )
     net.check_last_layer(rows)

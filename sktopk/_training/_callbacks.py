@@ -7,7 +7,7 @@ import torch
 from skorch.callbacks import Callback
 from tqdm.auto import tqdm
 
-from ._distributed import all_objects
+from ._process import all_objects
 from ._state import copied_weights
 
 

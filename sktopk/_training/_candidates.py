@@ -7,8 +7,8 @@ import torch
 from sktopk.modules._scaled_scores import last_layer
 
 from ._class_blocks import CutNetwork, cut
-from ._distributed import world_size
 from ._net import Net
+from ._process import world_size
 
 # Room for the labels of a chunk among its columns: with it, a chunk has at most half as many rows.
 _CHUNK_LABELS = 1 << 11

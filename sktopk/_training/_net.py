@@ -8,14 +8,20 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
-from sktopk._common._warnings import (
-    warn,
-)
+from sktopk._common._warnings import warn
 from sktopk.modules import ScaledScores
 
 from ._batches import Rows
-from ._distributed import all_objects, in_parallel, share_buffers, total, world_size
-from ._process import isolated_rng, note_threads, rng_state
+from ._process import (
+    all_objects,
+    in_parallel,
+    isolated_rng,
+    note_threads,
+    rng_state,
+    share_buffers,
+    total,
+    world_size,
+)
 from ._state import copied_weights
 
 
@@ -48,7 +54,8 @@ class Net(NeuralNetClassifier):
 
         `resident` ones, which are those of batches, are dense if a user's callback sees them.
         """
-        sparse = self.takes_sparse and world_size() == 1 and not (resident and self._shows())
+        sparse = self.takes_sparse and hasattr(X, "nnz")
+        sparse = sparse and world_size() == 1 and not (resident and self._shows())
         device = torch.device(self.device)
         return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
 

@@ -4,7 +4,10 @@ import os
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
 _RNG_LOCK = threading.RLock()
 # Whether a network of ours may have started torch's threads in this process.
@@ -66,3 +69,102 @@ def trainable():
     """Build and train nets as ever, also inside a caller's no_grad or inference_mode."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
+
+
+def check_device(device):
+    """Return the torch.device that `device` names; "auto" is a GPU if there is one."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        checked = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f'device must be "auto" or a torch device such as "cpu" or "cuda:0"; got {device!r}'
+        ) from error
+    if checked.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}, but this torch sees no GPU; use 'cpu' or 'auto'")
+    try:
+        torch.zeros(1, device=checked).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device={device!r} cannot be used here: {error}") from error
+    return checked
+
+
+def world_size():
+    """Number of processes that train together, 1 where `torch.distributed` is not in use."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size()
+    return 1
+
+
+def all_objects(value):
+    """The value of each process, in the order of their ranks."""
+    if world_size() == 1:
+        return [value]
+    values = [None] * world_size()
+    distributed.all_gather_object(values, value)
+    return values
+
+
+def total(value):
+    """Sum of the numbers or arrays of each process."""
+    return sum(all_objects(value))
+
+
+def joined(*arrays):
+    """Each of the arrays with the rows of all processes."""
+    if world_size() == 1:
+        return arrays
+    return tuple(map(np.concatenate, zip(*all_objects(arrays), strict=True)))
+
+
+def in_parallel(module):
+    """The module with gradients averaged over all processes."""
+    if world_size() == 1 or isinstance(module, DistributedDataParallel):
+        return module
+    device = next(module.parameters()).device
+    return DistributedDataParallel(module, [device] if device.type == "cuda" else None)
+
+
+def share_buffers(module):
+    """Give every process the buffers of the first, such as those of batch normalisation."""
+    if world_size() > 1:
+        for buffer in module.buffers():
+            distributed.broadcast(buffer, 0)
+
+
+class _AllRows(torch.autograd.Function):
+    """Concatenate the rows of all processes.
+
+    Each process computes the same loss L from all rows, and gradients are averaged over the m
+    processes afterwards (as DistributedDataParallel does): with m dL/ds of its own rows, the
+    average is the gradient of L.
+    """
+
+    @staticmethod
+    def forward(ctx, rows, sizes):
+        ctx.sizes = sizes
+        # Gathering needs equal lengths.
+        padded = rows.new_zeros(max(sizes))
+        padded[: len(rows)] = rows
+        gathered = [torch.empty_like(padded) for _ in sizes]
+        distributed.all_gather(gathered, padded)
+        return torch.cat([each[:size] for each, size in zip(gathered, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        rank = distributed.get_rank()
+        start = sum(ctx.sizes[:rank])
+        return len(ctx.sizes) * gradient[start : start + ctx.sizes[rank]], None
+
+
+def all_rows(rows, sizes):
+    """Tensor (n,) of this process as the rows of all, with their gradient.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (sizes[rank],)
+    sizes : list of int
+        Number of rows of each process.
+    """
+    return _AllRows.apply(rows, sizes)

@@ -3,9 +3,7 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sktopk._common._scalars import (
-    check_number,
-)
+from sktopk._common._scalars import check_number
 
 
 def make_circle_modes(

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.utils import check_random_state, column_or_1d
 
-from sktopk._common._scalars import (
-    check_number,
-)
+from sktopk._common._scalars import check_number
 
 
 def inject_label_noise(y, groups, p, random_state=None):

@@ -3,13 +3,8 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sktopk._common._labels import (
-    check_labels,
-    check_length,
-)
-from sktopk._common._scalars import (
-    check_number,
-)
+from sktopk._common._input import check_labels, check_length
+from sktopk._common._scalars import check_number
 
 
 def make_long_tail(X, y, factor, *, random_state=None):

@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from sktopk import __version__
-from sktopk._common._atomic_file import (
-    write_atomically,
-)
+from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier

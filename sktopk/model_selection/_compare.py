@@ -13,9 +13,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk._common._fingerprints import digest
-from sktopk._common._labels import check_classes, check_labels
+from sktopk._common._input import check_classes, check_labels, check_weight, take_rows
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option
-from sktopk._common._tables import check_weight, take_rows
 from sktopk._estimators.labels._comparison import Rows, largest_k, make_scorer, with_params
 from sktopk._estimators.labels._losses import LOSSES, params_for
 from sktopk._estimators.labels._topk_classifier import TopKClassifier

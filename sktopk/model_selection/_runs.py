@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktopk._common._fingerprints import digest
-from sktopk._common._tables import take_rows
+from sktopk._common._input import take_rows
 from sktopk._estimators.labels._comparison import Rows, Trial, run_trial, with_params
 
 from ._splits import hold_out

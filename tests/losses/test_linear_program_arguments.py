@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk.losses import (
-    LinearProgramError,
-    LinearProgramWarning,
-    linear_program,
-)
+from sktopk.losses import LinearProgramError, LinearProgramWarning, linear_program
 
 from .linear_programs import tensors, vertex_program
 

@@ -15,11 +15,7 @@ from sktopk.losses._accuracy_at_top import get_surrogate
 from tests.losses import top_references as references
 from tests.losses.cases import assert_same, value_and_gradient
 from tests.losses.test_golden import Entries, golden_names
-from tests.losses.top_cases import (
-    every_ranked_loss,
-    every_top_loss,
-    top_batch,
-)
+from tests.losses.top_cases import every_ranked_loss, every_top_loss, top_batch
 
 few_examples = settings(max_examples=30, deadline=None, derandomize=True)
 

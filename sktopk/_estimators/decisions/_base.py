@@ -9,9 +9,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from sktopk._common._input import take_params, take_rows
 from sktopk._common._scalars import check_number
 from sktopk._common._splits import calibration_rows
-from sktopk._common._tables import take_params, take_rows
 
 
 class Trained(NamedTuple):

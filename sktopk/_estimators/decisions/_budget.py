@@ -7,9 +7,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import check_classes, check_labels
+from sktopk._common._input import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_number, check_option
-from sktopk._common._tables import check_weight
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (
     BestRows,

@@ -6,19 +6,13 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import check_labels, encode_labels
+from sktopk._common._input import check_labels, encode_labels
 from sktopk._common._scalars import check_flag, check_number, check_option
 from sktopk._common._warnings import warn
 
 from ._any_classifier import predict_class_proba
 from ._base import CalibratedDecision
-from ._conformal import (
-    METHODS,
-    Conformity,
-    class_shares,
-    find_threshold,
-    warn_of_single_rows,
-)
+from ._conformal import METHODS, Conformity, class_shares, find_threshold, warn_of_single_rows
 
 
 def _forwards(name):

@@ -6,9 +6,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from sktopk._common._labels import check_labels, encode
+from sktopk._common._input import check_labelled, encode
 from sktopk._common._scoring import with_names
-from sktopk._training._distributed import all_objects
+from sktopk._training._process import all_objects
 from sktopk.metrics._statistics import PairedDifference, clear_sign
 
 from ._comparison import Rows, largest_k, make_scorer, run_trial, with_params
@@ -39,10 +39,10 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     """
     # On a copy, which may note what it likes.
     copy = clone(estimator)
-    y = check_labels(y)
-    (X, y, weight), classes = copy._check_data(X, y, sample_weight, True)
+    X, y, weight = check_labelled(copy, X, y, sample_weight, reset=True)
     # A CSR matrix without its rows of weight 0.
     X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
+    classes = copy._all_classes(y)
     validation = copy._check_validation(X_val, y_val, classes)
     k = largest_k(estimator.k, len(classes))
     # A generator that a later call shall find where this one found it draws nothing here.

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
+from sktopk._common._input import take_rows
 from sktopk._common._scoring import check_scorer, weight_for
-from sktopk._common._tables import take_rows
 from sktopk._training._net import DivergedError
 from sktopk.metrics import make_topk_scorer
 

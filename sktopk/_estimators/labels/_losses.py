@@ -7,60 +7,44 @@ from typing import NamedTuple
 from sktopk import losses
 
 
-def _one(k, tau):
-    return 1.0
-
-
-def _three(k, tau):
-    return 3.0
-
-
-def _ten(k, tau):
-    return 10.0
-
-
 class NamedLoss(NamedTuple):
-    """A loss function, the parameters of the estimator that it takes, and what its scores mean."""
+    """A loss function, the parameters of the estimator that it takes, and what its scores mean.
+
+    score_scale="auto" is the largest of `room`, `room_per_k` times k and `room_per_k_tau` times
+    k times tau: the losses that divide scores need them larger by what they divide by.
+    """
 
     function: Callable
     params: tuple = ()
+    # benchmarks/defaults.py compares others.
+    room: float = 1.0
+    room_per_k: float = 0.0
+    room_per_k_tau: float = 0.0
     # softmax(scores) estimates class probabilities.
     models_proba: bool = False
-    # score_scale="auto" as a function of k and tau; benchmarks/defaults.py compares others.
-    score_scale: Callable = _one
-    # What it divides scores by, if all it asks of the classes are sums of exponentials.
-    unit: Callable | None = None
+    # All it asks of the classes are sums of exponentials of scores, which it may divide by k tau.
+    has_sums: bool = False
     # Whether it takes `class_counts`, whether it takes a `generator`.
     counts: bool = False
     draws: bool = False
 
 
 LOSSES = {
-    "cross_entropy": NamedLoss(losses.cross_entropy_loss, models_proba=True, unit=_one),
-    # The losses that divide scores need them larger by what they divide by.
-    "smooth_topk": NamedLoss(
-        losses.smooth_topk_loss,
-        ("k", "tau"),
-        # For small tau it is the hinge below, and wants the same room.
-        score_scale=lambda k, tau: k * max(5.0, 10.0 * tau),
-        unit=lambda k, tau: k * tau,
-    ),
-    "topk_hinge": NamedLoss(losses.topk_hinge_loss, ("k",), score_scale=lambda k, tau: 5.0 * k),
-    "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, ("k",), score_scale=_ten),
-    "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, ("k",), score_scale=_ten),
-    "topk_grouping": NamedLoss(losses.topk_grouping_loss, ("k",), score_scale=_ten),
-    "topk_transition": NamedLoss(losses.topk_transition_loss, ("k",), score_scale=_ten),
-    "noised_topk": NamedLoss(losses.noised_topk_loss, ("k", "sigma"), score_scale=_ten, draws=True),
+    "cross_entropy": NamedLoss(losses.cross_entropy_loss, models_proba=True, has_sums=True),
+    # For small tau it is the hinge below, and wants the same room.
+    "smooth_topk": NamedLoss(losses.smooth_topk_loss, ("k", "tau"), 1.0, 5.0, 10.0, has_sums=True),
+    "topk_hinge": NamedLoss(losses.topk_hinge_loss, ("k",), room_per_k=5.0),
+    "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, ("k",), 10.0),
+    "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, ("k",), 10.0),
+    "topk_grouping": NamedLoss(losses.topk_grouping_loss, ("k",), 10.0),
+    "topk_transition": NamedLoss(losses.topk_transition_loss, ("k",), 10.0),
+    "noised_topk": NamedLoss(losses.noised_topk_loss, ("k", "sigma"), 10.0, draws=True),
     # Made for cosines, which they scale themselves; other scores want a little more.
     "noised_topk_imbalanced": NamedLoss(
-        losses.noised_topk_imbalanced_loss,
-        ("k", "sigma"),
-        score_scale=_three,
-        counts=True,
-        draws=True,
+        losses.noised_topk_imbalanced_loss, ("k", "sigma"), 3.0, counts=True, draws=True
     ),
-    "focal": NamedLoss(losses.focal_loss, unit=_one),
-    "ldam": NamedLoss(losses.ldam_loss, score_scale=_three, counts=True),
+    "focal": NamedLoss(losses.focal_loss, has_sums=True),
+    "ldam": NamedLoss(losses.ldam_loss, (), 3.0, counts=True),
     "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, counts=True),
 }
 # Arguments of the functions that the training gives them.

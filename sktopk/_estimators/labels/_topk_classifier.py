@@ -6,16 +6,14 @@ from dataclasses import KW_ONLY
 import torch
 from sklearn.utils.metaestimators import available_if
 
-from sktopk._common._labels import class_weights
-from sktopk._common._lazy_rows import own_labels
+from sktopk._common._input import class_weights, own_labels
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators._parameters import estimator
-from sktopk._training._distributed import all_objects, total
-from sktopk._training._torch_names import OPTIMIZERS, check_optimizer
+from sktopk._estimators._parameters import OPTIMIZERS, check_optimizer, estimator
+from sktopk._training._process import all_objects
+from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
-from sktopk._training.criteria._row_loss import RowLoss
 from sktopk._training.criteria._sampled import SampledLoss
 from sktopk.losses import topk_distribution_loss
 from sktopk.losses._mixtures import check_k_distribution
@@ -233,7 +231,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         """Check that loss and optimizer can do with a few of the classes."""
         loss, k = self.loss, self.k
         check_number(self.n_candidates, "n_candidates", 1, integer=True)
-        able = [name for name, each in LOSSES.items() if each.unit is not None]
+        able = [name for name, each in LOSSES.items() if each.has_sums]
         if not isinstance(loss, str) or loss not in able:
             raise ValueError(
                 f"n_candidates works with loss={' or '.join(map(repr, able))}: any other asks for "
@@ -312,21 +310,28 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             with torch.no_grad():
                 criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
         if self.n_candidates is not None:
-            unit = named.unit(k, self.tau)
+            unit = k * self.tau if "tau" in named.params else 1.0
             criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
+        scale = max(named.room, named.room_per_k * k, named.room_per_k_tau * k * self.tau)
         normalizes = self.module is None and (self.net_params or {}).get("module__normalize")
-        scales_itself = normalizes and "scale" in own_parameters(loss)
-        scale = 1.0 if scales_itself else named.score_scale(k, self.tau)
+        if normalizes and "scale" in own_parameters(loss):
+            scale = 1.0
         return self._task_of(dtype, criterion, n_classes, score_scale=scale)
 
     def _weights(self, target, weight):
         """Sample weight times class weight, of mean 1 over the rows of all processes."""
-        weights = class_weights(self.class_weight, self.classes_, self.class_count_)
-        weight = weight / max(all_objects(weight.max())) * weights[target]
-        mean = total(weight.sum()) / total(len(weight))
+        largest = weight.max()
+        weight = weight / largest
+        if self.class_weight is not None:
+            weights = class_weights(self.class_weight, self.classes_, self.class_count_)
+            weight = weight * weights[target]
+        shared = all_objects((largest, weight.sum(), len(weight)))
+        unit = max(each for each, *_ in shared)
+        mean = sum(each / unit * total for each, total, _ in shared)
+        mean /= sum(n_rows for *_, n_rows in shared)
         if mean == 0:
             raise ValueError("sample_weight times class_weight must not be 0 for every row")
-        return weight / mean
+        return weight * (largest / unit) / mean
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)

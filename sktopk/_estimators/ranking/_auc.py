@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.metaestimators import available_if
 
-from sktopk._common._labels import check_classes, encode
+from sktopk._common._input import check_classes, encode
 from sktopk._common._scalars import check_option
 from sktopk._estimators._parameters import estimator
 from sktopk._training.criteria._base import BatchCriterion

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._labels import check_classes, encode
+from sktopk._common._input import check_classes, encode
 from sktopk._common._scalars import check_number
 from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
@@ -16,7 +16,7 @@ from sktopk._estimators._best_rows import BestRows
 from sktopk._estimators._calibration import calibrate, calibrated_proba
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import estimator
-from sktopk._training._distributed import joined
+from sktopk._training._process import joined
 from sktopk.metrics import make_top_scorer
 
 

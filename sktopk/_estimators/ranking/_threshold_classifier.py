@@ -9,7 +9,7 @@ import torch
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._estimators._parameters import estimator
-from sktopk._training._distributed import all_objects
+from sktopk._training._process import all_objects
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, SURROGATES, check_threshold

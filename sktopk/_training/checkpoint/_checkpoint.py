@@ -13,15 +13,9 @@ from sklearn.utils import check_random_state
 
 from sktopk._common._array_file import read_head
 from sktopk._common._fingerprints import describe, describe_table, shortened, versions
-from sktopk._common._warnings import (
-    warn,
-)
-from sktopk._training._distributed import world_size
-from sktopk._training._process import rng_state, set_rng_state
+from sktopk._common._warnings import warn
+from sktopk._training._process import check_device, rng_state, set_rng_state, world_size
 from sktopk._training._state import check_net_state, load_net_state, net_state
-from sktopk._training._torch_names import (
-    check_device,
-)
 
 from ._file import is_plain, read_state, write_state
 

@@ -3,7 +3,7 @@
 import torch
 from torch import distributed
 
-from sktopk._training._distributed import all_objects, all_rows
+from sktopk._training._process import all_objects, all_rows
 from sktopk.losses._checks import check_binary
 
 from ._base import TwoClassCriterion

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from sktopk._training._distributed import all_objects, all_rows, world_size
+from sktopk._training._process import all_objects, all_rows, world_size
 from sktopk.losses._accuracy_at_top import check_threshold, errors_and_gradient
 from sktopk.losses._thresholds import Largest, by_rank
 

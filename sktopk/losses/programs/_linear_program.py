@@ -8,11 +8,7 @@ import torch
 from sktopk.losses._checks import check_count, check_name, check_nonnegative
 
 from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
-from ._gradients import (
-    differentiable_minimiser,
-    differentiable_optimum,
-    differentiable_vertex,
-)
+from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex
 from ._highs import solve_highs
 from ._matrices import stack_rows
 from ._newton import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, solve_newton, solve_penalty

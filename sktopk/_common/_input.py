@@ -1,0 +1,310 @@
+"""What users pass to fit and predict, checked: rows, labels, weights."""
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+from torch.utils.data import Dataset, IterableDataset
+
+from ._lazy_rows import DatasetRows, LazyRows, SomeRows
+
+FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
+
+
+def check_rows(estimator, X, *, reset):
+    """Return X as a float array, CSR or lazy rows, images only where a `module` can take them."""
+    check_table(X)
+    X = as_lazy(X, estimator.dtype)
+    n_dim = getattr(X, "ndim", 2)
+    if n_dim > 2 and estimator.module is None:
+        raise ValueError(
+            f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "
+            f"with dim {n_dim}. Images (n_samples, channels, height, width) need module="
+        )
+    if isinstance(X, LazyRows):
+        # Numbers are checked when they are read.
+        if n_dim < 2:
+            raise ValueError(f"X must have rows of numbers; got a Dataset of shape {X.shape}")
+        if reset:
+            vars(estimator).pop("feature_names_in_", None)
+    else:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=FLOATS[estimator.dtype],
+            allow_nd=n_dim > 2,
+            ensure_2d=n_dim <= 2,
+        )
+    if reset:
+        # Which scikit-learn counts in tables only.
+        estimator.n_features_in_ = X.shape[1]
+        estimator.input_shape_ = X.shape[1:]
+    elif X.shape[1:] != estimator.input_shape_:
+        raise ValueError(
+            f"X must have rows of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
+        )
+    return X
+
+
+def check_validation(estimator, X_val, y_val):
+    """Return validation rows with their labels and weights of 1."""
+    y_val = own_labels(X_val, y_val)
+    if X_val is None or y_val is None:
+        missing = "X_val" if X_val is None else "y_val"
+        raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
+    try:
+        X_val = check_rows(estimator, X_val, reset=False)
+    except ValueError as error:
+        raise ValueError(f"X_val is not allowed: {error}") from error
+    y_val = check_labels(y_val, "y_val")
+    check_length(y_val, X_val.shape[0], "y_val")
+    return Labelled(X_val, y_val, np.ones(len(y_val)))
+
+
+def check_weight(sample_weight, n_samples):
+    """Return finite nonnegative weights as float64 of shape (n_samples,), not all 0."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_samples, sample_weight)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must be 1D with one weight per row of X, shape ({n_samples},); "
+            f"got shape {weight.shape}"
+        )
+    refused = weight[~(np.isfinite(weight) & (weight >= 0))]
+    if len(refused):
+        raise ValueError(f"sample_weight must be finite and nonnegative; got {refused[0]:g}")
+    if not weight.any():
+        raise ValueError("sample_weight must be positive for at least one row; all are zero")
+    return weight
+
+
+def take(X, mask):
+    """Rows of X where `mask` is true; looked up later where a copy of them would be large."""
+    if isinstance(X, np.ndarray) and not is_memory_map(X):
+        return X[mask]
+    index = np.flatnonzero(mask)
+    few = issparse(X) and 2 * len(index) < X.shape[0]
+    return X[index] if few else SomeRows(X, index)
+
+
+def take_rows(values, index):
+    """Return the rows of an array, a sparse matrix, a frame or a list; all of them for None."""
+    if index is None:
+        return values
+    if isinstance(values, LazyRows):
+        return SomeRows(values, index)
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    if isinstance(values, list | tuple):
+        return [values[i] for i in index]
+    return values[index]
+
+
+def take_params(params, index, n_samples):
+    """Return fit parameters for some rows: of those with `n_samples` values, these rows."""
+
+    def length(value):
+        shape = getattr(value, "shape", ())
+        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+
+    return {
+        name: take_rows(value, index) if length(value) == n_samples else value
+        for name, value in params.items()
+    }
+
+
+COLUMNS = ("n_features_in_", "feature_names_in_", "input_shape_")
+
+
+def columns_of(estimator):
+    """What an estimator knows of the columns of X, by attribute."""
+    return {name: value for name, value in vars(estimator).items() if name in COLUMNS}
+
+
+@contextmanager
+def columns_kept(estimator):
+    """Take back what a refused table has changed of the columns that predictions expect."""
+    before = columns_of(estimator)
+    try:
+        yield
+    except BaseException:
+        for name in columns_of(estimator):
+            delattr(estimator, name)
+        vars(estimator).update(before)
+        raise
+
+
+def check_labels(y, name="y"):
+    """Return class labels of shape (n_samples,)."""
+    check_given(y, name)
+    if (values := np.asarray(y)).dtype.kind == "f" and not np.isfinite(values).all():
+        what = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
+    kind = type_of_target(y, input_name=name)
+    if kind.startswith(("multilabel", "multiclass-multioutput")):
+        raise ValueError(f"{name} must hold one class label per row; got a {kind} target")
+    if kind.startswith("continuous"):
+        raise ValueError(
+            f"Unknown label type: {name} is continuous ({len(np.unique(values))} values); it must "
+            f"hold class labels: make it discrete, for example "
+            f"{name} >= {np.quantile(values, 0.9):.4g}"
+        )
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    try:
+        np.unique(y)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
+            f"got {sorted({type(label).__name__ for label in y.tolist()})}"
+        ) from error
+    return y
+
+
+def check_length(y, n_samples, name="y"):
+    """Raise unless there is a label for each of `n_samples` rows."""
+    if len(y) != n_samples:
+        raise ValueError(
+            f"{name} must have one label per row of X: X has {n_samples} rows, "
+            f"{name} has inconsistent length {len(y)}"
+        )
+
+
+def check_classes(y, name="y"):
+    """Return the sorted distinct labels, at least two of them."""
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
+    return classes
+
+
+def encode(classes, y):
+    """Return the index of each label among the sorted `classes`, -1 where it is none."""
+    index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    return np.where(classes[index] == y, index, -1)
+
+
+def class_count(target, weight, n_classes):
+    """Return the sum of the weights of each class."""
+    return np.bincount(target, weights=weight, minlength=n_classes)
+
+
+def class_weights(class_weight, classes, count):
+    """Return the weight of each class; "balanced" counts rows by their sample weight."""
+    if class_weight == "balanced":
+        # A class announced to partial_fit may have no rows yet: any weight does.
+        return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
+            f"got {class_weight!r}"
+        )
+    known = set(classes.tolist())
+    unknown = [label for label in class_weight if label not in known]
+    if unknown:
+        raise ValueError(
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
+        )
+    weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=float)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(f"class_weight must be finite and nonnegative; got {class_weight!r}")
+    return weights
+
+
+def encode_labels(classes, y):
+    """Return the column of each label, -1 for a label that the classifier does not know."""
+    known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
+    if isinstance(known, str) != isinstance(given, str):
+        raise ValueError(
+            f"y must hold labels of the kind that estimator knows, such as {known!r}; got {given!r}"
+        )
+    return encode(classes, y)
+
+
+def is_stream(X):
+    """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
+    if isinstance(X, Dataset):
+        return isinstance(X, IterableDataset)
+    known = ("shape", "__array__", "__getitem__", "__dataframe__")
+    return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
+
+
+def check_table(X):
+    """Raise if X is a stream."""
+    if is_stream(X):
+        raise TypeError(
+            f"X must be a table; got a stream, {type(X).__name__}, whose pieces come one after "
+            "another: train by partial_fit, and predict piece by piece (predict_top takes it whole)"
+        )
+
+
+def own_labels(X, y, *, needed=False):
+    """y or, for None and a Dataset or rows of one, the labels that this has."""
+    check_table(X)
+    if y is None and isinstance(X, Dataset):
+        X = DatasetRows(X)
+    y = X.labels() if y is None and isinstance(X, DatasetRows) else y
+    if needed:
+        check_given(y)
+    return y
+
+
+def check_given(y, name="y"):
+    """Raise if there are no labels."""
+    if y is None:
+        raise ValueError(
+            f"requires {name} to be passed, but the target {name} is None: "
+            f"{name} must hold a class label per row"
+        )
+
+
+def as_lazy(X, dtype="auto"):
+    """A Dataset as its rows; anything else as it is."""
+    return DatasetRows(X, dtype) if isinstance(X, Dataset) else X
+
+
+def is_memory_map(X):
+    """Tell whether an array, or what it is a view of, lies in a file."""
+    while X is not None:
+        if isinstance(X, np.memmap):
+            return True
+        X = getattr(X, "base", None)
+    return False
+
+
+class Labelled(NamedTuple):
+    """Rows with their labels and weights, checked."""
+
+    X: object
+    y: np.ndarray
+    weight: np.ndarray
+
+    def take(self, mask):
+        """The rows where `mask` is true."""
+        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask])
+
+
+def check_labelled(estimator, X, y, sample_weight, *, reset):
+    """Return the rows of positive weight with their labels and weights, checked."""
+    y = check_labels(own_labels(X, y))
+    X = check_rows(estimator, X, reset=reset)
+    check_length(y, X.shape[0])
+    rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]))
+    mask = rows.weight > 0
+    return rows if mask.all() else rows.take(mask)
