@@ -143,6 +143,12 @@ def test_gradient_matches_finite_differences(case):
     assert torch.autograd.gradcheck(lambda s: case(s, target, reduction="none"), scores)
 
 
+@every_top_loss
+def test_second_derivative_matches_finite_differences(case):
+    scores, target = top_batch(n_samples=8)
+    assert torch.autograd.gradgradcheck(lambda s: case(s, target), scores)
+
+
 @every_ranked_loss
 @pytest.mark.parametrize("seed", range(3))
 def test_gradient_is_that_of_the_paper(case, seed):
