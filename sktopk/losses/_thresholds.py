@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ._accuracy_at_top import check_threshold, fill, get_surrogate
+from ._accuracy_at_top import SLOPES, SURROGATES, check_threshold, fill, get_surrogate
 from ._checks import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -49,8 +49,9 @@ class Largest:
     def __call__(self, scores, positive, weight=None):
         if not len(scores):
             return scores.new_tensor(-torch.inf)
-        weight = group_weight(in_group(positive, self.of), weight)
-        return self.locate(falling(torch, scores, weight))[0].squeeze(0)
+        group = in_group(positive, self.of)
+        group = group if weight is None else group & (weight != 0)
+        return -falling(torch, scores, group).min(dim=0).values
 
     def locate(self, key, order=None):
         """Return the threshold, its row and how much it depends on it; see KthLargest."""
@@ -265,11 +266,10 @@ class SurrogateQuantile:
         root = self.root(scores.detach(), share)
         return _Root.apply(root, scores, share, self).to(dtype)
 
-    def terms(self, scores, share, threshold):
-        """What each row adds to the mean, and how fast that falls with the threshold."""
+    def weighted(self, functions, scores, share, threshold):
+        """What the surrogate, or its slope, is at each row, times its share."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
-        value, slope = get_surrogate(self.surrogate)(torch, inside)
-        return share * value, share * slope
+        return share * functions[self.surrogate](torch, inside)
 
     def root(self, scores, share):
         """The largest number at which the mean is above tau, and so is not flat."""
@@ -278,7 +278,7 @@ class SurrogateQuantile:
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
         low, high = members.min() - 2 / share.sum(), members.max() + reach
         while low < (middle := (low + high) / 2) < high:
-            above = self.terms(scores, share, middle)[0].sum() > self.tau
+            above = self.weighted(SURROGATES, scores, share, middle).sum() > self.tau
             low, high = (middle, high) if above else (low, middle)
         return low
 
@@ -296,7 +296,7 @@ class _Root(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         # A second derivative flows through the slopes to the scores and to the root again.
-        _, slope = ctx.threshold.terms(*ctx.saved_tensors)
+        slope = ctx.threshold.weighted(SLOPES, *ctx.saved_tensors)
         return None, gradient * slope / slope.sum(), None, None
 
 

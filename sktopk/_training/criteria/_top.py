@@ -240,45 +240,42 @@ class TopCriterion(TwoClassCriterion):
             known = located[1]
         else:
             order = key.argsort(stable=True)
-            n_above = max(len(order) - size, 0) if smallest else size
-            known = order[n_above:] if smallest else order[:size]
+            hardest = slice(max(len(order) - size, 0), None) if smallest else slice(size)
+            known = order[hardest]
         if largest and size > 1:
             located = self.threshold.locate(key, order)
         elif not largest:
             share = hard.share_seen() if size else 1.0
-            reached = self._reached(xp, own[order], positive[order], n_above, smallest, share)
+            counts = self._counts(xp, own[order], positive[order], hardest, share)
             if hasattr(self.threshold, "locate"):
-                located = self.threshold.locate(xp, key, order, reached)
+                located = self.threshold.locate(xp, key, order, counts.cumsum(0))
             else:
-                located = located_by_autograd(xp, self.threshold, scores, positive, order, reached)
+                located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and len(hard.index) < size:
             # A group may have fewer rows than are remembered.
             known = known[own[known] > 0]
         return located, known
 
-    def _reached(self, xp, own, positive, n_above, smallest, share):
-        """What the ordered rows up to each of them count for.
+    def _counts(self, xp, own, positive, hardest, share):
+        """What each of the ordered rows counts for.
 
-        Hard rows count for themselves, or for more as long as only a `share` of them is known,
+        The hardest count for themselves, or for more as long as only a `share` of them is known,
         and the others for all rows of their class.
         """
-        class_total, of = as_arrays(xp, self.class_total), getattr(self.threshold, "of", "all")
-        n_above, reached = min(n_above, len(own)), 0.0
+        class_total = as_arrays(xp, self.class_total)
+        of = getattr(self.threshold, "of", "all")
+        own = xp.asarray(own, dtype=xp.float64)
+        known, counts = own[hardest] / share, 0.0
         for label, name in enumerate(("negatives", "positives")):
             if of not in ("all", name):
                 continue
-            weight = own if of == name else own * (positive ^ (not label))
-            weight = weight.cumsum(0, dtype=xp.float64)
-            above = weight[n_above - 1] if n_above else 0.0
-            below = weight[-1] - above
-            hard, others = (below, above) if smallest else (above, below)
-            missing = class_total[label] - hard / share
-            factor = (missing + abs(missing)) / (2 * (others + (others == 0)))
-            before, after = (factor, 1 / share) if smallest else (1 / share, factor)
-            count = weight * before
-            count[n_above:] = above * before + (weight[n_above:] - above) * after
-            reached = reached + count
-        return reached
+            weight = own if of == name else own * (positive == label)
+            hard, total = weight[hardest].sum(), weight.sum()
+            missing, there = class_total[label] - hard / share, total - hard
+            factor = (missing + abs(missing)) / (2 * (there + (there == 0)))
+            counts = counts + factor * weight
+        counts[hardest] = known
+        return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
         """The loss over the batches of all processes; each keeps its own hard rows."""
@@ -338,11 +335,11 @@ def as_tensor(array):
     return array if isinstance(array, torch.Tensor) else torch.from_numpy(np.asarray(array))
 
 
-def located_by_autograd(xp, threshold, scores, positive, order, reached):
+def located_by_autograd(xp, threshold, scores, positive, order, counts):
     """Any threshold of a weighted sample with its gradient, from a call."""
-    scores, positive, order, reached = map(torch.as_tensor, (scores, positive, order, reached))
+    scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
-    weight[order] = reached.diff(prepend=reached.new_zeros(1)).to(scores.dtype)
+    weight[order] = counts.to(scores.dtype)
     scores = scores.detach().requires_grad_()
     with torch.enable_grad():
         t = threshold(scores, positive, weight)
