@@ -1,6 +1,5 @@
 """The threshold of the training set, estimated from minibatches and the hard rows before them."""
 
-import math
 import pickle
 
 import numpy as np
@@ -225,40 +224,6 @@ def test_a_fit_starts_without_hard_rows_of_the_last_one(rare):
     clf = DeepTopPushClassifier(**params).fit(1e3 * X, y).fit(X, y)
     fresh = DeepTopPushClassifier(**params).fit(X, y)
     np.testing.assert_array_equal(clf.decision_function(X), fresh.decision_function(X))
-
-
-def test_module_state_has_the_row_numbers():
-    criterion, other = (
-        TopCriterion(Largest("negatives"), "false_negatives", "hinge", 2) for _ in range(2)
-    )
-    criterion.hard_rows.index = torch.tensor([4, 7])
-    other.load_state_dict(criterion.state_dict())
-    assert other.hard_rows.index.tolist() == [4, 7]
-
-
-@pytest.mark.parametrize("errors", ["false_negatives", "false_positives"])
-@pytest.mark.parametrize("threshold", [KthLargest("all", tau=0.3), KthLargest("positives", k=2)])
-def test_loss_of_a_whole_batch_equals_the_function(threshold, errors):
-    from sktopk.losses import accuracy_at_top_loss
-
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(40, dtype=torch.float64, generator=generator).requires_grad_()
-    target = torch.arange(40) % 4 == 0
-    weight = torch.rand(40, dtype=torch.float64, generator=generator) + 0.5
-    criterion = TopCriterion(threshold, errors, "quadratic", 3)
-    total = [weight[~target].sum(), weight[target].sum()]
-    criterion.class_total.copy_(torch.tensor(total))
-    criterion.mean_weight = torch.stack([weight[~target].mean(), weight[target].mean()])
-    parameters = {"threshold": threshold, "errors": errors, "sample_weight": weight}
-    expected = accuracy_at_top_loss(scores, target, **parameters)
-    loss, gradient = criterion.loss_and_gradient(scores[:, None].detach(), target, weight)
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
-    (expected_gradient,) = torch.autograd.grad(expected, scores)
-    torch.testing.assert_close(gradient, expected_gradient[:, None])
-    assert criterion(scores[:, None], target, weight).item() == pytest.approx(
-        expected.item(), rel=1e-12
-    )
-    assert math.isfinite(criterion.trace["threshold"][0].item())
 
 
 # After another fit, and after failures.

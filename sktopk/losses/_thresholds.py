@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ._accuracy_at_top import check_threshold, get_surrogate
+from ._accuracy_at_top import SLOPES, SURROGATES, check_threshold, fill, get_surrogate
 from ._checks import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -35,57 +35,32 @@ def group_weight(group, weight):
     return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
 
 
-class _Located:
-    """A threshold that is one of the scores, or a mean of some."""
+def falling(xp, scores, weight, outside=math.inf):
+    """Keys that rise where the scores fall; `outside` for rows of weight 0."""
+    return fill(xp, -scores, weight == 0, outside)
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest score of a group; the first of tied ones carries the gradient."""
+
+    of: str = "negatives"
 
     def __call__(self, scores, positive, weight=None):
         if not len(scores):
             return scores.new_tensor(-torch.inf)
         group = in_group(positive, self.of)
-        weight = group if weight is None else group_weight(group, weight)
-        return self.locate(torch, scores, weight)[0].squeeze(0)
+        group = group if weight is None else group & (weight != 0)
+        return -falling(torch, scores, group).min(dim=0).values
 
-    def locate(self, xp, scores, weight, order=None):
-        """Return the threshold of a weighted sample and its gradient.
-
-        Parameters
-        ----------
-        xp : module
-        scores : array of shape (n_samples,)
-        weight : array of shape (n_samples,)
-            What each row counts for: 0 outside the group, of which it may be the mask.
-        order : array of shape (n_samples,), default=None
-            The numbers of the rows that count by falling score, among or after the others;
-            None if they are yet to be sorted.
-
-        Returns
-        -------
-        t, index, share : array of shape (1,), array of shape (m,), scalar or array (m,)
-            The threshold, the rows that it depends on, and how much it does on each.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define locate")
-
-
-def by_rank(xp, scores, weight, last=True):
-    """Row numbers by falling score; those of weight 0 are the last, or the first."""
-    key = xp.where(weight > 0, -scores, xp.inf if last else -xp.inf)
-    return key.argsort(stable=True)
+    def locate(self, key, order=None):
+        """Return the threshold, its row and how much it depends on it; see KthLargest."""
+        index = key.argmin(0, keepdims=True) if order is None else order[:1]
+        return -key[index], index, 1.0
 
 
 @dataclass(frozen=True)
-class Largest(_Located):
-    """The largest score of a group; the first of tied ones carries the gradient."""
-
-    of: str = "negatives"
-
-    def locate(self, xp, scores, weight, order=None):
-        scores = xp.where(weight > 0, scores, -xp.inf)
-        index = scores.argmax(0, keepdims=True) if order is None else order[:1]
-        return scores[index], index, 1.0
-
-
-@dataclass(frozen=True)
-class _Ranked(_Located):
+class _Ranked:
     """A group ordered from its largest score down, up to a number of rows or a share of them.
 
     Rows count by their weight: the j-th largest is the first at which the cumulative weight
@@ -106,19 +81,38 @@ class _Ranked(_Located):
         else:
             check_count(self.k, "k")
 
-    def rank(self, total):
+    def __call__(self, scores, positive, weight=None):
+        if not len(scores):
+            return scores.new_tensor(-torch.inf)
+        weight = group_weight(in_group(positive, self.of), weight)
+        key = falling(torch, scores, weight)
+        order = key.argsort(stable=True)
+        return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
+
+    def rank(self, xp, total):
         """The weight j that stands above the threshold and at it."""
         if self.tau is None:
-            return 0 * total + self.k
-        return -(-total * (self.tau * NEARLY) // 1)
+            return total.clip(max=self.k)
+        return xp.minimum(-(-total * (self.tau * NEARLY) // 1), total)
 
-    def reach(self, xp, scores, weight, order):
-        """The order, the weight up to each of its rows, and j."""
-        if order is None:
-            order = by_rank(xp, scores, weight)
-        reached = weight[order].cumsum(0, dtype=xp.float64)
-        total = reached[-1:]
-        return order, reached, xp.minimum(self.rank(total), total)
+    def locate(self, xp, key, order, reached):
+        """Return the threshold of a weighted sample and its gradient.
+
+        Parameters
+        ----------
+        xp : module
+            The library of the arrays: NumPy or torch.
+        key, order : array of shape (n_samples,)
+            The scores with their sign changed, and the rows by rising key.
+        reached : array of shape (n_samples,)
+            What the ordered rows up to each of them count for; the others count for nothing.
+
+        Returns
+        -------
+        t, index, share : array of shape (1,), array of shape (m,), scalar or array (m,)
+            The threshold, the rows that it depends on, and how much it does on each.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define locate")
 
 
 class KthLargest(_Ranked):
@@ -164,10 +158,11 @@ class KthLargest(_Ranked):
     tensor(2.)
     """
 
-    def locate(self, xp, scores, weight, order=None):
-        order, reached, rank = self.reach(xp, scores, weight, order)
+    def locate(self, xp, key, order, reached):
+        rank = self.rank(xp, reached[-1:])
         index = order[xp.searchsorted(reached, rank * NEARLY)]
-        return xp.where(rank > 0, scores[index], -xp.inf), index, 1.0
+        # Of an empty group the key of any row, which is infinite.
+        return -key[index], index, 1.0
 
 
 class TopMean(_Ranked):
@@ -206,14 +201,14 @@ class TopMean(_Ranked):
     tensor(2.5000)
     """
 
-    def locate(self, xp, scores, weight, order=None):
-        order, reached, rank = self.reach(xp, scores, weight, order)
+    def locate(self, xp, key, order, reached):
+        rank = self.rank(xp, reached[-1:])
         share = xp.minimum(reached, rank)
         share[1:] = share[1:] - share[:-1]
         # Of an empty group 0 / 0 would be a NaN in the gradient.
-        share = xp.asarray(share / (rank + (rank == 0)), dtype=scores.dtype)
-        mean = (share * xp.where(share > 0, scores[order], 0.0)).sum(0, keepdims=True)
-        return xp.where(rank > 0, mean, -xp.inf), order, share
+        share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
+        t = -(share * fill(xp, key[order], share == 0, 0.0)).sum(0, keepdims=True)
+        return fill(xp, t, rank == 0, -math.inf), order, share
 
 
 @dataclass(frozen=True)
@@ -271,11 +266,10 @@ class SurrogateQuantile:
         root = self.root(scores.detach(), share)
         return _Root.apply(root, scores, share, self).to(dtype)
 
-    def terms(self, scores, share, threshold):
-        """What each row adds to the mean, and how fast that falls with the threshold."""
+    def weighted(self, functions, scores, share, threshold):
+        """What the surrogate, or its slope, is at each row, times its share."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
-        value, slope = get_surrogate(self.surrogate)(torch, inside)
-        return share * value, share * slope
+        return share * functions[self.surrogate](torch, inside)
 
     def root(self, scores, share):
         """The largest number at which the mean is above tau, and so is not flat."""
@@ -284,7 +278,7 @@ class SurrogateQuantile:
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
         low, high = members.min() - 2 / share.sum(), members.max() + reach
         while low < (middle := (low + high) / 2) < high:
-            above = self.terms(scores, share, middle)[0].sum() > self.tau
+            above = self.weighted(SURROGATES, scores, share, middle).sum() > self.tau
             low, high = (middle, high) if above else (low, middle)
         return low
 
@@ -302,7 +296,7 @@ class _Root(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         # A second derivative flows through the slopes to the scores and to the root again.
-        _, slope = ctx.threshold.terms(*ctx.saved_tensors)
+        slope = ctx.threshold.weighted(SLOPES, *ctx.saved_tensors)
         return None, gradient * slope / slope.sum(), None, None
 
 

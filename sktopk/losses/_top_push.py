@@ -5,6 +5,11 @@ from ._loss import LossModule
 from ._thresholds import KthLargest, Largest
 
 
+def top_push_threshold():
+    """The largest negative score."""
+    return Largest("negatives")
+
+
 def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, reduction="mean"):
     r"""Push every positive above the largest negative score.
 
@@ -54,11 +59,16 @@ def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, 
     return accuracy_at_top_loss(
         scores,
         target,
-        threshold=Largest("negatives"),
+        threshold=top_push_threshold(),
         surrogate=surrogate,
         sample_weight=sample_weight,
         reduction=reduction,
     )
+
+
+def top_push_k_threshold(k):
+    """The k-th largest negative score."""
+    return KthLargest("negatives", k=k)
 
 
 def top_push_k_loss(
@@ -115,11 +125,16 @@ def top_push_k_loss(
     return accuracy_at_top_loss(
         scores,
         target,
-        threshold=KthLargest("negatives", k=k),
+        threshold=top_push_k_threshold(k),
         surrogate=surrogate,
         sample_weight=sample_weight,
         reduction=reduction,
     )
+
+
+def pat_mat_np_threshold(tau):
+    """The score that a share tau of the negatives reaches."""
+    return KthLargest("negatives", tau=tau)
 
 
 def pat_mat_np_loss(
@@ -177,7 +192,7 @@ def pat_mat_np_loss(
     return accuracy_at_top_loss(
         scores,
         target,
-        threshold=KthLargest("negatives", tau=tau),
+        threshold=pat_mat_np_threshold(tau),
         surrogate=surrogate,
         sample_weight=sample_weight,
         reduction=reduction,

@@ -6,6 +6,11 @@ from ._loss import LossModule
 from ._thresholds import KthLargest
 
 
+def recall_at_k_threshold(k):
+    """The k-th largest score."""
+    return KthLargest("all", k=k)
+
+
 def recall_at_k_loss(
     scores, target, *, k, surrogate="quadratic", sample_weight=None, reduction="mean"
 ):
@@ -59,11 +64,16 @@ def recall_at_k_loss(
     return accuracy_at_top_loss(
         scores,
         target,
-        threshold=KthLargest("all", k=k),
+        threshold=recall_at_k_threshold(k),
         surrogate=surrogate,
         sample_weight=sample_weight,
         reduction=reduction,
     )
+
+
+def pat_mat_threshold(tau):
+    """The score that a share tau of the rows reaches."""
+    return KthLargest("all", tau=tau)
 
 
 def pat_mat_loss(
@@ -120,11 +130,19 @@ def pat_mat_loss(
     return accuracy_at_top_loss(
         scores,
         target,
-        threshold=KthLargest("all", tau=tau),
+        threshold=pat_mat_threshold(tau),
         surrogate=surrogate,
         sample_weight=sample_weight,
         reduction=reduction,
     )
+
+
+PRECISION_AT_RECALL_ERRORS = "false_positives"
+
+
+def precision_at_recall_threshold(recall):
+    """The score that a share of the positives reaches."""
+    return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 
 def precision_at_recall_loss(
@@ -178,12 +196,11 @@ def precision_at_recall_loss(
     >>> precision_at_recall_loss(scores, target, recall=1.0)
     tensor(2.2500)
     """
-    check_fraction(recall, "recall")
     return accuracy_at_top_loss(
         scores,
         target,
-        threshold=KthLargest("positives", tau=recall),
-        errors="false_positives",
+        threshold=precision_at_recall_threshold(recall),
+        errors=PRECISION_AT_RECALL_ERRORS,
         surrogate=surrogate,
         sample_weight=sample_weight,
         reduction=reduction,

@@ -1,11 +1,13 @@
 """Accuracy at the top on minibatches: the threshold of all rows, estimated from a few."""
 
+import math
+
 import numpy as np
 import torch
 
 from sktopk._training._process import all_objects, all_rows, world_size
 from sktopk.losses._accuracy_at_top import check_threshold, errors_and_gradient
-from sktopk.losses._thresholds import Largest, by_rank
+from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
 
@@ -195,24 +197,24 @@ class TopCriterion(TwoClassCriterion):
                 hard.keep(known)
             self.trace["threshold"].append(located[0])
             loss, gradient = self._errors(*values, located, n_fresh)
-        gradient = torch.as_tensor(gradient).view_as(scores)
+        gradient = as_tensor(gradient.reshape(scores.shape))
         if gradient.dtype != scores.dtype:
             gradient = gradient.to(scores.dtype)
-        return torch.as_tensor(loss), gradient
+        return as_tensor(loss), gradient
 
     def _errors(self, xp, scores, positive, weight, located, n_fresh=None):
         """Value and gradient of the errors among the first `n_fresh` rows."""
         above = self.errors == "false_positives"
-        counted = positive ^ above
+        counted = ~positive if above else positive & True
         if n_fresh is not None:
             counted[n_fresh:] = False
         if weight is None:
-            total = counted.sum()
+            total = xp.count_nonzero(counted)
         elif n_fresh is None:
             total = (weight * counted).sum()
         else:
             # A batch of light rows weighs little.
-            total = counted.sum() * as_arrays(xp, self.mean_weight)[int(not above)]
+            total = xp.count_nonzero(counted) * as_arrays(xp, self.mean_weight)[int(not above)]
         return errors_and_gradient(
             xp, scores, counted, weight, total, located, self.errors, self.surrogate
         )
@@ -230,40 +232,49 @@ class TopCriterion(TwoClassCriterion):
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        order = known = None
-        if size > 1 or (size and not largest):
-            # The hard rows are the largest scores, or the smallest of the positives.
-            smallest = of == "positives" and not largest
-            order = by_rank(xp, scores, own, last=not smallest)
-            known = order[-size:] if smallest else order[:size]
-        if largest:
-            located = self.threshold.locate(xp, scores, own, order)
-            known = located[1] if known is None else known
+        # The hard rows are the largest scores, or the smallest of the positives.
+        smallest = of == "positives" and not largest
+        key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
+        if largest and size <= 1:
+            located = self.threshold.locate(key)
+            known = located[1]
         else:
-            counts = self._counts(xp, own, positive, known, hard)
+            order = key.argsort(stable=True)
+            hardest = slice(max(len(order) - size, 0), None) if smallest else slice(size)
+            known = order[hardest]
+        if largest and size > 1:
+            located = self.threshold.locate(key, order)
+        elif not largest:
+            share = hard.share_seen() if size else 1.0
+            counts = self._counts(xp, own[order], positive[order], hardest, share)
             if hasattr(self.threshold, "locate"):
-                located = self.threshold.locate(xp, scores, counts, order)
+                located = self.threshold.locate(xp, key, order, counts.cumsum(0))
             else:
-                located = located_by_autograd(xp, self.threshold, scores, positive, counts)
+                located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and len(hard.index) < size:
             # A group may have fewer rows than are remembered.
             known = known[own[known] > 0]
         return located, known
 
-    def _counts(self, xp, own, positive, known, hard):
-        """What each row counts for: a hard one for itself, another for others of its class."""
-        counts = xp.asarray(own, dtype=xp.float64, copy=True)
-        missing = as_arrays(xp, self.class_total)
-        if known is not None:
-            itself = counts[known] / hard.share_seen()
-            counts[known] = 0.0
-            missing = missing - by_class(xp, positive[known], itself)
-            missing = (missing + abs(missing)) / 2
-        there = by_class(xp, positive, counts)
-        factor = missing / (there + (there == 0))
-        counts *= factor[xp.asarray(positive, dtype=xp.int64)]
-        if known is not None:
-            counts[known] = itself
+    def _counts(self, xp, own, positive, hardest, share):
+        """What each of the ordered rows counts for.
+
+        The hardest count for themselves, or for more as long as only a `share` of them is known,
+        and the others for all rows of their class.
+        """
+        class_total = as_arrays(xp, self.class_total)
+        of = getattr(self.threshold, "of", "all")
+        own = xp.asarray(own, dtype=xp.float64)
+        known, counts = own[hardest] / share, 0.0
+        for label, name in enumerate(("negatives", "positives")):
+            if of not in ("all", name):
+                continue
+            weight = own if of == name else own * (positive == label)
+            hard, total = weight[hardest].sum(), weight.sum()
+            missing, there = class_total[label] - hard / share, total - hard
+            factor = (missing + abs(missing)) / (2 * (there + (there == 0)))
+            counts = counts + factor * weight
+        counts[hardest] = known
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
@@ -319,23 +330,22 @@ def as_arrays(xp, tensor):
     return tensor.numpy() if xp is np else tensor
 
 
-def by_class(xp, positive, weight):
-    """What the negatives and the positives weigh."""
-    if xp is np:
-        return np.bincount(positive, weight, 2)
-    return torch.stack([torch.where(mask, weight, 0.0).sum() for mask in (~positive, positive)])
+def as_tensor(array):
+    """An array or a number of NumPy, or a tensor, as a tensor."""
+    return array if isinstance(array, torch.Tensor) else torch.from_numpy(np.asarray(array))
 
 
-def located_by_autograd(xp, threshold, scores, positive, weight):
-    """A threshold with its gradient, from its call."""
-    scores, positive, weight = map(torch.as_tensor, (scores, positive, weight))
+def located_by_autograd(xp, threshold, scores, positive, order, counts):
+    """Any threshold of a weighted sample with its gradient, from a call."""
+    scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
+    weight = torch.empty_like(scores)
+    weight[order] = counts.to(scores.dtype)
     scores = scores.detach().requires_grad_()
     with torch.enable_grad():
-        t = threshold(scores, positive, weight.to(scores.dtype))
-    share = None
-    if t.requires_grad:
-        (share,) = torch.autograd.grad(t, scores, allow_unused=True)
-    if share is None:
-        share = torch.zeros_like(scores)
+        t = threshold(scores, positive, weight)
+        share = None
+        if t.requires_grad:
+            (share,) = torch.autograd.grad(t, scores, allow_unused=True)
+    share = torch.zeros_like(weight) if share is None else share
     t = t.detach().to(scores.dtype).reshape(1)
-    return as_arrays(xp, t), slice(None), as_arrays(xp, share.detach())
+    return as_arrays(xp, t), slice(None), as_arrays(xp, share)

@@ -1,0 +1,237 @@
+"""A training minimises the public loss: on whole data, and on weighted samples with hard rows."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from sktopk._training.criteria._top import TopCriterion
+from sktopk.losses import (
+    FixedThreshold,
+    KthLargest,
+    SurrogateQuantile,
+    TopMean,
+    accuracy_at_top_loss,
+)
+from sktopk.losses._top_push import top_push_threshold
+
+N_ROWS = 60
+
+
+def middle(scores, positive, weight):
+    """A user's threshold, of which the package knows nothing."""
+    weight = torch.ones_like(scores) if weight is None else weight
+    mean = (weight * scores).sum() / weight.sum()
+    return mean + (weight * (scores - mean) ** 2).sum().sqrt() / weight.sum().sqrt()
+
+
+THRESHOLDS = {
+    "largest": top_push_threshold(),
+    **{
+        f"{kind.__name__} {of} {rank}": kind(of, **rank)
+        for kind in (KthLargest, TopMean)
+        for of in ("negatives", "positives", "all")
+        for rank in ({"k": 4}, {"tau": 0.15}, {"tau": 0.8})
+    },
+    "surrogate quantile": SurrogateQuantile("negatives", 0.2),
+    "surrogate quantile of all": SurrogateQuantile("all", 0.4, "logistic"),
+    "fixed": FixedThreshold(KthLargest("all", k=5)),
+    "fixed mean": FixedThreshold(TopMean("negatives", k=5)),
+    "function": middle,
+}
+
+every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
+KINDS = [
+    {"errors": errors, "surrogate": surrogate}
+    for errors in ("false_negatives", "false_positives")
+    for surrogate in ("quadratic", "hinge", "logistic")
+]
+every_buffer = pytest.mark.parametrize("buffer_size", [0, 1, 5])
+
+
+@pytest.fixture(params=["arrays", "tensors"])
+def library(request, monkeypatch):
+    """The steps of a CPU and those of a GPU, which a CPU can take as well."""
+
+    def tensors(scores, target, weight):
+        return torch, scores.detach().flatten(), target, weight
+
+    if request.param == "tensors":
+        monkeypatch.setattr("sktopk._training.criteria._top.arrays", tensors)
+
+
+def table(weighted):
+    """Scores, labels and weights of all rows, and what the classes weigh."""
+    generator = torch.Generator().manual_seed(3)
+    scores = 2 * torch.randn(N_ROWS, dtype=torch.float64, generator=generator)
+    positive = torch.randperm(N_ROWS, generator=generator) < 20
+    weight = torch.ones(N_ROWS, dtype=torch.float64)
+    if weighted:
+        weight = torch.rand(N_ROWS, dtype=torch.float64, generator=generator) + 0.3
+        weight[::11] = 0
+    return scores, positive, weight
+
+
+def begun(criterion, positive, weight, n_rows=N_ROWS, **params):
+    """A criterion that knows the rows in training."""
+    groups = ~positive, positive
+    total = torch.stack([weight[group].sum() for group in groups])
+    mean = torch.stack([weight[group].mean() for group in groups])
+    criterion.begin(total, mean, n_rows, **params)
+    return criterion
+
+
+def steps(criterion, scores, positive, weight, batches):
+    """Loss, gradient and rows of each batch."""
+    for batch in batches:
+        index, hard = torch.tensor(batch), criterion.hard_rows
+        index = index if hard is None else hard.join(index)
+        own = None if weight is None else weight[index]
+        yield *criterion.loss_and_gradient(scores[index, None], positive[index], own), index
+
+
+@every_threshold
+@pytest.mark.parametrize("weighted", [False, True])
+@every_buffer
+@pytest.mark.parametrize("tied", [False, True])
+def test_on_all_rows_it_is_the_loss(threshold, weighted, tied, buffer_size, library):
+    scores, positive, weight = table(weighted)
+    scores = scores.round() if tied else scores
+    given = weight if weighted else None
+    for kind in KINDS:
+        options = {"threshold": threshold, **kind}
+        criterion = begun(TopCriterion(buffer_size=buffer_size, **options), positive, weight)
+        leaf = scores.clone().requires_grad_()
+        expected = accuracy_at_top_loss(leaf, positive, sample_weight=given, **options)
+        expected.backward()
+        # Twice: with the hard rows of the first time, which are rows of the batch.
+        for loss, gradient, index in steps(criterion, scores, positive, given, [range(N_ROWS)] * 2):
+            torch.testing.assert_close(loss, expected.detach())
+            by_row = torch.zeros_like(scores).index_add(0, index, gradient.flatten())
+            torch.testing.assert_close(by_row, leaf.grad)
+        torch.testing.assert_close(criterion(scores[:, None], positive, given), expected.detach())
+
+
+def counts(threshold, rows, scores, positive, weight, size, share):
+    """What the docstring of TopCriterion says that each row counts for, row by row."""
+    of = getattr(threshold, "of", "all")
+    labels = {"negatives": [0], "positives": [1], "all": [0, 1]}[of]
+    group = [i for i in dict.fromkeys(rows) if positive[i] in labels and weight[i] > 0]
+    group.sort(key=lambda i: scores[i], reverse=of != "positives")
+    hard, others = group[:size], group[size:]
+    result = dict.fromkeys(range(len(scores)), 0.0)
+    for label in labels:
+        known = sum(float(weight[i]) / share for i in hard if positive[i] == label)
+        there = sum(float(weight[i]) for i in others if positive[i] == label)
+        total = sum(float(w) for w, y in zip(weight, positive, strict=True) if y == label)
+        for i in hard:
+            if positive[i] == label:
+                result[i] = float(weight[i]) / share
+        for i in others:
+            if positive[i] == label:
+                result[i] = float(weight[i]) * max(total - known, 0.0) / there
+    return torch.tensor([result[i] for i in range(len(scores))], dtype=torch.float64)
+
+
+BATCHES = [range(0, 24), range(24, 40), range(36, 60), range(0, 60, 4), range(5, 30)]
+
+
+@every_threshold
+@pytest.mark.parametrize("weighted", [False, True])
+@every_buffer
+def test_on_a_sample_it_is_the_loss_of_rows_that_count_for_others(
+    threshold, weighted, buffer_size, library
+):
+    scores, positive, weight = table(weighted)
+    given = weight if weighted else None
+    criteria = [TopCriterion(threshold, buffer_size=buffer_size, **kind) for kind in KINDS]
+    found = [
+        steps(begun(each, positive, weight), scores, positive, given, BATCHES) for each in criteria
+    ]
+    n_seen = 0
+    for batch, *results in zip(BATCHES, *found, strict=True):
+        n_seen += len(batch)
+        rows, own = results[0][2].tolist(), torch.zeros_like(weight)
+        own[list(batch)] = weight[list(batch)]
+        share = min(1.0, n_seen / N_ROWS)
+        sample = counts(threshold, rows, scores, positive.int(), weight, buffer_size, share)
+        for kind, (loss, gradient, index) in zip(KINDS, results, strict=True):
+            leaf = scores.clone().requires_grad_()
+            expected = accuracy_at_top_loss(
+                leaf,
+                positive,
+                threshold=lambda s, p, w, sample=sample: threshold(s, p, sample),
+                sample_weight=own,
+                reduction="sum",
+                **kind,
+            )
+            counted = positive if kind["errors"] == "false_negatives" else ~positive
+            expected = expected / (counted[list(batch)].sum() * weight[counted].mean())
+            expected.backward()
+            torch.testing.assert_close(loss, expected.detach())
+            by_row = torch.zeros_like(scores).index_add(0, index, gradient.flatten())
+            torch.testing.assert_close(by_row, leaf.grad)
+
+
+# Its state.
+
+
+def rebuilt(criterion):
+    """A criterion built anew and given the state of another."""
+    options = criterion.threshold, criterion.errors, criterion.surrogate
+    size = 0 if criterion.hard_rows is None else criterion.hard_rows.size
+    new = TopCriterion(*options, size).to(torch.float32)
+    new.load_state_dict(copy.deepcopy(criterion.state_dict()))
+    return new
+
+
+@every_threshold
+@every_buffer
+@pytest.mark.parametrize(
+    "again",
+    [rebuilt, copy.deepcopy, lambda criterion: pickle.loads(pickle.dumps(criterion))],
+    ids=["state_dict", "deepcopy", "pickle"],
+)
+def test_goes_on_from_its_state(threshold, buffer_size, again):
+    scores, positive, weight = table(weighted=True)
+    criterion = TopCriterion(threshold, "false_negatives", "quadratic", buffer_size)
+    # Half of the rows are yet to be seen, and totals are no numbers of float32.
+    begun(criterion, positive, weight / 3, 2 * N_ROWS)
+    data = scores, positive, weight / 3
+    list(steps(criterion, *data, BATCHES[:2]))
+    other = again(criterion)
+    for going_on in (BATCHES[2:4], BATCHES[4:]):
+        found, expected = (list(steps(each, *data, going_on)) for each in (other, criterion))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        # More rows, and on with them.
+        for each in (other, criterion):
+            begun(each, positive, weight / 2, N_ROWS, resumed=True)
+    if buffer_size:
+        assert criterion.hard_rows.n_rows == other.hard_rows.n_rows == 4 * N_ROWS
+
+
+@every_threshold
+def test_a_training_from_the_start_knows_nothing_of_the_one_before(threshold):
+    scores, positive, weight = table(weighted=False)
+    used, new = (TopCriterion(threshold, "false_negatives", "hinge", 4) for _ in range(2))
+    list(steps(begun(used, positive, weight), 100 * scores, positive, None, BATCHES))
+    found, expected = (
+        list(steps(begun(each, positive, weight), scores, positive, None, BATCHES))
+        for each in (used, new)
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_the_float_type_of_the_network_is_not_that_of_its_totals():
+    _, positive, weight = table(weighted=True)
+    criterion = begun(
+        TopCriterion(KthLargest("all", k=3), "false_negatives", "hinge", 1), positive, weight
+    )
+    before = criterion.class_total.clone()
+    torch.testing.assert_close(criterion.to(torch.float32).class_total, before, rtol=0, atol=0)
+
+
+def test_refuses_what_cannot_be_called():
+    with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 'max'"):
+        TopCriterion("max", "false_negatives", "hinge", 1)
