@@ -12,6 +12,10 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sktopk._common._input import take_params, take_rows
 from sktopk._common._scalars import check_number
 from sktopk._common._splits import calibration_rows
+from sktopk._common._warnings import warn
+
+# Hardly a classifier makes no error on so many rows that it has not seen.
+_MANY_ROWS = 200
 
 
 class Trained(NamedTuple):
@@ -58,6 +62,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
     def _check_params(self):
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise TypeError(
+                "estimator must be a classifier with fit and decision_function or predict_proba, "
+                f"an instance of its class; got {self.estimator!r}"
+            )
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _routed(self, fit_params):
@@ -91,6 +100,15 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "FrozenEstimator, and give fit rows of their own"
             )
         return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+    def _warn_if_seen(self, n_rows):
+        """Warn that `n_rows` to calibrate with, all without an error, may be those of training."""
+        if n_rows >= _MANY_ROWS and isinstance(self.estimator, FrozenEstimator):
+            warn(
+                f"estimator makes no error on any of {n_rows} calibration rows: if it was trained "
+                "on them, nothing is promised for new rows. Give fit rows of their own, or an "
+                "estimator that is not frozen, of which it holds out rows"
+            )
 
     def _replace_fitted(self, estimator, **fitted):
         """Put what was fitted in the place of all that an earlier fit left; return self."""

@@ -22,7 +22,7 @@ from sktopk._estimators._best_rows import (
 from sktopk.metrics._ranking import encode_groups
 
 from ._base import CalibratedDecision
-from ._guarantees import calibrate, drift
+from ._guarantees import calibrate, drift, separates
 
 
 class BudgetClassifier(CalibratedDecision):
@@ -115,6 +115,9 @@ class BudgetClassifier(CalibratedDecision):
     with "recall" all. Batches and groups break ties by row order. Both warn. If all scores
     tie, "count" and "fpr" thus flag nothing with a fixed threshold.
 
+    A frozen classifier must not have seen the rows that calibrate. `fit` warns if it separates
+    many of them without an error; of one that learns its rows less well nothing tells.
+
     With ``per="fit"``, `predict` warns if it flags a share of its rows that, after the share
     of the calibration rows, had a probability below 1e-6 (Fisher's exact test): the scores
     have drifted, or the classifier was trained on these rows. There is no `predict_proba`: the
@@ -204,9 +207,12 @@ class BudgetClassifier(CalibratedDecision):
         scores = finite_scores(trained.estimator, trained.X)
         fitted = {"classes_": trained.estimator.classes_}
         if self.per == "fit":
+            positive = known_positives(trained.y, fitted["classes_"])
+            if separates(scores, positive):
+                self._warn_if_seen(len(scores))
             fitted["threshold_"], fitted["rates_"], problems = calibrate(
                 scores,
-                known_positives(trained.y, fitted["classes_"]),
+                positive,
                 len(y),
                 constraint=self.constraint,
                 budget=self.budget,

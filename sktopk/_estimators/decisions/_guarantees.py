@@ -14,6 +14,8 @@ from sktopk._common._scalars import n_kept
 _PLACING_FRACTION = 0.2
 # A share of flagged rows less probable than this is no accident, even if looked at for years.
 _DRIFT_P_VALUE = 1e-6
+# Fewer rows of a class may well all be easy.
+_SOME_ROWS = 20
 
 
 class Rate(NamedTuple):
@@ -181,6 +183,12 @@ def precision_threshold(scores, positive, precision, delta, random):
         problem = _too_imprecise(precision, delta, n_right[0], n_above[0], len(scores))
         return np.inf, problem
     return thresholds[first + n_passed - 1], None
+
+
+def separates(scores, positive):
+    """Tell whether all positives score above all negatives, and there are some of each."""
+    few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_ROWS
+    return not few and scores[positive].min() > scores[~positive].max()
 
 
 def share_p_value(count, n, expected):

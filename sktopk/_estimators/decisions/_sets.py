@@ -131,6 +131,9 @@ class SetClassifier(CalibratedDecision):
     are equal there may be more of it than asked. Rounding counts: preprocessing that gives a
     row other last digits in another batch belongs inside `estimator`.
 
+    A frozen classifier must not have seen the rows that calibrate. `fit` warns if it makes no
+    error on many of them; of one that learns its rows less well nothing tells.
+
     No set covers a class without a row in training. With a long tail there are many: if
     :math:`n_1` of the n rows given to `fit` are the only ones of their class, about
     :math:`n_1 / n` of new rows drawn like them belong to a class that has none [7]_, and rows
@@ -227,6 +230,8 @@ class SetClassifier(CalibratedDecision):
             warn_of_single_rows(y, self.coverage, len(trained.y))
         classes, proba = predict_class_proba(trained.estimator, trained.X)
         code = encode_labels(classes, trained.y)
+        if np.array_equal(proba.argmax(axis=1), code):
+            self._warn_if_seen(len(code))
         k = self._clipped_k(len(classes))
         prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
         conformity = Conformity(self.method, k, self.penalty, prevalence)
