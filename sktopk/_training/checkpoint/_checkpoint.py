@@ -18,7 +18,7 @@ from sktopk._common._warnings import (
 )
 from sktopk._training._distributed import world_size
 from sktopk._training._process import rng_state, set_rng_state
-from sktopk._training._state import check_net_state, load_net_state, net_state
+from sktopk._training._state import load_net_state, net_state
 from sktopk._training._torch_names import (
     check_device,
 )
@@ -172,7 +172,6 @@ class Checkpoint:
         then, now = [name for name, _ in found["callbacks"]], [name for name, _ in net.callbacks_]
         if then != now:
             raise ValueError(f"callbacks {then}, now {now}")
-        check_net_state(net, found)
         load_net_state(net, found)
         for parameter, trainable in zip(net.module_.parameters(), found["trainable"], strict=True):
             parameter.requires_grad_(trainable)
