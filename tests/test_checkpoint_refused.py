@@ -17,9 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
-from sktopk._training.checkpoint import _checkpoint as checkpoint_module
 from sktopk._common import _fingerprints as fingerprints_module
 from sktopk._common._fingerprints import describe_table
+from sktopk._training.checkpoint import _checkpoint as checkpoint_module
 from sktopk._training.checkpoint._file import read_state, write_state
 from tests.crashing import (
     Crash,

@@ -63,10 +63,10 @@ def _check_state(net, state):
     if missing:
         raise ValueError(f"the net lacks a part of its state, {', '.join(missing)}")
     for name, value in net.module_.state_dict().items():
-        if np.shape(state["weights"].get(name)) != tuple(value.shape):
+        found = np.shape(state["weights"].get(name))
+        if isinstance(value, torch.Tensor) and found != tuple(value.shape):
             raise ValueError(
-                f"size mismatch: {name} has shape {np.shape(state['weights'].get(name))}, and in "
-                f"the network {tuple(value.shape)}"
+                f"size mismatch: {name} has shape {found}, in the network {tuple(value.shape)}"
             )
     history = state["history"]
     if not isinstance(history, list) or not all(isinstance(row, dict) for row in history):
@@ -106,8 +106,8 @@ def _keep_scalars(optimizer, state):
     for number, parameter in zip(_numbers(state), _parameters(optimizer), strict=True):
         for name, value in optimizer.state[parameter].items() if number in state["state"] else ():
             if isinstance(value, torch.Tensor) and value.shape == ():
-                then = to_tensors(state["state"][number][name], value.device)
-                optimizer.state[parameter][name] = value.to(then.dtype)
+                then = state["state"][number][name]
+                optimizer.state[parameter][name] = to_tensors(then, value.device)
 
 
 def _numbers(state):

@@ -8,7 +8,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from sktopk._estimators._calibration import CALIBRATIONS
-from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.labels._losses import CRITERIA

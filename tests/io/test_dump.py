@@ -242,7 +242,10 @@ def test_a_model_from_a_gpu_predicts_on_the_cpu(blobs, path):
     [
         (VotingClassifier([("a", quick())]), r"VotingClassifier cannot be kept.*sktopk\.io\.STEPS"),
         (GridSearchCV(quick(), {"k": [1]}), "GridSearchCV cannot be kept.*dump best_estimator_"),
-        (make_pipeline(FunctionTransformer(np.sin), quick()), "func of FunctionTransformer: <ufunc 'sin'>"),
+        (
+            make_pipeline(FunctionTransformer(np.sin), quick()),
+            "func of FunctionTransformer: <ufunc 'sin'>",
+        ),
         (BudgetClassifier(RandomForestClassifier()), "RandomForestClassifier cannot be kept"),
         (type("Own", (TopKClassifier,), {})(), "Own.* is not what a file can hold"),
         (nn.Linear(1, 1), "Linear.* is not what a file can hold"),

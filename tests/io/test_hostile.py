@@ -73,7 +73,8 @@ def test_an_optimizer_remembers_what_fits_its_weights(blobs, path, params):
     dump(clf, path)
     # What was not forged trains on as before.
     np.testing.assert_array_equal(
-        load(path).partial_fit(X, y).decision_function(X), clf.partial_fit(X, y).decision_function(X)
+        load(path).partial_fit(X, y).decision_function(X),
+        clf.partial_fit(X, y).decision_function(X),
     )
     original = path.read_bytes()
     header, content, _ = parts(path)
@@ -193,10 +194,7 @@ def test_estimators_that_refer_to_each_other_do_not_multiply(path):
     replaced(path, node)
     assert seconds_to_refuse(path) < 5
     # Estimators are numbered as they are begun, from the outside: the last one is the innermost.
-    steps = [pipeline("passthrough")]
-    for number in range(1, 1500):
-        steps.append({"same": 1})
-    replaced(path, pipeline(*steps))
+    replaced(path, pipeline(pipeline("passthrough"), *[{"same": 1}] * 1500))
     assert seconds_to_refuse(path) < 5
     with pytest.raises(ValueError, match="refer to each other more than"):
         load(path)
@@ -301,8 +299,14 @@ def test_fitted_attributes_are_in_their_range(blobs, path, kind, name, values):
         path.write_bytes(original)
 
 
-PARAMETERS = [("set", "max_size", -3), ("set", "empty", "x"), ("budget", "delta", 7),
-              ("budget", "per", "x"), ("labels", "batch_size", -1), ("labels", "tau", "x")]  # fmt: skip
+PARAMETERS = [
+    ("set", "max_size", -3),
+    ("set", "empty", "x"),
+    ("budget", "delta", 7),
+    ("budget", "per", "x"),
+    ("labels", "batch_size", -1),
+    ("labels", "tau", "x"),
+]
 
 
 @pytest.mark.parametrize(("kind", "name", "value"), PARAMETERS)
@@ -352,7 +356,7 @@ def test_what_is_no_file_is_not_replaced(path):
 
 
 def test_a_missing_folder_is_named(path):
-    with pytest.raises(FileNotFoundError, match="no such folder.*none") as error:
+    with pytest.raises(FileNotFoundError, match=r"no such folder.*none") as error:
         dump(quick(), path.parent / "none" / "model")
     assert error.value.filename == str(path.parent / "none")
 

@@ -12,12 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, make_scorer
 
 from sktopk import TopKClassifier
+from sktopk._common._fingerprints import digest
 from sktopk._common._splits import (
     calibration_rows,
 )
 from sktopk.metrics import make_topk_scorer
 from sktopk.model_selection._baselines import ThresholdTuned
-from sktopk._common._fingerprints import digest
 
 
 @pytest.mark.parametrize("scoring", ["f1", "balanced_accuracy", make_topk_scorer(1)])

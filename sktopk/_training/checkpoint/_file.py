@@ -19,9 +19,7 @@ def write_state(path, state):
     """
     encoder = Encoder()
     content, kind = encoder.encode(state), "checkpoint"
-    return write_arrays(
-        path, kind, _VERSION, versions(), content, encoder.arrays, one_writer=True
-    )
+    return write_arrays(path, kind, _VERSION, versions(), content, encoder.arrays, one_writer=True)
 
 
 def read_state(path):
