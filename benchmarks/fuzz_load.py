@@ -1,18 +1,19 @@
 """Load damaged and forged model files: no crash, no hang, no code run, memory bounded.
 
-Files of fitted estimators are mutated in two ways: as bytes (flipped bits, truncation, insertions,
-huge declared sizes), and as what they say (classes, shapes, numbers, keys, steps), for the most
-part with the checksum made right again, as a forger would. Each is loaded in a process whose
-memory is limited, under an audit hook that sees code run, files written and processes started, and
-with an alarm. A file must be refused with a ValueError or load; what loads also predicts.
+Files of fitted estimators are mutated in three ways: as bytes (flipped bits, truncation,
+insertions, huge declared sizes), as what they say (classes, numbers, keys, steps, which estimator
+refers to which), and in the shapes of their arrays, for the most part with the checksum made right
+again, as a forger would. Each is loaded in a process whose memory is limited, under an audit hook
+that sees code run, files written and processes started, and with a limit of time. A file must be
+refused with a ValueError or load; what loads also predicts and trains on, by partial_fit.
 """
 
 import argparse
 import collections
 import copy
 import hashlib
-import io
 import json
+import math
 import os
 import random
 import re
@@ -23,24 +24,33 @@ import subprocess
 import sys
 import tempfile
 import warnings
-import zipfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import torch
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import (
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 from sktopk import BudgetClassifier, RecallAtKClassifier, SetClassifier, TopKClassifier
 from sktopk.io import dump, load
 
 MEMORY = 512 * 2**20
-SECONDS = 20
+# Of a file, to load it, to predict and to train on: of the processor, and by the clock, which
+# goes on while others compute.
+SECONDS, CLOCK = 5, 60
 BLANK = "0" * 64
+SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "I32": 4, "U32": 4, "I64": 8, "F16": 2, "F32": 4, "F64": 8}
 # Of the interpreter's own events, those that mean that something was run, started or written.
 FORBIDDEN = re.compile(
     r"exec|import|code\.__new__|pickle|marshal|ctypes|socket|subprocess|shutil|tempfile|webbrowser"
@@ -52,9 +62,11 @@ VALUES = [
     [[]], {"tuple": []}, {"array": "0"}, {"array": "999"}, {"same": 0}, {"same": 10**9},
     {"float": "nan"}, {"float": "inf"}, {"estimator": "TopKClassifier"}, {"optimizer": "Adam"},
     {"optimizer": "__loader__"}, {"record": "Popen", "fields": []}, {"omitted": "module"},
-    {"scalar": "object_", "value": 1}, {"step": "0"}, {"strings": "0"}, {"floats": "0"},
+    {"scalar": "object_", "value": 1}, {"numbers": "0"}, {"scalars": "0"}, {"dtype": "O"},
+    {"bytes": "0", "dtype": "<U4"}, {"type": "eval"}, {"slice": [1, 2, 3]}, {"same": 1},
+    {"rows": [["a"], [[1, 2]]]}, {"estimator": "Pipeline", "params": {"steps": []}, "fitted": {}},
     {"objects": [1, 2], "shape": [2**40]}, {"tuple": [10**9, 10**9]}, {"device": "cuda:99"},
-    {"dict": [[1, 2]]}, {"dict": [[[], 1]]}, {"random_state": {"dict": []}},
+    {"dict": [[1], [2]]}, {"dict": [[[]], [1]]}, {"random_state": {"dict": [[], []]}},
 ]  # fmt: skip
 
 
@@ -71,11 +83,27 @@ def models():
         calibration="sigmoid",
         random_state=np.random.RandomState(0),
     )
-    yield X, many.fit(X, names)
-    yield X, make_pipeline(StandardScaler(), PCA(2), top).fit(X, y > 0)
+    yield X, many.fit(X, names), names
+    yield X, make_pipeline(StandardScaler(), PCA(2), top).fit(X, y > 0), y > 0
     frozen = FrozenEstimator(top.fit(X, y > 0))
-    yield X, BudgetClassifier(frozen, constraint="fpr", budget=0.2).fit(X, y > 0)
-    yield X, SetClassifier(many, method="pas", random_state=0).fit(X, names.astype(str))
+    budget = BudgetClassifier(frozen, constraint="fpr", budget=0.2)
+    yield X, budget.fit(X, y > 0), y > 0
+    yield X, SetClassifier(many, method="pas", random_state=0).fit(X, names.astype(str)), names
+    columns = make_column_transformer(
+        (make_pipeline(StandardScaler(), PolynomialFeatures(2)), [0, 1]),
+        (KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"), [2]),
+        (OneHotEncoder(handle_unknown="ignore"), [3]),
+    )
+    adagrad = TopKClassifier(
+        k=1, hidden_layer_sizes=(3,), max_epochs=2, optimizer=torch.optim.Adagrad
+    )
+    yield X.round(), make_pipeline(columns, adagrad).fit(X.round(), y), y
+    words = np.array([" ".join(np.array(["one", "two", "three"])[row]) for row in y[:, None]])
+    sgd = TopKClassifier(
+        k=1, hidden_layer_sizes=(), max_epochs=2, optimizer="sgd",
+        net_params={"optimizer__momentum": 0.9},
+    )  # fmt: skip
+    yield words, make_pipeline(TfidfVectorizer(), sgd).fit(words, y), y
 
 
 def seal(data):
@@ -104,13 +132,13 @@ def places(value, path=()):
             yield from places(value[key], (*path, key))
 
 
-def nodes(value):
-    """All dicts inside nested lists and dicts."""
-    if isinstance(value, dict):
+def estimators(value):
+    """All dicts inside nested lists and dicts that stand for an estimator."""
+    if isinstance(value, dict) and {"estimator", "params"} <= value.keys():
         yield value
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from nodes(item)
+            yield from estimators(item)
 
 
 def mutate_json(value, rng):
@@ -161,47 +189,61 @@ def nest(data, rng):
     return pack(header, data[8 + size :])
 
 
-def forge_step(data, rng):
-    """Change what the skops archive inside a file says, where there is one."""
+def refer(data, rng):
+    """Let estimators stand for each other, be there again or hold each other."""
     size = int.from_bytes(data[:8], "little")
     header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
-    keys = re.findall(r'"step": ?"(\d+)"', header["__metadata__"]["content"])
-    if not keys:
-        return forge(data, rng)
-    key = rng.choice(keys)
-    first, last = header[key]["data_offsets"]
-    out = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(body[first:last])) as old,
-        zipfile.ZipFile(out, "w", rng.choice([zipfile.ZIP_STORED] * 4 + [8])) as new,
-    ):
-        for name in old.namelist():
-            part = old.read(name)
-            if name == "schema.json":
-                schema = json.loads(part)
-                if rng.random() < 0.5:
-                    node = rng.choice(list(nodes(schema)))
-                    evil = rng.choice(["posix.system", "builtins.eval", "operator.attrgetter"])
-                    module, cls = evil.rsplit(".", 1)
-                    loader = rng.choice(
-                        ["FunctionNode", "TypeNode", "ObjectNode", "ConstructorFromReduceNode",
-                         "PartialNode", "MethodNode", "OperatorFuncNode", "BytesNode"]
-                    )  # fmt: skip
-                    node |= {"__module__": module, "__class__": cls, "__loader__": loader}
-                    node["attrs"] = node.get("content")
-                else:
-                    mutate_json(schema, rng)
-                part = json.dumps(schema).encode()
-            elif rng.random() < 0.5:
-                part = damage(part, rng)
-            new.writestr(name, part)
-    blob = out.getvalue()
-    for value in header.values():
-        offsets = value.get("data_offsets")
-        if offsets and offsets[0] >= last:
-            value["data_offsets"] = [each + len(blob) - (last - first) for each in offsets]
-    header[key] |= {"shape": [len(blob)], "data_offsets": [first, first + len(blob)]}
-    return pack(header, body[:first] + blob + body[last:])
+    content = json.loads(header["__metadata__"]["content"])
+    for _ in range(rng.choice([1, 2, 10, 30])):
+        found = list(estimators(content))
+        one, other = rng.choice(found), rng.choice(found)
+        action = rng.randrange(4)
+        if action == 0:
+            reference = {"same": rng.randrange(len(found) + 1)}
+            one["params"][rng.choice(["estimator", "memory", "steps", "x"])] = reference
+        elif action == 1:
+            twice = copy.deepcopy(one)
+            one.clear()
+            steps = [{"tuple": ["a", twice]}, {"tuple": ["b", {"same": rng.randrange(30)}]}]
+            one |= {"estimator": "Pipeline", "params": {"steps": steps}, "fitted": {}}
+        elif action == 2:
+            one["estimator"] = other["estimator"]
+        else:
+            part = rng.choice(["params", "fitted"])
+            one[part] = copy.deepcopy(other.get(part, {}))
+        if len(json.dumps(content)) > 2**20:
+            break
+    header["__metadata__"]["content"] = json.dumps(content)
+    return pack(header, body)
+
+
+def reshape(data, rng):
+    """Give arrays another shape or dtype: (), (n, 0), one more or less, all zeros or ones."""
+    size = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
+    keys = [key for key in header if key != "__metadata__"]
+    for _ in range(rng.choice([1, 1, 2])):
+        key = rng.choice(keys)
+        entry = header[key]
+        shape, dtype = entry["shape"], entry["dtype"]
+        n = rng.choice([0, 1, 3, 2**20, 20_000_000, 2**40])
+        shape = rng.choice(
+            [[], [1], [n, 0], [0, n], [*shape, 1], [k + 1 for k in shape], shape[:-1], shape[::-1]]
+        )
+        dtype = rng.choice([dtype] * 4 + list(SIZES))
+        n_bytes = math.prod(shape) * SIZES[dtype]
+        if n_bytes > 2**20:
+            continue
+        first, last = entry["data_offsets"]
+        fill = rng.choice([b"\0", b"\1", b"\xff"]) * n_bytes
+        new = (body[first:last] + fill)[:n_bytes] if rng.random() < 0.5 else fill
+        for value in header.values():
+            offsets = value.get("data_offsets")
+            if offsets and offsets[0] >= last and value is not entry:
+                value["data_offsets"] = [each + n_bytes - (last - first) for each in offsets]
+        body = body[:first] + new + body[last:]
+        entry |= {"shape": shape, "dtype": dtype, "data_offsets": [first, first + n_bytes]}
+    return pack(header, body)
 
 
 def damage(data, rng):
@@ -232,10 +274,19 @@ def damage(data, rng):
 
 def mutated(data, rng):
     """One mutated file and what was done to it."""
-    kind = rng.choice(["bytes", "bytes, sealed", "forged", "forged", "step", "nested"])
+    kind = rng.choice(
+        ["bytes", "bytes, sealed", "forged", "forged", "forged", "references", "shapes", "shapes",
+         "nested"]
+    )  # fmt: skip
     if kind == "bytes":
         return damage(data, rng), kind
-    change = {"bytes, sealed": damage, "forged": forge, "step": forge_step, "nested": nest}[kind]
+    change = {
+        "bytes, sealed": damage,
+        "forged": forge,
+        "references": refer,
+        "shapes": reshape,
+        "nested": nest,
+    }[kind]
     return seal(change(data, rng)), kind
 
 
@@ -263,7 +314,7 @@ def reason_of(error):
     return re.sub(r"[\d.'\"\[\(].*", "", text)[:40].strip() or "other"
 
 
-def work(n_files, seed):
+def work(n_files, seed, kept=None):
     """Load `n_files` mutated files and print what came of it, as JSON."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -272,29 +323,36 @@ def work(n_files, seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         seeds = []
-        for X, model in models():
+        for X, model, y in models():
             dump(model, path)
-            seeds.append((X[:5], path.read_bytes()))
+            repr(model)
+            seeds.append((X[:5], y[:5], path.read_bytes()))
             # What is imported on demand is imported now.
-            load(path).predict(X[:5])
-        for change in (damage, forge, forge_step, nest):
-            attempt(seal(change(seeds[1][1], rng)), X[:5], path)
+            attempt(seeds[-1][2], *seeds[-1][:2], path)
+        for change in (damage, forge, refer, reshape, nest):
+            attempt(seal(change(seeds[1][2], rng)), *seeds[1][:2], path)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         signal.signal(signal.SIGALRM, too_long)
+        signal.signal(signal.SIGPROF, too_long)
         for number in range(n_files):
-            X, data = seeds[rng.randrange(len(seeds))]
+            X, y, data = seeds[rng.randrange(len(seeds))]
             data, kind = mutated(data, rng)
-            start = perf_counter()
-            signal.alarm(SECONDS)
+            if kept is not None:
+                # What a crash leaves behind tells what it was.
+                Path(kept).write_bytes(data)
+            start = process_time()
+            signal.alarm(CLOCK)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
-                outcome = attempt(data, X, path, watch)
+                outcome = attempt(data, X, y, path, watch)
             except BaseException as error:
                 outcome = f"FAILED: {type(error).__name__} {error}"
             signal.alarm(0)
-            slowest = max(slowest, perf_counter() - start)
-            if watch.seen:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            slowest = max(slowest, process_time() - start)
+            if watch is not None and watch.seen:
                 outcome = f"FAILED: {watch.seen}"
                 watch.seen.clear()
             if outcome.startswith("FAILED"):
@@ -305,23 +363,62 @@ def work(n_files, seed):
     print(json.dumps({"outcomes": outcomes, "slowest": slowest, "growth": growth / 1024}))
 
 
-def attempt(data, X, path, watch=None):
-    """Load a file and predict; say what came of it."""
+def attempt(data, X, y, path, watch=None):
+    """Load a file, predict and train on; say what came of it."""
     path.write_bytes(data)
+    before = resident()
     if watch is not None:
         watch.on = True
     try:
         model = load(path)
     except ValueError as error:
-        return reason_of(error)
+        return too_large(before, data) or reason_of(error)
     finally:
         if watch is not None:
             watch.on = False
+    outcome = too_large(before, data)
+    if outcome is not None:
+        return outcome
     try:
         model.predict(X)
     except Exception as error:
-        return f"loads, then {type(error).__name__} of predict"
-    return "loads and predicts"
+        return f"loads, then {type(error).__name__} of predict: {reason_of(error)}"
+    try:
+        train_on(model, X, y)
+    except Exception as error:
+        text = f"{type(error).__name__} of partial_fit: {reason_of(error)}"
+        return f"loads and predicts, then {text}"
+    return "loads, predicts and trains on"
+
+
+def train_on(model, X, y):
+    """Train the network inside a model for another epoch."""
+    while not hasattr(model, "partial_fit"):
+        if hasattr(model, "steps"):
+            for _, step in model.steps[:-1]:
+                X = step.transform(X)
+            model = model.steps[-1][1]
+        else:
+            model = getattr(model, "estimator_", None) or model.estimator
+    # In the labels that it knows.
+    model.partial_fit(X, model.classes_[np.arange(len(y)) % len(model.classes_)])
+
+
+def resident():
+    """Memory in use, from which on the highest is noted."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory("VmRSS")
+
+
+def memory(name):
+    return int(re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def too_large(before, data):
+    grown = memory("VmHWM") - before
+    if grown > 10 * len(data) + 100 * 2**20:
+        return f"FAILED: {grown >> 20} MiB for a file of {len(data)} bytes"
+    return None
 
 
 def main():
@@ -329,10 +426,11 @@ def main():
     parser.add_argument("--n-files", type=int, default=20_000)
     parser.add_argument("--chunk", type=int, default=2_000, help="files of one process")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", help="where to leave the file that is being loaded")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        work(args.n_files, args.seed)
+        work(args.n_files, args.seed, args.keep)
         return
     outcomes, slowest, growth, crashed = collections.Counter(), 0.0, 0.0, 0
     start = perf_counter()
@@ -340,6 +438,7 @@ def main():
         n_files = min(args.chunk, args.n_files - first)
         seed = args.seed + first // args.chunk
         command = [sys.executable, __file__, "--worker", f"--n-files={n_files}", f"--seed={seed}"]
+        command += [] if args.keep is None else [f"--keep={args.keep}"]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             print(f"--seed {seed} ended with {done.returncode}")
@@ -357,7 +456,7 @@ def main():
         f"{growth:.0f} MiB (limit {MEMORY >> 20}); {perf_counter() - start:.0f} s in all\n"
     )
     print("| mutation | outcome | files |\n|---|---|---|")
-    for what, n in sorted(outcomes.items(), key=lambda item: -item[1])[:40]:
+    for what, n in sorted(outcomes.items(), key=lambda item: -item[1])[:60]:
         print(f"| {what} | {n} |")
     sys.exit(bool(crashed or n_failed or total < args.n_files))
 

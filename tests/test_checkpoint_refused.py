@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import resource
+import stat
 import tempfile
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
+from torch.utils.data import Dataset
 
 from sktopk._common import _fingerprints as fingerprints_module
+from sktopk._common._array_file import write_arrays
 from sktopk._common._fingerprints import describe_table
+from sktopk._common._lazy_rows import DatasetRows
 from sktopk._training.checkpoint import _checkpoint as checkpoint_module
 from sktopk._training.checkpoint._file import read_state, write_state
 from tests.crashing import (
@@ -274,16 +278,139 @@ def test_a_file_gives_back_what_it_was_given(tmp_path):
     check_same(state, read_state(tmp_path / "file")[0])
 
 
-def test_a_large_table_is_known_by_some_of_its_rows(monkeypatch):
+def test_a_large_table_is_known_by_every_byte(monkeypatch, tmp_path):
     table = np.arange(4000.0).reshape(1000, 4)
     whole = describe_table(table)
     assert describe_table(np.asfortranarray(table)) == whole
+    # As if it were too large for a SHA-256 of all of it.
     monkeypatch.setattr(fingerprints_module, "_HASHED_BYTES", 100 * 32)
+    monkeypatch.setattr(fingerprints_module, "_BLOCK_BYTES", 64 * 32)
     sampled = describe_table(table)
-    changed = table.copy()
-    changed[500:515] += 1
-    assert len({describe_table(changed), sampled, whole}) == 3
-    assert describe_table(csr_array(table)) != describe_table(csr_array(changed))
-    # Labels and weights by all of them.
+    assert sampled == describe_table(np.asfortranarray(table)) != whole
+    mapped = np.memmap(tmp_path / "table", dtype=float, mode="w+", shape=table.shape)
+    mapped[:] = table
+    assert describe_table(mapped) == sampled
+    sparse = describe_table(csr_array(table))
+    for row in range(1000):
+        changed = table.copy()
+        changed[row, row % 4] += 1
+        assert describe_table(changed) != sampled
+        if row % 50 == 0:
+            assert describe_table(csr_array(changed)) != sparse
+    # Two rows that change places.
+    assert describe_table(table[[*range(500), 501, 500, *range(502, 1000)]]) != sampled
+    # Labels and weights by SHA-256.
     flat = np.zeros(1000)
     assert len({describe_table(flat + (np.arange(1000) == i)) for i in range(1000)}) == 1000
+
+
+def test_rows_that_are_made_one_by_one_are_known_by_a_sample(monkeypatch):
+    class Squares(Dataset):
+        asked = 0
+
+        def __len__(self):
+            return 1000
+
+        def __getitem__(self, index):
+            Squares.asked += 1
+            return torch.full((4,), float(index**2))
+
+    monkeypatch.setattr(fingerprints_module, "_HASHED_BYTES", 100 * 32)
+    rows = DatasetRows(Squares())
+    assert describe_table(rows) == describe_table(rows)
+    # Twice 200 rows of 16 bytes.
+    assert Squares.asked < 450
+
+
+# Files that were made to do harm.
+
+
+def forged(path, change):
+    """Rewrite the file of a fit, with a checksum that fits, after `change(state)`."""
+    state, _ = read_state(path)
+    replaced = change(state)
+    write_state(path, state if replaced is None else replaced)
+
+
+def in_optimizer(value):
+    def change(state):
+        state["optimizer"]["state"][0]["exp_avg"] = value
+
+    return change
+
+
+def at_no_position(state):
+    state["generator"][8:24] = 255
+
+
+def with_callback(value):
+    return lambda state: state["callbacks"][0].__setitem__(1, value)
+
+
+FORGED = {
+    "null": lambda state: [None],
+    "nothing": lambda state: {"n_epochs": 3},
+    "no callbacks": lambda state: state.pop("callbacks") and None,
+    "callbacks of another kind": lambda state: state.update(callbacks=[1, 2]),
+    "a callback of another kind": with_callback([1]),
+    "a callback without values": with_callback({}),
+    "a method": with_callback({"values": {"on_epoch_end": 1}, "parts": {}}),
+    "a part that is not there": with_callback({"values": {}, "parts": {"no": {}}}),
+    "epochs": lambda state: state.update(n_epochs=-1),
+    "a number of epochs that is none": lambda state: state.update(n_epochs="3"),
+    "call": lambda state: state.update(call=None),
+    "random": lambda state: state.update(random=(1, 2)),
+    "weights": lambda state: state.update(weights=[]),
+    "history": lambda state: state.update(history=[1]),
+    "moment of no shape": in_optimizer(np.zeros(())),
+    "moment of one number": in_optimizer(np.zeros(1)),
+    "moment of another dtype": in_optimizer(np.zeros((5, 6), np.int8)),
+    "no optimizer": lambda state: state.update(optimizer={}),
+    "generator": at_no_position,
+    "state of torch": lambda state: state.update(rng_state=[]),
+    "criterion": lambda state: state.update(criterion=[1]),
+    "trainable": lambda state: state.update(trainable=[]),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_forged_file_is_refused_and_kept(change, unfinished):
+    forged(unfinished, change)
+    data = unfinished.read_bytes()
+    Crash.n_epochs = 0
+    with pytest.raises(ValueError, match=r"checkpoint=.*Delete the file to train anew"):
+        quick(checkpoint=unfinished).fit(X, Y, sample_weight=1 + Y)
+    assert Crash.n_epochs <= 1
+    assert unfinished.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "content", [None, [], "x", "deep", {"array": "7"}, {"tensor": 1}, {"a": 1}]
+)
+def test_a_file_of_another_state_is_refused_and_kept(content, tmp_path):
+    path = tmp_path / "file"
+    if content == "deep":
+        for _ in range(900):
+            content = [content]
+    write_arrays(path, "checkpoint", 2, {}, content, {})
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match=r"is damaged: .*Delete the file to train anew"):
+        quick(checkpoint=path).fit(X, Y)
+    assert path.read_bytes() == data
+
+
+def test_the_file_keeps_its_mode_and_follows_no_link_beside_it(tmp_path):
+    path, secret = tmp_path / "file", tmp_path / "secret"
+    secret.write_text("mine")
+    # Names that somebody might expect it to write under.
+    for name in (".file.part", "file.part", ".file.tmp"):
+        (tmp_path / name).symlink_to(secret)
+    with crashing(after=3):
+        quick(checkpoint=path).fit(X, Y)
+    path.chmod(0o600)
+    with crashing(after=4):
+        quick(checkpoint=path).fit(X, Y)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert secret.read_text() == "mine"
+    quick(checkpoint=path).fit(X, Y)
+    assert len(list(tmp_path.iterdir())) == 4

@@ -8,8 +8,6 @@ import torch
 # The states of torch.Generator on a CPU: today's and one of older versions.
 _GENERATOR_BYTES = (5056, 5048)
 _MERSENNE = 624
-# What LBFGS remembers once it has curvature.
-_OF_LBFGS = ("old_dirs", "old_stps", "ro", "al")
 
 
 def copied_weights(module):
@@ -31,36 +29,46 @@ def net_state(net):
 
 
 def load_net_state(net, state):
-    """Put what `net_state` returned into an initialised net of the same shape."""
-    device = torch.device(net.device)
+    """Put what `net_state` returned into an initialised net of the same shape.
+
+    Raises
+    ------
+    ValueError
+        If no net of this shape gets into such a state.
+    """
+    _check_state(net, state)
+    cpu, device = torch.device("cpu"), torch.device(net.device)
     net.module_.load_state_dict(to_tensors(state["weights"], device))
     # Torch knows which of the optimizer's numbers belong on the device.
-    net.optimizer_.load_state_dict(to_tensors(state["optimizer"], torch.device("cpu")))
-    net.generator.set_state(to_tensors(state["generator"], torch.device("cpu")))
-    net.rng_state = to_tensors(state["rng_state"], torch.device("cpu"))
+    net.optimizer_.load_state_dict(to_tensors(state["optimizer"], cpu))
+    _keep_scalars(net.optimizer_, state["optimizer"])
+    net.generator.set_state(to_tensors(state["generator"], cpu))
+    net.rng_state = to_tensors(state["rng_state"], cpu)
     net.criterion_.load_state_dict(to_tensors(state["criterion"], device))
     net.history_[:] = state["history"]
 
 
-def check_net_state(net, state):
+def _check_state(net, state):
     """Raise unless a state, of whatever origin, is one that `net` could have got into.
 
     Torch takes moments of any shape and generators at any position, and then writes and reads
     where they end.
-
-    Parameters
-    ----------
-    net : Net
-        Initialised, and not trained yet or with this state.
-    state : dict
-        See `net_state`.
     """
     missing = sorted(net_state(net).keys() - state.keys())
     if missing:
         raise ValueError(f"the net lacks a part of its state, {', '.join(missing)}")
+    for name, value in net.module_.state_dict().items():
+        found = np.shape(state["weights"].get(name))
+        if isinstance(value, torch.Tensor) and found != tuple(value.shape):
+            raise ValueError(
+                f"size mismatch: {name} has shape {found}, in the network {tuple(value.shape)}"
+            )
     history = state["history"]
     if not isinstance(history, list) or not all(isinstance(row, dict) for row in history):
         raise ValueError("its history is no list of epochs")
+    bytes_of = [np.size(each) if _are_bytes(each) else 0 for each in state["rng_state"]]
+    if bytes_of[:1] != [torch.get_rng_state().numel()] or 0 in bytes_of:
+        raise ValueError("the state of torch's generators has a wrong shape or size")
     _check_generators(state)
     _check_optimizer(net.optimizer_, state["optimizer"])
 
@@ -75,7 +83,7 @@ def _check_generators(value):
         for item in value.values() if isinstance(value, dict) else value:
             _check_generators(item)
     elif isinstance(value, np.ndarray) and value.nbytes in _GENERATOR_BYTES:
-        if value.dtype != np.uint8:
+        if not _are_bytes(value):
             return
         data = value.tobytes()
         left, after = (int.from_bytes(data[i : i + n], "little") for i, n in ((8, 4), (16, 8)))
@@ -84,29 +92,58 @@ def _check_generators(value):
             raise ValueError(f"a generator is at no possible position: {left} left at {after}")
 
 
+def _are_bytes(value):
+    return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1
+
+
+def _keep_scalars(optimizer, state):
+    """Give single numbers back their dtype, which torch makes that of the weights."""
+    for number, parameter in zip(_numbers(state), _parameters(optimizer), strict=True):
+        for name, value in optimizer.state[parameter].items() if number in state["state"] else ():
+            if isinstance(value, torch.Tensor) and value.shape == ():
+                then = state["state"][number][name]
+                optimizer.state[parameter][name] = to_tensors(then, value.device)
+
+
+def _numbers(state):
+    """The numbers of the weights in the state of an optimizer."""
+    return [number for group in state["param_groups"] for number in group["params"]]
+
+
+def _parameters(optimizer):
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def _check_optimizer(optimizer, state):
     """Check what an optimizer is to remember against what it remembers after one step."""
     groups, moments = state["param_groups"], state["state"]
     if len(groups) != len(optimizer.param_groups):
         raise ValueError("the optimizer has other groups of weights")
-    numbers = []
     for group, own in zip(groups, optimizer.param_groups, strict=True):
         for name, value in own.items():
-            if name == "params":
-                numbers += group[name]
-            elif not _alike(group[name], value):
+            if name != "params" and not _alike(group[name], value):
                 raise ValueError(f"{name} of the optimizer is {group[name]!r:.40}")
+    numbers = _numbers(state)
+    if len(numbers) != len(_parameters(optimizer)) or not set(moments) <= set(numbers):
+        raise ValueError("the optimizer remembers of weights that there are not")
+    kinds = [each for each in type(optimizer).__mro__ if each is not torch.optim.Optimizer]
+    if not any(kind.__module__.startswith("torch.optim") for kind in kinds):
+        # Of somebody else, in Python, where torch looks at every shape.
+        return
     twin = copy.deepcopy(optimizer)
     twin.load_state_dict({"state": {}, "param_groups": to_tensors(groups, torch.device("cpu"))})
-    parameters = [p for group in twin.param_groups for p in group["params"]]
+    parameters = _parameters(twin)
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     if isinstance(twin, torch.optim.LBFGS):
         # Copies of it lack what only its constructor sets.
         twin._params, twin._numel_cache = parameters, None
-    twin.step(lambda: torch.zeros(()))
-    if len(numbers) != len(parameters) or not set(moments) <= set(numbers):
-        raise ValueError("the optimizer remembers of weights that there are not")
+    try:
+        twin.step(lambda: torch.zeros(()))
+        if not all(torch.isfinite(parameter).all() for parameter in parameters):
+            raise ArithmeticError("a step leads to weights that are not finite")
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"the optimizer fails with its settings ({error})") from error
     n_weights = sum(parameter.numel() for parameter in parameters)
     for number, parameter in zip(numbers, parameters, strict=True):
         found, expected = moments.get(number, {}), twin.state[parameter]
@@ -114,26 +151,25 @@ def _check_optimizer(optimizer, state):
         if missing:
             raise ValueError(f"the optimizer remembers no {missing[0]} of a weight")
         for name, value in found.items():
-            _check_moment(name, value, expected.get(name), parameter, n_weights)
+            like = tuple(parameter.shape)
+            if name in expected:
+                like = tuple(getattr(expected[name], "shape", ()))
+            # LBFGS keeps the steps of all weights together, as vectors, and numbers of each.
+            like = {"old_dirs": (n_weights,), "old_stps": (n_weights,), "ro": (), "al": ()}.get(
+                name, like
+            )
+            for each in value if isinstance(value, list) else [value]:
+                _check_moment(name, each, like, parameter)
 
 
-def _check_moment(name, value, expected, parameter, n_weights):
+def _check_moment(name, value, like, parameter):
     """Check one thing that the optimizer remembers of a weight."""
-    if isinstance(value, list):
-        # LBFGS keeps the steps of all weights together, as vectors.
-        for item in value:
-            _check_moment(name, item, None, parameter, n_weights)
-        return
-    shape, like = np.shape(value), parameter if expected is None else expected
-    shapes = [tuple(getattr(like, "shape", ()))]
-    if expected is None:
-        shapes += [(n_weights,), ()] if name in _OF_LBFGS else []
-    dtype = getattr(value, "dtype", None)
-    right = str(getattr(like, "dtype", "")).removeprefix("torch.")
-    if shape not in shapes or (shape and str(dtype) != right):
+    shape, dtype = np.shape(value), getattr(value, "dtype", None)
+    right = str(parameter.dtype).removeprefix("torch.")
+    if shape != like or (shape and str(dtype) != right):
         raise ValueError(
             f"{name} of the optimizer has shape {shape} and dtype {dtype}; the weight has "
-            f"{tuple(parameter.shape)} and {right}"
+            f"{like} and {right}"
         )
     if name == "step" and not 0 <= float(value) < float("inf"):
         raise ValueError(f"step of the optimizer is {value!r:.40}")

@@ -1,4 +1,4 @@
-"""What fitted estimators must look like: before anything is built from a file, and after."""
+"""What fitted estimators must look like: before anything is built from a file."""
 
 import copy
 from itertools import pairwise
@@ -12,9 +12,8 @@ from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.labels._losses import LOSSES
-from sktopk._training._state import check_net_state
 
-from ._steps import check_step, is_attribute
+from ._steps import is_attribute
 
 _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_iter_", "history_"}
 # Parameters that stand for another machine than this one.
@@ -89,14 +88,6 @@ def check_state(estimator, fitted, built):
         raise ValueError(f"k_ of {name} has a wrong type, shape or value: {fitted['k_']!r:.80}")
     if built is not None:
         _check_weights(built, fitted)
-
-
-def check_built(estimator, fitted, trusted):
-    """Check what was built: the state of a net, what the attributes of a step can do."""
-    if "net_" in fitted:
-        check_net_state(estimator.net_, fitted["net_"])
-    elif not type(estimator).__module__.startswith("sktopk"):
-        check_step(estimator, trusted)
 
 
 def _check_weights(estimator, fitted):

@@ -38,5 +38,9 @@ def replace_array(path, key, array):
     for name, entry in header.items():
         if name != "__metadata__" and entry["data_offsets"][0] >= last:
             entry["data_offsets"] = [place + grown for place in entry["data_offsets"]]
-    header[key] |= {"shape": list(array.shape), "data_offsets": [first, last + grown]}
+    names = {"b1": "BOOL", "f8": "F64", "f4": "F32", "f2": "F16"}
+    kind = array.dtype.str[1:]
+    dtype = names.get(kind) or f"{kind[0].upper()}{8 * int(kind[1])}"
+    shape = list(array.shape)
+    header[key] |= {"dtype": dtype, "shape": shape, "data_offsets": [first, last + grown]}
     write(path, header, content, body[:first] + array.tobytes() + body[last:])

@@ -15,7 +15,7 @@ from sktopk._common._array_file import read_head
 from sktopk._common._fingerprints import describe, describe_table, shortened, versions
 from sktopk._common._warnings import warn
 from sktopk._training._process import check_device, rng_state, set_rng_state, world_size
-from sktopk._training._state import check_net_state, load_net_state, net_state
+from sktopk._training._state import load_net_state, net_state
 
 from ._file import is_plain, read_state, write_state
 
@@ -166,7 +166,6 @@ class Checkpoint:
         then, now = [name for name, _ in found["callbacks"]], [name for name, _ in net.callbacks_]
         if then != now:
             raise ValueError(f"callbacks {then}, now {now}")
-        check_net_state(net, found)
         load_net_state(net, found)
         for parameter, trainable in zip(net.module_.parameters(), found["trainable"], strict=True):
             parameter.requires_grad_(trainable)

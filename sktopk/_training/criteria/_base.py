@@ -1,6 +1,5 @@
 """The contract between a net and the loss that it trains with."""
 
-import torch
 from torch import nn
 
 
