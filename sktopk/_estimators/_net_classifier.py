@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import (
+    COLUMNS,
     Labelled,
     check_classes,
     check_labelled,
@@ -18,7 +19,6 @@ from sktopk._common._input import (
     check_rows,
     check_validation,
     columns_kept,
-    columns_of,
     encode,
     is_stream,
     own_labels,
@@ -28,10 +28,9 @@ from sktopk._common._splits import held_out
 from sktopk._common._streams import partial_fit_pieces
 from sktopk._common._warnings import warn
 from sktopk._training._batches import Rows, make_batches
-from sktopk._training._build import build_net, probe
 from sktopk._training._callbacks import ProgressBar, Validation
-from sktopk._training._net import DivergedError
-from sktopk._training._process import all_objects, check_device, trainable, world_size
+from sktopk._training._net import DivergedError, Net
+from sktopk._training._process import all_objects, trainable, world_size
 from sktopk._training._state import load_net_state, net_state
 from sktopk._training._task import Task
 from sktopk._training.checkpoint._checkpoint import Checkpoint, CheckpointError, describe_call
@@ -117,6 +116,9 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
     - `_calibrate(rows)`: with `calibration`, after training: sets `calibration_`.
     """
 
+    # Tags of scikit-learn: more than two classes are allowed; labels are not what is trained for.
+    _multi_class = True
+    _poor_score = False
     # Whether rows held out for validation have a share of each class.
     _stratify = False
     # Whether the metric of `score` needs more than the network's scores.
@@ -316,6 +318,8 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = self._multi_class
+        tags.classifier_tags.poor_score = self._poor_score
         return tags
 
     def __sklearn_is_fitted__(self):
@@ -341,7 +345,8 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
             # A model from a machine with a GPU still loads where there is none.
             fitted.device = "cpu"
         with trainable():
-            self.net_ = build_net(fitted._task(net["dtype"]), seed=0)
+            task = fitted._task(net["dtype"])
+            self.net_ = task.net.build(task, seed=0)
             load_net_state(self.net_, net)
         self.net_.params_of_net = params
 
@@ -417,11 +422,11 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
 
     # The parts of a training.
 
-    def _task_of(self, dtype, criterion, n_outputs, *, score_scale=1.0, draws=False):
+    def _task_of(self, dtype, criterion, n_outputs, *, score_scale=1.0, draws=False, net=Net):
         """The task of the parameters that all estimators have.
 
         `dtype` is the name of the float type, `score_scale` what "auto" stands for, `draws`
-        whether the loss draws from torch's generator.
+        whether the loss draws from torch's generator, `net` the class of the net.
         """
         net_params = dict(self.net_params or {})
         of_module = [key for key in net_params if key.startswith("module__")]
@@ -430,6 +435,7 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
             module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
         optimizer = self.optimizer
         return Task(
+            net=net,
             n_features=self.n_features_in_,
             n_outputs=n_outputs,
             n_classes=len(self.classes_),
@@ -444,7 +450,7 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
             weight_decay=self.weight_decay,
             callbacks=copy.deepcopy(list(self.callbacks or [])),
             net_params=net_params,
-            device=check_device(self.device),
+            device=self.device,
             dtype=getattr(torch, dtype),
             precision=getattr(self, self._precision),
             compile=self.compile,
@@ -453,13 +459,13 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
 
     def _start(self, X, classes, count, seed, chosen=(), partial=False):
         """Put a new net in the place of whatever was fitted before."""
-        known = columns_of(self)
-        self._forget()
-        vars(self).update({**known, **dict(chosen), "classes_": classes, "class_count_": count})
+        self._forget(keep=COLUMNS)
+        vars(self).update({**dict(chosen), "classes_": classes, "class_count_": count})
         try:
             self._prepare(partial)
-            net = build_net(self._task(X.dtype.name), seed)
-            probe(net, X)
+            task = self._task(X.dtype.name)
+            net = task.net.build(task, seed)
+            net.probe(X)
         except BaseException:
             self._forget()
             raise
@@ -502,15 +508,10 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
                     X_val = X_val.astype(self._numpy_dtype(), copy=False)
                 data |= {"X_val": X_val, "y_val": encode(self.classes_, validation.y)}
             callbacks = self._callbacks_of(training)
+            sizes = {"batch_size": self._batch_size, "min_positives": self._min_positives()}
+            weight = self._weights(target, rows.weight)
             batches = make_batches(
-                net,
-                rows.X,
-                target,
-                self._weights(target, rows.weight),
-                self.class_count_,
-                batch_size=self._batch_size,
-                min_positives=self._min_positives(),
-                resumed=training.partial,
+                net, rows.X, target, weight, self.class_count_, resumed=training.partial, **sizes
             )
             net.train(batches, training.epochs, callbacks, training.checkpoint, **data)
             batches.carry()
@@ -577,10 +578,11 @@ class NetClassifier(ClassifierMixin, TrainingParameters):
                 ConvergenceWarning,
             )
 
-    def _forget(self):
+    def _forget(self, keep=()):
         """Become unfitted."""
         for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
+            if name not in keep:
+                delattr(self, name)
 
     def _as_fitted(self, params):
         """This estimator with the parameters of its fit, which set_params may have changed."""

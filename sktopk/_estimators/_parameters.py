@@ -261,6 +261,11 @@ class TrainingParameters(BaseEstimator):
 
     def _check_params(self):
         """Raise unless all parameters are allowed; a subclass checks its own as well."""
+        check_optimizer(self.optimizer)
+        if self.module is None:
+            check_sizes(self.hidden_layer_sizes)
+        else:
+            check_module(self.module)
         check_auto(self.score_scale, "score_scale", check_number, low=0, bounds="neither")
         check_auto(self.batch_size, "batch_size", check_number, low=1, integer=True)
         check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
@@ -274,11 +279,6 @@ class TrainingParameters(BaseEstimator):
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)
-        if self.module is None:
-            check_sizes(self.hidden_layer_sizes)
-        else:
-            check_module(self.module)
-        check_optimizer(self.optimizer)
         check_device(self.device)
         if self.net_params is not None:
             check_net_params(self.net_params, default_module=self.module is None)
@@ -378,10 +378,9 @@ def check_optimizer(optimizer):
     """Return the optimizer class that `optimizer` names."""
     if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
         return optimizer
-    if not isinstance(optimizer, str):
-        raise TypeError(
-            f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))} or a subclass of "
-            f"torch.optim.Optimizer; got {optimizer!r}"
-        )
-    check_option(optimizer, "optimizer", tuple(OPTIMIZERS))
-    return OPTIMIZERS[optimizer]
+    if isinstance(optimizer, str) and optimizer in OPTIMIZERS:
+        return OPTIMIZERS[optimizer]
+    raise (ValueError if isinstance(optimizer, str) else TypeError)(
+        f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))} or a subclass of "
+        f"torch.optim.Optimizer; got {optimizer!r}"
+    )

@@ -302,8 +302,8 @@ def make_batches(
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
-    totals = (torch.from_numpy(each).to(device) for each in (class_total, mean_weight))
-    criterion.begin(*totals, int(n_rows_of.sum()), resumed=resumed)
+    class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
+    criterion.begin(class_total, mean_weight, int(n_rows_of.sum()), resumed=resumed)
     rows = net.rows(X, resident=True)
     if hard is not None:
         hard.fresh_repeats = getattr(sampler, "repeats_positives", False)

@@ -1,5 +1,6 @@
 """The training engine: everything that knows skorch."""
 
+import inspect
 from contextlib import nullcontext
 
 import numpy as np
@@ -10,10 +11,12 @@ from skorch.dataset import Dataset
 
 from sktopk._common._warnings import warn
 from sktopk.modules import ScaledScores
+from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
 from ._process import (
     all_objects,
+    check_device,
     in_parallel,
     isolated_rng,
     note_threads,
@@ -40,6 +43,70 @@ class Net(NeuralNetClassifier):
     forward_in_training = None
     weight_ = None
 
+    @classmethod
+    def build(cls, task, seed):
+        """Return the untrained net of a task, its weights drawn with `seed`."""
+        params = {"optimizer__weight_decay": task.weight_decay, "optimizer__fused": True}
+        if "optimizer__foreach" in task.net_params:  # the other fast path, which excludes this one
+            del params["optimizer__fused"]
+        accepted = inspect.signature(task.optimizer).parameters
+        params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
+        device = check_device(task.device)
+        with isolated_rng(device, seed=seed):
+            net = cls(
+                _build_module(task).to(task.dtype),
+                criterion=task.criterion,
+                optimizer=task.optimizer,
+                lr=task.learning_rate,
+                callbacks=task.callbacks,
+                classes=np.arange(task.n_classes),
+                train_split=None,
+                verbose=task.verbose,
+                device=str(device),
+                use_caching=False,
+                **params,
+            ).initialize()
+            net.rng_state = rng_state(device)
+        net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
+        net.n_outputs = task.n_outputs
+        net.generator = torch.Generator().manual_seed(seed)
+        # Noise is not the order of the rows: a seed of its own.
+        net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
+        if task.compile:
+            net.module_.compile()
+            if net.criterion_.is_mean:
+                net.criterion_.compile()
+        net.plain = not task.compile and task.precision is None and device.type == "cpu"
+        return net
+
+    def probe(self, X):
+        """Check what the network returns for two rows."""
+        rows = self.rows(X[:2])
+        n_rows, values = len(rows), rows[:]
+        self.module_.eval()
+        try:
+            # Not by a call, which would compile a graph for two rows.
+            with self.autocast():
+                scores = self.network.forward(values)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
+        if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
+            is_tensor = isinstance(scores, torch.Tensor)
+            came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
+            raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
+        if not scores.requires_grad:
+            raise ValueError(
+                "module must return scores with a gradient; got scores that do not depend on its "
+                "parameters, or are detached from them"
+            )
+        if tuple(scores.shape) not in {(n_rows, self.n_outputs), (n_rows,) * (self.n_outputs == 1)}:
+            raise ValueError(
+                f"module must return scores of shape (n_samples, {self.n_outputs}), one per "
+                f"class, or per row of two classes that are ranked; got shape "
+                f"{tuple(scores.shape)} for {n_rows} rows"
+            )
+        self.check_last_layer(rows)
+
     @property
     def network(self):
         """What the task's `module` built, without the factor on its scores."""
@@ -54,7 +121,7 @@ class Net(NeuralNetClassifier):
 
         `resident` ones, which are those of batches, are dense if a user's callback sees them.
         """
-        sparse = self.takes_sparse and hasattr(X, "nnz")
+        sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.network)
         sparse = sparse and world_size() == 1 and not (resident and self._shows())
         device = torch.device(self.device)
         return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
@@ -289,3 +356,14 @@ def _plain_row(row):
         for name, value in row.items()
         if name != "batches"
     }
+
+
+def _build_module(task):
+    module = task.module(task.n_features, task.n_outputs, **task.module_params)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
+    if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
+        raise ValueError("module must not have lazy layers: give each layer its input size")
+    if task.score_scale == 1:
+        return module
+    return ScaledScores(module, task.n_outputs, task.score_scale)

@@ -15,6 +15,8 @@ class Task:
 
     Parameters
     ----------
+    net : type
+        Subclass of Net.
     n_features, n_outputs, n_classes : int
         Columns (or channels) of a row, scores of the network for it, classes of the labels.
     criterion : Criterion
@@ -34,7 +36,8 @@ class Task:
         Of skorch.
     net_params : dict
         Further arguments of skorch's net.
-    device : torch.device
+    device : str or torch.device
+        Or "auto".
     dtype : torch.dtype
         Of rows and weights.
     precision : str or None
@@ -43,6 +46,7 @@ class Task:
     verbose : int
     """
 
+    net: type
     n_features: int
     n_outputs: int
     n_classes: int
@@ -56,7 +60,7 @@ class Task:
     weight_decay: float
     callbacks: list
     net_params: dict[str, Any]
-    device: torch.device
+    device: str | torch.device
     dtype: torch.dtype
     precision: str | None
     compile: bool

@@ -9,8 +9,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from ._checks import check_binary, check_name, check_weight
-from ._loss import reduce
+from ._loss import check_binary, check_name, check_weight, reduce
 
 ERRORS = ("false_negatives", "false_positives")
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from ._checks import check_count
+from ._loss import check_count
 
 
 class Candidates(NamedTuple):

@@ -3,8 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from ._checks import check_nonnegative, check_scores, is_soft
-from ._loss import LossModule, reduce
+from ._loss import LossModule, check_nonnegative, check_scores, is_soft, reduce
 
 _NO_LABEL = torch.iinfo(torch.int64).min
 

@@ -3,9 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from ._checks import check_nonnegative, check_scores, check_target
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, reduce
+from ._loss import LossModule, check_nonnegative, check_scores, check_target, reduce
 
 
 def check_class_counts(class_counts, scores):

@@ -3,7 +3,6 @@
 import torch
 from torch.autograd.function import once_differentiable
 
-from ._checks import check_k, check_nonnegative, check_scores, is_soft
 from ._elementary_symmetric import (
     MAX_K,
     head_inclusion,
@@ -13,7 +12,7 @@ from ._elementary_symmetric import (
     rest_inclusion,
     subset_sums,
 )
-from ._loss import LossModule, reduce
+from ._loss import LossModule, check_k, check_nonnegative, check_scores, is_soft, reduce
 from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
@@ -119,7 +118,7 @@ def smooth_topk_loss(
     tensor(1.0633)
     """
     scores = check_scores(scores)
-    k = _check_k(k, scores.shape[1])
+    k = check_k(k, scores.shape[1], most=MAX_K)
     if is_soft(scores, target):
         return expected_loss(
             smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
@@ -198,7 +197,7 @@ def topk_inclusion_proba(scores, *, k, tau=None):
     tensor([[0.8442, 0.6180, 0.2689, 0.2689]])
     """
     scores = check_scores(scores)
-    k = _check_k(k, scores.shape[1])
+    k = check_k(k, scores.shape[1], most=MAX_K)
     scale = 1.0 if tau is None else k * check_nonnegative(tau, "tau", positive=True)
     with torch.autocast(scores.device.type, enabled=False):
         head, classes = largest(scores, min(2 * k, scores.shape[1]))
@@ -212,10 +211,3 @@ def topk_inclusion_proba(scores, *, k, tau=None):
         inner = head_inclusion(sums)[0][: head.shape[1]].t().to(scores.dtype)
         proba.scatter_(1, classes, inner)
         return torch.where(undefined, (scores > -torch.inf).to(scores.dtype), proba)
-
-
-def _check_k(k, n_classes):
-    k = check_k(k, n_classes)
-    if k > MAX_K:
-        raise ValueError(f"k={k} must be at most {MAX_K}: float64 holds no larger sums")
-    return k

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from ._accuracy_at_top import SLOPES, SURROGATES, check_threshold, fill, get_surrogate
-from ._checks import check_count, check_fraction, check_name
+from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
 # Sums of weights that should be whole numbers miss them by the rounding of float32.

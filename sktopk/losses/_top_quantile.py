@@ -1,8 +1,7 @@
 """Accuracy at the top with a threshold among all scores or the positive ones."""
 
 from ._accuracy_at_top import accuracy_at_top_loss
-from ._checks import check_fraction
-from ._loss import LossModule
+from ._loss import LossModule, check_fraction
 from ._thresholds import KthLargest
 
 

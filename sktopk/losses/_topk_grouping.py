@@ -2,9 +2,8 @@
 
 from torch.nn import functional as F
 
-from ._checks import check_k, check_scores, is_soft
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, reduce
+from ._loss import LossModule, check_k, check_scores, is_soft, reduce
 
 
 def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean"):

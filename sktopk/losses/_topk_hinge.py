@@ -2,8 +2,7 @@
 
 import torch
 
-from ._checks import check_k, check_nonnegative, check_scores, check_target
-from ._loss import LossModule, reduce
+from ._loss import LossModule, check_k, check_nonnegative, check_scores, check_target, reduce
 from ._order_statistics import kth_largest, score_of_label
 
 

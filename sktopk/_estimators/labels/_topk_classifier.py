@@ -3,6 +3,7 @@
 import copy
 from dataclasses import KW_ONLY
 
+import numpy as np
 import torch
 from sklearn.utils.metaestimators import available_if
 
@@ -11,6 +12,8 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import OPTIMIZERS, check_optimizer, estimator
+from sktopk._training._candidates import CandidateNet
+from sktopk._training._net import Net
 from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
@@ -288,7 +291,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     def _task(self, dtype):
         loss, n_classes = self._loss_in_use, len(self.classes_)
         if not isinstance(loss, str):
-            criterion = CustomLoss(copy.deepcopy(loss))
+            criterion = CustomLoss(copy.deepcopy(loss).to(getattr(torch, dtype)))
             return self._task_of(dtype, criterion, n_classes, draws=True)
         named, k = LOSSES[loss], self.k_
         params = {name: getattr(self, name) for name in named.params} | (self.loss_params or {})
@@ -309,14 +312,16 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             criterion.seed(torch.Generator())
             with torch.no_grad():
                 criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
+        net = Net
         if self.n_candidates is not None:
+            net = CandidateNet
             unit = k * self.tau if "tau" in named.params else 1.0
             criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
         scale = max(named.room, named.room_per_k * k, named.room_per_k_tau * k * self.tau)
         normalizes = self.module is None and (self.net_params or {}).get("module__normalize")
         if normalizes and "scale" in own_parameters(loss):
             scale = 1.0
-        return self._task_of(dtype, criterion, n_classes, score_scale=scale)
+        return self._task_of(dtype, criterion, n_classes, score_scale=scale, net=net)
 
     def _weights(self, target, weight):
         """Sample weight times class weight, of mean 1 over the rows of all processes."""
@@ -325,10 +330,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         if self.class_weight is not None:
             weights = class_weights(self.class_weight, self.classes_, self.class_count_)
             weight = weight * weights[target]
-        shared = all_objects((largest, weight.sum(), len(weight)))
-        unit = max(each for each, *_ in shared)
-        mean = sum(each / unit * total for each, total, _ in shared)
-        mean /= sum(n_rows for *_, n_rows in shared)
+        shared = np.array(all_objects((largest, weight.sum(), len(weight))))
+        unit = shared[:, 0].max()
+        mean = (shared[:, 0] / unit) @ shared[:, 1] / shared[:, 2].sum()
         if mean == 0:
             raise ValueError("sample_weight times class_weight must not be 0 for every row")
         return weight * (largest / unit) / mean

@@ -9,7 +9,7 @@ from sktopk._estimators._calibration import calibrate, calibrated_proba
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training._class_blocks import best_classes
 from sktopk.losses import topk_inclusion_proba
-from sktopk.losses._checks import check_k
+from sktopk.losses._loss import check_k
 
 from ._losses import LOSSES
 

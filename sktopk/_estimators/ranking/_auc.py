@@ -104,6 +104,8 @@ class AUCClassifier(ProgramClassifier):
     surrogate: str = "hinge"
     multi_class: str = "ovr"
 
+    _multi_class = True
+
     def _check_params(self):
         super()._check_params()
         check_option(self.surrogate, "surrogate", SURROGATES)
@@ -151,8 +153,3 @@ class AUCClassifier(ProgramClassifier):
 
     def _default_scorer(self):
         return auc_score
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags

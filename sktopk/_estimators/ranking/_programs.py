@@ -11,7 +11,8 @@ from sktopk._common._scalars import check_number
 from sktopk._common._warnings import warn
 from sktopk._estimators._parameters import estimator
 from sktopk._training.criteria._program import ProgramCriterion
-from sktopk.losses import FBetaLoss, KthLargest, PrecisionAtRecallProgramLoss, RecallAtPrecisionLoss
+from sktopk.losses import FBetaLoss, PrecisionAtRecallProgramLoss, RecallAtPrecisionLoss
+from sktopk.losses._top_quantile import precision_at_recall_threshold
 
 from ._ranking import RankingClassifier, undefined
 
@@ -278,4 +279,4 @@ class PrecisionAtRecallProgramClassifier(ProgramClassifier):
         return "precision_at_recall", {"recall": self.recall}
 
     def _score_threshold(self, scores, positive, weight):
-        return KthLargest("positives", tau=self.recall)(scores, positive, weight)
+        return precision_at_recall_threshold(self.recall)(scores, positive, weight)

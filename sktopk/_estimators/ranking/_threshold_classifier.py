@@ -1,106 +1,14 @@
 """Accuracy at the top: a threshold that depends on the scores, errors on one side of it."""
 
-import dataclasses
-from dataclasses import KW_ONLY
-
 import numpy as np
 import torch
 
-from sktopk._common._scalars import check_number, check_option
-from sktopk._common._warnings import warn
+from sktopk._common._scalars import check_option
 from sktopk._estimators._parameters import estimator
-from sktopk._training._process import all_objects
-from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest
-from sktopk.losses._accuracy_at_top import ERRORS, SURROGATES, check_threshold
-from sktopk.losses._thresholds import in_group
-from sktopk.metrics import make_top_scorer
+from sktopk.losses._accuracy_at_top import ERRORS, check_threshold
 
-from ._ranking import RankingClassifier, undefined
-
-
-@estimator
-class TopClassifier(RankingClassifier):
-    """Threshold, kind of errors and surrogate; subclasses say which threshold and errors.
-
-    Parameters
-    ----------
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
-    buffer_size : int, default=1
-        Number of hard rows that every minibatch gets from those before it; 0 for none.
-    batch_size : int or "auto", default="auto"
-        "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold.
-
-    Attributes
-    ----------
-    history_ : list of dict
-        A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
-        dur (seconds), what callbacks recorded, and `threshold`, an array of its estimate in each
-        step (with :class:`sktopk.callbacks.TrueThreshold` `true_threshold` beside it).
-    """
-
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 1
-
-    errors = "false_negatives"
-
-    def _check_params(self):
-        super()._check_params()
-        check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-        check_number(self.buffer_size, "buffer_size", 0, integer=True)
-
-    def _threshold(self):
-        """The threshold of the loss, for the rows of the training."""
-        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
-
-    def _task(self, dtype):
-        threshold, size = self._threshold(), self.buffer_size
-        return self._task_of(dtype, TopCriterion(threshold, self.errors, self.surrogate, size), 1)
-
-    def _go_on(self, count, partial):
-        super()._go_on(count, partial)
-        # Its rank may be clipped to other rows now.
-        self.net_.criterion_.threshold = self._threshold()
-
-    def _clip_k(self, partial, total, what):
-        """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""
-        total = int(sum(all_objects(total)))
-        self.k_ = self.k if partial else max(1, min(self.k, total))
-        if self.k_ < self.k:
-            warn(
-                f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used",
-            )
-
-    def _scaled(self, k, of, positive, weight):
-        """The rank k of the training set among rows that are a part of it."""
-        total = self.class_count_
-        total = {"all": total.sum(), "negatives": total[0], "positives": total[1]}[of]
-        share = float(weight[in_group(positive, of)].sum()) / total
-        return max(1, round(k * min(1.0, share)))
-
-    def _score_threshold(self, scores, positive, weight):
-        threshold = self._threshold()
-        if getattr(threshold, "k", None) is not None:
-            # A piece of a stream has a part of the ranks.
-            k = self._scaled(threshold.k, threshold.of, positive, weight)
-            threshold = dataclasses.replace(threshold, k=k)
-        return threshold(scores, positive, weight)
-
-    def _validation_scorer(self, y_val):
-        if not hasattr(self, "k_"):
-            return self._default_scorer()
-        name, params = self._scorer()
-        positive = torch.from_numpy(np.asarray(y_val == self.classes_[1]))
-        of, weight = self._threshold().of, torch.ones(len(positive))
-        return make_top_scorer(name, **{**params, "k": self._scaled(self.k_, of, positive, weight)})
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # The optimum flags few rows, whatever the labels.
-        tags.classifier_tags.poor_score = True
-        return tags
+from ._ranking import TopClassifier, undefined
 
 
 @estimator

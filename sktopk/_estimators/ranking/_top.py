@@ -4,11 +4,15 @@ import numpy as np
 
 from sktopk._common._scalars import check_number
 from sktopk._estimators._parameters import estimator
-from sktopk.losses import KthLargest
-from sktopk.losses._thresholds import Largest
+from sktopk.losses._top_push import pat_mat_np_threshold, top_push_k_threshold, top_push_threshold
+from sktopk.losses._top_quantile import (
+    PRECISION_AT_RECALL_ERRORS,
+    pat_mat_threshold,
+    precision_at_recall_threshold,
+    recall_at_k_threshold,
+)
 
-from ._ranking import digits
-from ._threshold_classifier import TopClassifier
+from ._ranking import TopClassifier, digits
 
 
 @estimator
@@ -52,8 +56,8 @@ class DeepTopPushClassifier(TopClassifier):
     (5,)
     """
 
-    def _threshold(self):
-        return Largest("negatives")
+    _poor_score = False
+    _threshold = staticmethod(top_push_threshold)
 
     def _scorer(self):
         return "positives_at_top", {}
@@ -65,11 +69,6 @@ class DeepTopPushClassifier(TopClassifier):
             return t + digits(scores, t)
         middle = (t + float(above)) / 2
         return middle if middle < above else t
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = False
-        return tags
 
 
 @estimator
@@ -125,7 +124,7 @@ class TopPushKClassifier(TopClassifier):
         self._clip_k(partial, self.class_count_[0], "negatives")
 
     def _threshold(self):
-        return KthLargest("negatives", k=self.k_)
+        return top_push_k_threshold(self.k_)
 
     def _scorer(self):
         return "positives_at_top", {"k": self.k}
@@ -183,7 +182,7 @@ class RecallAtKClassifier(TopClassifier):
         self._clip_k(partial, self.class_count_.sum(), "rows")
 
     def _threshold(self):
-        return KthLargest("all", k=self.k_)
+        return recall_at_k_threshold(self.k_)
 
     def _scorer(self):
         return "recall_at_k", {"k": self.k}
@@ -238,7 +237,7 @@ class PatMatClassifier(TopClassifier):
         check_number(self.tau, "tau", 0, 1, bounds="neither")
 
     def _threshold(self):
-        return KthLargest("all", tau=self.tau)
+        return pat_mat_threshold(self.tau)
 
     def _scorer(self):
         return "recall_at_k", {"k": self.tau}
@@ -294,7 +293,7 @@ class PatMatNPClassifier(TopClassifier):
         check_number(self.tau, "tau", 0, 1, bounds="neither")
 
     def _threshold(self):
-        return KthLargest("negatives", tau=self.tau)
+        return pat_mat_np_threshold(self.tau)
 
     def _scorer(self):
         return "true_positive_rate_at_fpr", {"fpr": self.tau}
@@ -345,7 +344,7 @@ class PrecisionAtRecallClassifier(TopClassifier):
 
     recall: float = 0.8
 
-    errors = "false_positives"
+    errors = PRECISION_AT_RECALL_ERRORS
     _judged_on_validation = True
 
     def _check_params(self):
@@ -353,7 +352,7 @@ class PrecisionAtRecallClassifier(TopClassifier):
         check_number(self.recall, "recall", 0, 1, bounds="right")
 
     def _threshold(self):
-        return KthLargest("positives", tau=self.recall)
+        return precision_at_recall_threshold(self.recall)
 
     def _scorer(self):
         return "precision_at_recall", {"recall": self.recall}

@@ -1,5 +1,6 @@
 """The contract between a net and the loss that it trains with."""
 
+import torch
 from torch import nn
 
 
@@ -154,16 +155,7 @@ class TwoClassCriterion(Criterion):
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see :meth:`Criterion.begin`."""
-        for name, value in ("class_total", class_total), ("mean_weight", mean_weight):
-            getattr(self, name).copy_(torch.as_tensor(value))
-
-    def _apply(self, fn, recurse=True):
-        totals = self.class_total, self.mean_weight
-        super()._apply(fn, recurse)
-        # In float64, whatever the float type of the network.
-        device = self.class_total.device
-        self.class_total, self.mean_weight = (each.to(device) for each in totals)
-        return self
+        self.class_total, self.mean_weight = class_total, mean_weight
 
 
 class BatchCriterion(Criterion):

@@ -4,7 +4,7 @@ import torch
 from torch import distributed
 
 from sktopk._training._process import all_objects, all_rows
-from sktopk.losses._checks import check_binary
+from sktopk.losses._loss import check_binary
 
 from ._base import TwoClassCriterion
 

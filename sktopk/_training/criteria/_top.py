@@ -152,9 +152,9 @@ class TopCriterion(TwoClassCriterion):
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see the base."""
-        super().begin(class_total, mean_weight, n_rows, resumed=resumed)
         if self.hard_rows is not None:
             self.hard_rows.begin(n_rows, resumed)
+        super().begin(class_total, mean_weight, n_rows, resumed=resumed)
 
     def get_extra_state(self):
         """What `state_dict` saves beside tensors of fixed shape."""

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-from sktopk.losses._checks import check_binary, check_name, check_nonnegative, check_weight
-from sktopk.losses._loss import reduce
+from sktopk.losses._loss import check_binary, check_name, check_nonnegative, check_weight, reduce
 
 SOLVERS = ("closed_form", "program")
 

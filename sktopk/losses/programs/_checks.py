@@ -2,7 +2,7 @@
 
 import torch
 
-from sktopk.losses._checks import check_floating
+from sktopk.losses._loss import check_floating
 
 from ._matrices import SPARSE_LAYOUTS
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from sktopk.losses._checks import check_count, check_name, check_nonnegative
+from sktopk.losses._loss import check_count, check_name, check_nonnegative
 
 from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
 from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex

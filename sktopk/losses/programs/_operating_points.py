@@ -2,8 +2,7 @@
 
 import torch
 
-from sktopk.losses._checks import check_fraction
-from sktopk.losses._loss import LossModule
+from sktopk.losses._loss import LossModule, check_fraction
 
 from ._batch import batch_loss, hinge_rows, or_one, sort_kinks, sparse_matrix, split_classes
 

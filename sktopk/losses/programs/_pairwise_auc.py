@@ -6,14 +6,14 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from sktopk.losses._checks import (
+from sktopk.losses._loss import (
+    LossModule,
     check_name,
     check_nonnegative,
     check_scores,
     check_target,
     check_weight,
 )
-from sktopk.losses._loss import LossModule
 
 from ._batch import (
     SOLVERS,

@@ -2,8 +2,7 @@
 
 import torch
 
-from sktopk.losses._checks import check_count, check_fraction, check_nonnegative
-from sktopk.losses._loss import LossModule
+from sktopk.losses._loss import LossModule, check_count, check_fraction, check_nonnegative
 
 from ._batch import (
     batch_loss,
