@@ -130,7 +130,7 @@ class TopCriterion(TwoClassCriterion):
     ----------
     threshold : callable
         One of :mod:`sktopk.losses`, or any other function of scores, mask of the positives and
-        weights that returns a scalar with its gradient.
+        weights that returns a scalar with its gradient. The weights are what the rows count for.
     errors : {"false_negatives", "false_positives"}
     surrogate : str
     buffer_size : int
@@ -169,7 +169,7 @@ class TopCriterion(TwoClassCriterion):
         """Return the loss of rows that are a sample of no batch, such as validation rows."""
         values = arrays(scores, target, sample_weight)
         located, _ = self._locate(*values, None)
-        return torch.as_tensor(self._errors(*values, located)[0])
+        return as_tensor(self._errors(*values, located)[0])
 
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch and its gradient; remember its hard rows for the next one.
@@ -205,7 +205,7 @@ class TopCriterion(TwoClassCriterion):
     def _errors(self, xp, scores, positive, weight, located, n_fresh=None):
         """Value and gradient of the errors among the first `n_fresh` rows."""
         above = self.errors == "false_positives"
-        counted = ~positive if above else positive & True
+        counted = positive ^ above
         if n_fresh is not None:
             counted[n_fresh:] = False
         if weight is None:
@@ -235,16 +235,15 @@ class TopCriterion(TwoClassCriterion):
         # The hard rows are the largest scores, or the smallest of the positives.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
-        if largest and size <= 1:
-            located = self.threshold.locate(key)
-            known = located[1]
-        else:
+        order = known = None
+        if size > 1 or not largest:
             order = key.argsort(stable=True)
             hardest = slice(max(len(order) - size, 0), None) if smallest else slice(size)
             known = order[hardest]
-        if largest and size > 1:
+        if largest:
             located = self.threshold.locate(key, order)
-        elif not largest:
+            known = located[1] if known is None else known
+        else:
             share = hard.share_seen() if size else 1.0
             counts = self._counts(xp, own[order], positive[order], hardest, share)
             if hasattr(self.threshold, "locate"):
@@ -305,7 +304,7 @@ class TopCriterion(TwoClassCriterion):
         self.trace["threshold"].append(located[0])
         loss, gradient = self._errors(*values, located, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
-        gathered[device_order] = torch.as_tensor(gradient)
+        gathered[device_order] = as_tensor(gradient)
         # Gradients are averaged over the processes afterwards, as in `all_rows`.
         return loss, len(lengths) * gathered[mine]
 
