@@ -1,5 +1,6 @@
 """The contract between a net and the loss that it trains with."""
 
+import torch
 from torch import nn
 
 
