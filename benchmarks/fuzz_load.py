@@ -400,6 +400,9 @@ def train_on(model, X, y):
             model = model.steps[-1][1]
         else:
             model = getattr(model, "estimator_", None) or model.estimator
+    if getattr(model, "calibration", None) is not None:
+        # Which is for fit alone.
+        model.set_params(calibration=None)
     # In the labels that it knows.
     model.partial_fit(X, model.classes_[np.arange(len(y)) % len(model.classes_)])
 

@@ -103,6 +103,9 @@ class Encoder:
             items = [self.encode(item) for item in value.ravel().tolist()]
             return {"objects": items, "shape": list(value.shape)}
         if can_hold(value.dtype):
+            if value.flags.f_contiguous and not value.flags.c_contiguous:
+                # Column after column, as it lies: products of another order round otherwise.
+                return {"array": self._keep(value.T), "order": "F"}
             return {"array": self._keep(value)}
         if value.dtype.itemsize == 0:
             # NumPy's text of no letters.
@@ -138,7 +141,7 @@ class Decoder:
     def __init__(self, arrays):
         self.arrays, self._n_rows = dict(arrays), 0
         self.kinds = {
-            "array": self._array,
+            "array": self._any_array,
             "bytes": self._bytes,
             "float": lambda text: _FLOATS[text],
             "numbers": lambda key: self._flat(key).tolist(),
@@ -180,6 +183,9 @@ class Decoder:
             raise ValueError(f"its array {key!r:.40} is missing or used twice")
         # A copy, as the values of the file are read-only.
         return np.array(self.arrays.pop(key))
+
+    def _any_array(self, node):
+        return self._array(node["array"]).T if isinstance(node, dict) else self._array(node)
 
     def _flat(self, key):
         array = self._array(key)

@@ -103,6 +103,20 @@ def test_a_generator_of_a_gpu_starts_again_on_the_cpu(cancer):
     assert np.isfinite(other.fit(X, y).decision_function(X)).all()
 
 
+def test_a_state_that_is_no_net_s_is_refused_by_every_door(cancer):
+    """Also by skops.io.load, which knows our classes and not what they hold."""
+    clf = RecallAtKClassifier(k=50, **SMALL).fit(*cancer)
+    for name, value in [("exp_avg", np.zeros(())), ("exp_avg_sq", np.zeros(1)), ("step", "x")]:
+        state = clf.__getstate__()
+        state["net_"]["optimizer"]["state"][0][name] = value
+        with pytest.raises(ValueError, match=f"{name} of the optimizer"):
+            RecallAtKClassifier().__setstate__(state)
+    state = clf.__getstate__()
+    state["net_"]["generator"][8:24] = 255
+    with pytest.raises(ValueError, match="a generator is at no possible position"):
+        RecallAtKClassifier().__setstate__(state)
+
+
 def tampered(model, change):
     """A skops archive of a model after `change` of its description."""
     out = io.BytesIO()
