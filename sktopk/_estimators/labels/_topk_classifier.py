@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from sktopk._common._input import class_weights, own_labels
@@ -183,7 +184,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         score : float
             Share of the rows, or of their weight, that get their label.
         """
-        return super(NetClassifier, self).score(X, own_labels(X, y, needed=True), sample_weight)
+        return ClassifierMixin.score(self, X, own_labels(X, y, needed=True), sample_weight)
 
     @property
     def _loss_in_use(self):
