@@ -46,6 +46,11 @@ def load_net_state(net, state):
     net.rng_state = to_tensors(state["rng_state"], cpu)
     net.criterion_.load_state_dict(to_tensors(state["criterion"], device))
     net.history_[:] = state["history"]
+    # Which epoch was the best so far, skorch keeps in the callback that records the loss.
+    recorder = dict(net.callbacks_).get("train_loss")
+    if recorder is not None:
+        losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)
+        recorder.best_score_ = min(losses, default=float("inf"))
 
 
 def _check_state(net, state):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array, csr_matrix
-from sktopk.modules._sparse_input import SparseRows
+from sktopk.modules._mlp import SparseRows
 from torch import nn
 
 from sktopk._training._batches import Rows
