@@ -287,7 +287,7 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "values"), RANGES, ids=lambda v: v if v is str else None)
+@pytest.mark.parametrize(("kind", "name", "values"), RANGES, ids=lambda v: v if isinstance(v, str) else "")
 def test_fitted_attributes_are_in_their_range(blobs, path, kind, name, values):
     dump(fitted(blobs, kind), path)
     load(path)
