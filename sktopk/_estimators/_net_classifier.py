@@ -177,9 +177,9 @@ class NetClassifier(TrainedNet):
         bit for bit on the same machine with as many threads.
 
         The same call has the same parameters (but for `checkpoint`, `checkpoint_every` and
-        `verbose`; functions and classes go by name), the same versions of sktopk, torch, skorch,
-        scikit-learn and NumPy, the same y and weights, and X and X_val of the same shape, dtype
-        and SHA-256 (of evenly spaced rows, 64 MiB of them, if they are larger). With
+        `verbose`; functions go by name and code), the same versions of sktopk, torch, skorch,
+        scikit-learn, NumPy and Python, the same y and weights, and X and X_val of the same shape,
+        dtype and bytes (of a Dataset, 64 MiB of evenly spaced rows). With
         ``warm_start=True`` it starts from the same fit. Anything else is refused, not restarted.
 
         The file stands for a fit that is not over. It is removed when fit returns, so that the
