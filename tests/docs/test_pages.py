@@ -21,7 +21,7 @@ def test_the_architecture_page_names_every_file_of_the_private_rooms():
     package = ROOT / "sktopk"
     rooms = [path for path in package.glob("_*/") if path.name != "__pycache__"]
     files = {path.name for room in rooms for path in room.rglob("_*.py")} - {"__init__.py"}
-    named = set(re.findall(r"(?:\w+/)*(_\w+\.py)", page))
+    named = set(re.findall(r"(?<!\w)(_\w+\.py)", page))
     assert files - named == set()
     assert named <= {path.name for path in package.rglob("*.py")}
 
