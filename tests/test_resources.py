@@ -87,7 +87,8 @@ def test_two_hundred_fits_leave_nothing_behind(tmp_path):
     # The first fits fill caches and import what is imported late.
     first = rounds(4)
     files, children, threads, tasks, tensors, physical = rounds(30) - first
-    assert (files, children, threads, tasks) == (0, 0, 0, 0)
+    # What others left may go meanwhile.
+    assert max(files, children, threads, tasks) <= 0
     assert tensors <= 0
     # Pages come and go by megabytes.
     assert physical < 10e6
