@@ -8,14 +8,7 @@ from ._ranking import Ranking, check_rate, check_value, undefined, warn_of_few
 
 
 def precision_at_k_score(
-    y_true,
-    y_score,
-    *,
-    k,
-    pos_label=None,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
+    y_true, y_score, *, k, pos_label=None, ties="expected", groups=None, sample_weight=None
 ):
     r"""Share of positives among the k rows of highest score.
 
@@ -89,12 +82,7 @@ def precision_at_k_score(
     0.4166...
     """
     ranking = Ranking.from_labels(
-        y_true,
-        y_score,
-        pos_label=pos_label,
-        ties=ties,
-        groups=groups,
-        sample_weight=sample_weight,
+        y_true, y_score, pos_label=pos_label, ties=ties, groups=groups, sample_weight=sample_weight
     )
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
@@ -110,14 +98,7 @@ def precision_at_k_score(
 
 
 def recall_at_k_score(
-    y_true,
-    y_score,
-    *,
-    k,
-    pos_label=None,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
+    y_true, y_score, *, k, pos_label=None, ties="expected", groups=None, sample_weight=None
 ):
     r"""Share of all positives that is found among the k rows of highest score.
 
@@ -176,12 +157,7 @@ def recall_at_k_score(
     0.75
     """
     ranking = Ranking.from_labels(
-        y_true,
-        y_score,
-        pos_label=pos_label,
-        ties=ties,
-        groups=groups,
-        sample_weight=sample_weight,
+        y_true, y_score, pos_label=pos_label, ties=ties, groups=groups, sample_weight=sample_weight
     )
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
@@ -191,15 +167,7 @@ def recall_at_k_score(
     return float(found / ranking.value.sum())
 
 
-def mean_value_at_k_score(
-    y_value,
-    y_score,
-    *,
-    k,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
-):
+def mean_value_at_k_score(y_value, y_score, *, k, ties="expected", groups=None, sample_weight=None):
     r"""Mean value, such as activity or money, of the k rows of highest score.
 
     .. math::
@@ -274,13 +242,7 @@ def _has_spare_places(looked_at, places, ranking):
 
 
 def enrichment_factor_score(
-    y_true,
-    y_score,
-    *,
-    fraction,
-    pos_label=None,
-    ties="expected",
-    sample_weight=None,
+    y_true, y_score, *, fraction, pos_label=None, ties="expected", sample_weight=None
 ):
     r"""Precision among the top fraction of the rows, divided by the share of positives.
 

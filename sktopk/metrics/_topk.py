@@ -14,14 +14,7 @@ _CHUNK_SIZE = 2**18
 
 
 def topk_accuracy_score(
-    y_true,
-    y_score,
-    *,
-    k=5,
-    labels=None,
-    average="micro",
-    ties="expected",
-    sample_weight=None,
+    y_true, y_score, *, k=5, labels=None, average="micro", ties="expected", sample_weight=None
 ):
     r"""Weighted share of rows whose label is among the k highest scores.
 

@@ -111,16 +111,7 @@ class RankingCurveDisplay:
 
     @classmethod
     def from_cv_results(
-        cls,
-        cv_results,
-        X,
-        y,
-        *,
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **kwargs,
+        cls, cv_results, X, y, *, ties="expected", sample_weight=None, name=None, ax=None, **kwargs
     ):
         """Draw the curve of each test fold of a cross-validation.
 
@@ -169,14 +160,7 @@ class RankingCurveDisplay:
         return display.plot(ax, **kwargs)
 
     def plot(
-        self,
-        ax=None,
-        *,
-        name=None,
-        xscale=None,
-        plot_chance_level=True,
-        plot_ideal=True,
-        **kwargs,
+        self, ax=None, *, name=None, xscale=None, plot_chance_level=True, plot_ideal=True, **kwargs
     ):
         """Draw the curve; several may share one axes.
 

@@ -131,16 +131,7 @@ class SetSizeDisplay:
 
     @classmethod
     def from_predictions(
-        cls,
-        y_true,
-        y_set,
-        *,
-        labels,
-        sample_weight=None,
-        name=None,
-        target=None,
-        ax=None,
-        **kwargs,
+        cls, y_true, y_set, *, labels, sample_weight=None, name=None, target=None, ax=None, **kwargs
     ):
         """Draw given sets.
 
