@@ -81,9 +81,7 @@ def precision_at_k_score(
     >>> precision_at_k_score(fraud, y_score, k=2, groups=day)  # 1 of 2, and 2/3 of 2
     0.4166...
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, groups=groups, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties, groups)
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("precision_at_k_score", "no positives")
@@ -156,9 +154,7 @@ def recall_at_k_score(
     >>> recall_at_k_score([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], k=3)
     0.75
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, groups=groups, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties, groups)
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")
@@ -225,9 +221,7 @@ def mean_value_at_k_score(y_value, y_score, *, k, ties="expected", groups=None, 
     y_value = check_value(y_value)
     # A power of two changes no digit; without it large values overflow in a sum.
     unit = 2.0 ** (np.frexp(np.abs(y_value.astype(np.float64)).max(initial=1.0))[1] - 1)
-    ranking = Ranking.from_values(
-        y_value / unit, y_score, ties=ties, groups=groups, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_values(y_value / unit, y_score, sample_weight, ties, groups)
     found, looked_at, places = ranking.best(k)
     if not looked_at:
         return undefined("mean_value_at_k_score", "no row of positive weight")
@@ -298,9 +292,7 @@ def enrichment_factor_score(
     2.5
     """
     check_rate(fraction, "fraction")
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     if not ranking.total_value:
         return undefined("enrichment_factor_score", "no positives")
     if fraction == 1:
