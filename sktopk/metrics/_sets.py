@@ -193,10 +193,11 @@ class SetScorer(BaseEstimator):
     def score(self, estimator, X, y, sample_weight=None):
         """Return the score of the sets of a fitted estimator; a call does the same."""
         classes, y_set = predict_sets(estimator, X)
-        average, options = _AVERAGES[self.score_name], {"sample_weight": sample_weight}
+        average = _AVERAGES[self.score_name]
         if average is None:
-            return -set_size_score(y_set, **options)
-        return set_coverage_score(y, y_set, labels=classes, average=average, **options)
+            return -set_size_score(y_set, sample_weight=sample_weight)
+        options = {"average": average, "sample_weight": sample_weight}
+        return set_coverage_score(y, y_set, labels=classes, **options)
 
     __call__ = score
 
