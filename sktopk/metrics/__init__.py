@@ -1,15 +1,13 @@
 """Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
 
-from ._plot import (
-    BudgetCurveDisplay,
-    EnrichmentDisplay,
-    LossComparisonDisplay,
-    PrecisionQuantileDisplay,
-    SetSizeDisplay,
-    ShotAccuracyDisplay,
-    ThresholdTraceDisplay,
-    TopKCurveDisplay,
-)
+from ._plot._budget_curve import BudgetCurveDisplay
+from ._plot._enrichment import EnrichmentDisplay
+from ._plot._loss_comparison import LossComparisonDisplay
+from ._plot._precision_quantile import PrecisionQuantileDisplay
+from ._plot._set_size import SetSizeDisplay
+from ._plot._shot_accuracy import ShotAccuracyDisplay
+from ._plot._threshold_trace import ThresholdTraceDisplay
+from ._plot._topk_curve import TopKCurveDisplay
 from ._scorer import make_topk_scorer
 from ._sets import make_set_scorer, set_coverage_score, set_size_score
 from ._top import (

@@ -33,24 +33,21 @@ class Ranking:
     group: np.ndarray
 
     @classmethod
-    def from_labels(cls, y_true, y_score, *, pos_label=None, **kwargs):
+    def from_labels(cls, y_true, y_score, pos_label, sample_weight, ties="expected", groups=None):
         """Rank rows that are positive or not; warn the caller's caller of labels for scores."""
-        ranking = cls.from_values(is_positive(y_true, pos_label), y_score, **kwargs)
+        positive = is_positive(y_true, pos_label)
+        ranking = cls.from_values(positive, y_score, sample_weight, ties, groups)
         warn_of_labels(y_true, y_score)
         return ranking
 
     @classmethod
-    def from_values(cls, value, y_score, *, sample_weight=None, ties="expected", groups=None):
+    def from_values(cls, value, y_score, sample_weight=None, ties="expected", groups=None):
         """Rank rows of known value; those of weight 0 are as good as absent."""
         check_option(ties, "ties", TIES)
         n_samples = len(value)
         value = value.astype(np.float64)
         y_score = check_score(y_score, n_samples)
-        if sample_weight is None:
-            sample_weight = np.ones(n_samples)
-        weight = check_nonnegative(
-            sample_weight, "sample_weight", n_samples, "one per row of y_score"
-        )
+        weight = row_weights(sample_weight, n_samples)
         group = np.zeros(n_samples, dtype=np.intp)
         if groups is not None:
             group = encode_groups(groups, n_samples)
@@ -183,18 +180,32 @@ def warn_of_labels(y_true, y_score):
         )
 
 
-def undefined(score, reason):
+def undefined(score, reason, stacklevel=3):
     """Return NaN for the function called `score`, and warn its caller."""
-    warnings.warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning, stacklevel=3)
+    message = f"{score}: {reason}, the score is NaN"
+    warnings.warn(message, UndefinedMetricWarning, stacklevel=stacklevel)
     return float("nan")
 
 
-def is_positive(y_true, pos_label):
-    """Return the mask of the rows labelled `pos_label`; None is the greater of two labels."""
+def row_weights(sample_weight, n_samples, of="y_score"):
+    """Return a nonnegative weight for each row of `of`, 1 where none are given."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")
+
+
+def check_true(y_true):
+    """Return the labels as an array of one per row."""
     y_true = np.asarray(y_true)
     if y_true.ndim != 1:
         raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
     assert_all_finite(y_true, input_name="y_true")
+    return y_true
+
+
+def is_positive(y_true, pos_label):
+    """Return the mask of the rows labelled `pos_label`; None is the greater of two labels."""
+    y_true = check_true(y_true)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}
     kinds = {str if isinstance(label, str) else type(label) for label in named}

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_k, check_option
 
+from ._ranking import TIES
 from ._topk import LabelRanks, topk_accuracy_score
 
 # Scores that are there at a time: 128 MiB of float32.
@@ -73,7 +74,7 @@ def make_topk_scorer(k, *, average="micro", ties="expected"):
     """
     check_k(k)
     check_option(average, "average", ("micro", "macro"))
-    check_option(ties, "ties", ("expected", "optimistic", "pessimistic"))
+    check_option(ties, "ties", TIES)
     return TopKScorer(k, average=average, ties=ties)
 
 
@@ -103,12 +104,8 @@ class TopKScorer(BaseEstimator):
         """Column name in the history of a skorch scoring callback, as a function has one."""
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
-    def __call__(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier."""
-        return self.score(estimator, X, y, sample_weight=sample_weight)
-
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier, as a call does."""
+        """Return the top-k accuracy of a fitted classifier; a call does the same."""
         options = {"average": self.average, "ties": self.ties}
         classes = getattr(estimator, "classes_", ())
         n_rows = _MOST_SCORES // max(1, len(classes))
@@ -118,9 +115,10 @@ class TopKScorer(BaseEstimator):
             ranks = LabelRanks.from_pieces(y, pieces, shape, classes, sample_weight)
             return ranks.accuracy(self.k, **options)
         classes, y_score = predict_scores(estimator, X)
-        return topk_accuracy_score(
-            y, y_score, k=self.k, labels=classes, sample_weight=sample_weight, **options
-        )
+        options |= {"labels": classes, "sample_weight": sample_weight}
+        return topk_accuracy_score(y, y_score, k=self.k, **options)
+
+    __call__ = score
 
 
 def _row_pieces(X, n_rows):
@@ -160,7 +158,5 @@ def predict_scores(estimator, X):
 def _is_one_vs_one(estimator):
     # Three classes have three pairs: the shape alone would not tell.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return any(
-        name.endswith("decision_function_shape") and value == "ovo"
-        for name, value in params.items()
-    )
+    shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
+    return "ovo" in shapes

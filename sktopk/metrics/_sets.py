@@ -1,16 +1,17 @@
 """How often sets of labels hold the label, and how large they are."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
 
-from sktopk._common._scalars import check_nonnegative, check_option
+from sktopk._common._scalars import check_option
 
+from ._ranking import row_weights, undefined
 from ._topk import LabelRanks, _clip_to_range, _encode
+
+# How each score of a scorer is averaged; the size has no average to choose.
+_AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
 def set_coverage_score(y_true, y_set, *, labels, average="micro", sample_weight=None):
@@ -72,9 +73,9 @@ def set_coverage_score(y_true, y_set, *, labels, average="micro", sample_weight=
     """
     check_option(average, "average", ("micro", "macro"))
     covered, code, y_set = covered_rows(y_true, y_set, labels)
-    weight = _check_weight(sample_weight, len(covered))
+    weight = row_weights(sample_weight, len(covered), "y_set")
     if not weight.any():
-        return _undefined("set_coverage_score")
+        return undefined("set_coverage_score", "no row of positive weight")
     # A covered label stands first, any other behind one that is no label.
     n_tied = np.ones(len(code))
     return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
@@ -115,9 +116,9 @@ def set_size_score(y_set, *, sample_weight=None):
     1.5
     """
     size = set_sizes(check_sets(y_set)).astype(np.float64)
-    weight = _check_weight(sample_weight, len(size))
+    weight = row_weights(sample_weight, len(size), "y_set")
     if not weight.any():
-        return _undefined("set_size_score")
+        return undefined("set_size_score", "no row of positive weight")
     return float(_clip_to_range(np.average(size, weights=weight), size))
 
 
@@ -164,7 +165,7 @@ def make_set_scorer(score):
     >>> search.best_params_
     {'estimator__var_smoothing': 0.1, 'method': 'lac'}
     """
-    check_option(score, "score", tuple(_SCORES))
+    check_option(score, "score", tuple(_AVERAGES))
     return SetScorer(score)
 
 
@@ -189,25 +190,16 @@ class SetScorer(BaseEstimator):
         """Column name in the history of a scoring callback, as a function has one."""
         return f"set_{self.score_name}"
 
-    def __call__(self, estimator, X, y, sample_weight=None):
-        """Return the score of the sets of a fitted estimator."""
-        return self.score(estimator, X, y, sample_weight=sample_weight)
-
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the score of the sets of a fitted estimator, as a call does."""
+        """Return the score of the sets of a fitted estimator; a call does the same."""
         classes, y_set = predict_sets(estimator, X)
-        return _SCORES[self.score_name](y, y_set, classes, sample_weight)
+        average = _AVERAGES[self.score_name]
+        if average is None:
+            return -set_size_score(y_set, sample_weight=sample_weight)
+        options = {"average": average, "sample_weight": sample_weight}
+        return set_coverage_score(y, y_set, labels=classes, **options)
 
-
-_SCORES = {
-    "coverage": lambda y, y_set, labels, weight: set_coverage_score(
-        y, y_set, labels=labels, sample_weight=weight
-    ),
-    "macro_coverage": lambda y, y_set, labels, weight: set_coverage_score(
-        y, y_set, labels=labels, average="macro", sample_weight=weight
-    ),
-    "neg_size": lambda y, y_set, labels, weight: -set_size_score(y_set, sample_weight=weight),
-}
+    __call__ = score
 
 
 def predict_sets(estimator, X):
@@ -242,9 +234,8 @@ def covered_rows(y_true, y_set, labels):
         row = np.repeat(np.arange(n_samples), np.diff(y_set.indptr))
         found = row[(y_set.indices == code[row]) & (y_set.data != 0)]
         return np.bincount(found, minlength=n_samples) > 0, code, y_set
-    covered = np.zeros(n_samples, dtype=bool)
-    known = np.flatnonzero(code < n_classes)
-    covered[known] = y_set[known, code[known]] != 0
+    covered = code < n_classes
+    covered[covered] = y_set[covered, code[covered]] != 0
     return covered, code, y_set
 
 
@@ -266,16 +257,3 @@ def check_sets(y_set):
 def set_sizes(y_set):
     """Return the number of labels in each set."""
     return np.asarray((y_set != 0).sum(axis=1)).ravel()
-
-
-def _check_weight(sample_weight, n_samples):
-    if sample_weight is None:
-        return np.ones(n_samples)
-    return check_nonnegative(sample_weight, "sample_weight", n_samples, "one per row of y_set")
-
-
-def _undefined(name):
-    warnings.warn(
-        f"{name}: no row of positive weight, the score is NaN", UndefinedMetricWarning, stacklevel=3
-    )
-    return float("nan")

@@ -8,14 +8,7 @@ from ._ranking import Ranking, check_rate, check_value, undefined, warn_of_few
 
 
 def precision_at_k_score(
-    y_true,
-    y_score,
-    *,
-    k,
-    pos_label=None,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
+    y_true, y_score, *, k, pos_label=None, ties="expected", groups=None, sample_weight=None
 ):
     r"""Share of positives among the k rows of highest score.
 
@@ -88,14 +81,7 @@ def precision_at_k_score(
     >>> precision_at_k_score(fraud, y_score, k=2, groups=day)  # 1 of 2, and 2/3 of 2
     0.4166...
     """
-    ranking = Ranking.from_labels(
-        y_true,
-        y_score,
-        pos_label=pos_label,
-        ties=ties,
-        groups=groups,
-        sample_weight=sample_weight,
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties, groups)
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("precision_at_k_score", "no positives")
@@ -110,14 +96,7 @@ def precision_at_k_score(
 
 
 def recall_at_k_score(
-    y_true,
-    y_score,
-    *,
-    k,
-    pos_label=None,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
+    y_true, y_score, *, k, pos_label=None, ties="expected", groups=None, sample_weight=None
 ):
     r"""Share of all positives that is found among the k rows of highest score.
 
@@ -175,14 +154,7 @@ def recall_at_k_score(
     >>> recall_at_k_score([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], k=3)
     0.75
     """
-    ranking = Ranking.from_labels(
-        y_true,
-        y_score,
-        pos_label=pos_label,
-        ties=ties,
-        groups=groups,
-        sample_weight=sample_weight,
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties, groups)
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")
@@ -191,15 +163,7 @@ def recall_at_k_score(
     return float(found / ranking.value.sum())
 
 
-def mean_value_at_k_score(
-    y_value,
-    y_score,
-    *,
-    k,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
-):
+def mean_value_at_k_score(y_value, y_score, *, k, ties="expected", groups=None, sample_weight=None):
     r"""Mean value, such as activity or money, of the k rows of highest score.
 
     .. math::
@@ -257,9 +221,7 @@ def mean_value_at_k_score(
     y_value = check_value(y_value)
     # A power of two changes no digit; without it large values overflow in a sum.
     unit = 2.0 ** (np.frexp(np.abs(y_value.astype(np.float64)).max(initial=1.0))[1] - 1)
-    ranking = Ranking.from_values(
-        y_value / unit, y_score, ties=ties, groups=groups, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_values(y_value / unit, y_score, sample_weight, ties, groups)
     found, looked_at, places = ranking.best(k)
     if not looked_at:
         return undefined("mean_value_at_k_score", "no row of positive weight")
@@ -274,13 +236,7 @@ def _has_spare_places(looked_at, places, ranking):
 
 
 def enrichment_factor_score(
-    y_true,
-    y_score,
-    *,
-    fraction,
-    pos_label=None,
-    ties="expected",
-    sample_weight=None,
+    y_true, y_score, *, fraction, pos_label=None, ties="expected", sample_weight=None
 ):
     r"""Precision among the top fraction of the rows, divided by the share of positives.
 
@@ -336,9 +292,7 @@ def enrichment_factor_score(
     2.5
     """
     check_rate(fraction, "fraction")
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     if not ranking.total_value:
         return undefined("enrichment_factor_score", "no positives")
     if fraction == 1:

@@ -67,9 +67,7 @@ def precision_quantile_curve(
     >>> quantile
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     looked_at, found = ranking.curve()
     quantile = looked_at / looked_at[-1] if looked_at[-1] else looked_at
     if not found[-1]:
@@ -158,9 +156,7 @@ def auc_at_quantile_score(
     1.0
     """
     check_rate(quantile, "quantile")
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     found, looked_at = ranking.cumulative_value, ranking.cumulative_weight
     if not found[-1]:
         return undefined("auc_at_quantile_score", "no positives")
@@ -251,11 +247,8 @@ def bedroc_score(
         raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
     if not 0 < alpha < np.inf:
         raise ValueError(f"alpha must be a positive finite number; got {alpha!r}")
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
-    )
-    missing = ranking.missing_class()
-    if missing:
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
+    if missing := ranking.missing_class():
         return undefined("bedroc_score", missing)
     positive = ranking.total_value / ranking.total_weight
     negative = ranking.cumulative_negatives[-1] / ranking.total_weight

@@ -5,12 +5,11 @@ import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.metadata_routing import UNUSED
 
 from sktopk._common._scalars import check_option
 
-from ._ranking import check_value
+from ._ranking import check_value, undefined
 from ._scorer import predict_scores
 from ._top import (
     enrichment_factor_score,
@@ -155,22 +154,8 @@ def make_top_scorer(
     >>> print(cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(2))
     [0.25 0.25 0.25]
     """
+    scorer = TopScorer(**locals())  # which takes the same parameters
     check_option(name, "name", tuple(_SCORES))
-    scorer = TopScorer(
-        name,
-        k=k,
-        fraction=fraction,
-        recall=recall,
-        precision=precision,
-        fpr=fpr,
-        max_fpr=max_fpr,
-        min_fpr=min_fpr,
-        method=method,
-        quantile=quantile,
-        normalize=normalize,
-        alpha=alpha,
-        ties=ties,
-    )
     params = scorer.score_params()
     takes = _keywords(name)
     needs = [each for each, default in takes.items() if default is inspect.Parameter.empty]
@@ -241,14 +226,8 @@ class TopScorer(BaseEstimator):
         params = self.get_params(deep=False)
         return {key: value for key, value in params.items() if key != "name" and value is not None}
 
-    def __call__(self, estimator, X, y, sample_weight=None, groups=None, y_value=None):
-        """Return the score of a fitted classifier."""
-        return self.score(
-            estimator, X, y, sample_weight=sample_weight, groups=groups, y_value=y_value
-        )
-
     def score(self, estimator, X, y, sample_weight=None, groups=None, y_value=None):
-        """Return the score of a fitted classifier, as a call does."""
+        """Return the score of a fitted classifier; a call does the same."""
         score = _SCORES[self.name]
         params = {**self.score_params(), "sample_weight": sample_weight}
         if groups is not None:
@@ -266,14 +245,11 @@ class TopScorer(BaseEstimator):
         else:
             params["pos_label"], y_score = positive_scores(estimator, X)
         if y_score is None:
-            warnings.warn(
-                f"{self.name}_score: {type(estimator).__name__} was trained on one class only, "
-                "the score is NaN",
-                UndefinedMetricWarning,
-                stacklevel=2,
-            )
-            return float("nan")
+            reason = f"{type(estimator).__name__} was trained on one class only"
+            return undefined(f"{self.name}_score", reason)
         return score(y, y_score, **params)
+
+    __call__ = score
 
 
 def positive_scores(estimator, X):
@@ -287,6 +263,14 @@ def positive_scores(estimator, X):
     if len(classes) == 1:
         return None, None
     return classes[1], y_score if y_score.ndim == 1 else y_score[:, 1]
+
+
+def scores_of_two_classes(estimator, X):
+    """Return the same of a classifier that must know two classes."""
+    pos_label, y_score = positive_scores(estimator, X)
+    if y_score is None:
+        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+    return pos_label, y_score
 
 
 def _keywords(name):

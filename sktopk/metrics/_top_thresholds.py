@@ -68,7 +68,7 @@ def precision_at_recall_score(y_true, y_score, *, recall, pos_label=None, sample
     0.6666...
     """
     check_rate(recall, "recall")
-    ranking = Ranking.from_labels(y_true, y_score, pos_label=pos_label, sample_weight=sample_weight)
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("precision_at_recall_score", "no positives")
@@ -125,7 +125,7 @@ def recall_at_precision_score(y_true, y_score, *, precision, pos_label=None, sam
     0.3333...
     """
     check_rate(precision, "precision")
-    ranking = Ranking.from_labels(y_true, y_score, pos_label=pos_label, sample_weight=sample_weight)
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("recall_at_precision_score", "no positives")
@@ -192,7 +192,7 @@ def positives_at_top_score(y_true, y_score, *, k=1, pos_label=None, sample_weigh
     0.75
     """
     check_count(k, "k")
-    ranking = Ranking.from_labels(y_true, y_score, pos_label=pos_label, sample_weight=sample_weight)
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
@@ -254,9 +254,8 @@ def true_positive_rate_at_fpr_score(y_true, y_score, *, fpr, pos_label=None, sam
     0.75
     """
     check_rate(fpr, "fpr", zero=True)
-    ranking = Ranking.from_labels(y_true, y_score, pos_label=pos_label, sample_weight=sample_weight)
-    missing = ranking.missing_class()
-    if missing:
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    if missing := ranking.missing_class():
         return undefined("true_positive_rate_at_fpr_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
     return float(found[last_within(false, fpr * false[-1])] / found[-1])
@@ -336,9 +335,8 @@ def partial_auc_log_score(
     if not min_fpr < max_fpr:
         raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
     check_option(method, "method", ("exact", "sampled"))
-    ranking = Ranking.from_labels(y_true, y_score, pos_label=pos_label, sample_weight=sample_weight)
-    missing = ranking.missing_class()
-    if missing:
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    if missing := ranking.missing_class():
         return undefined("partial_auc_log_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
     tpr, fpr = found / found[-1], false / false[-1]

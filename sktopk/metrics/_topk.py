@@ -1,27 +1,19 @@
 """Top-k accuracy that knows its classes: micro, macro and by shot group."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils import assert_all_finite
 
 from sktopk._common._scalars import check_nonnegative, check_option, n_kept
+
+from ._ranking import TIES, check_true, row_weights, undefined
 
 # About 1 MB of float32: a chunk is compared twice while it is still in the cache.
 _CHUNK_SIZE = 2**18
 
 
 def topk_accuracy_score(
-    y_true,
-    y_score,
-    *,
-    k=5,
-    labels=None,
-    average="micro",
-    ties="expected",
-    sample_weight=None,
+    y_true, y_score, *, k=5, labels=None, average="micro", ties="expected", sample_weight=None
 ):
     r"""Weighted share of rows whose label is among the k highest scores.
 
@@ -192,7 +184,7 @@ def shot_accuracy_score(
         "few": counts < few,
     }
     return {
-        name: _mean_of_defined(accuracy[group], f"shot_accuracy_score: no {name}-shot class")
+        name: _mean_of_defined(accuracy[group], "shot_accuracy_score", f"no {name}-shot class")
         for name, group in groups.items()
     }
 
@@ -221,12 +213,9 @@ class LabelRanks:
     def from_pieces(cls, y_true, pieces, shape, labels=None, sample_weight=None):
         """The same of scores, in all of `shape`, that come a few rows at a time, in their order."""
         n_samples, n_classes = shape
-        y_true = _check_true(y_true, n_samples)
-        if sample_weight is None:
-            sample_weight = np.ones(n_samples)
-        sample_weight = check_nonnegative(
-            sample_weight, "sample_weight", n_samples, "one per row of y_score"
-        )
+        y_true = check_true(y_true)
+        _check_n_rows(len(y_true), n_samples)
+        sample_weight = row_weights(sample_weight, n_samples)
         code = _encode(y_true, _check_labels(labels, y_true, n_classes))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
         for y_score in pieces:
@@ -239,7 +228,7 @@ class LabelRanks:
 
     def hits(self, k, *, ties="expected"):
         """Return for each row how far its label is among the k highest scores, in [0, 1]."""
-        check_option(ties, "ties", ("expected", "optimistic", "pessimistic"))
+        check_option(ties, "ties", TIES)
         k = n_kept(k, self.n_classes)
         if ties == "optimistic":
             hit = self.n_greater < k
@@ -252,22 +241,25 @@ class LabelRanks:
     def class_accuracy(self, k, *, ties="expected"):
         """Return the accuracy inside each class by `code`; NaN for a class without weight."""
         hit = self.hits(k, ties=ties)
-        total = np.bincount(self.code, weights=self.sample_weight, minlength=self.n_classes)
-        hit_total = np.bincount(
-            self.code, weights=hit * self.sample_weight, minlength=self.n_classes
-        )
-        mean = np.divide(hit_total, total, out=np.full(len(total), np.nan), where=total > 0)
+        _, mean = grouped_means(self.code, hit, self.sample_weight, self.n_classes)
         return _clip_to_range(mean, hit)
 
     def accuracy(self, k, *, average="micro", ties="expected"):
         """Return the mean hit over rows ("micro") or over classes ("macro")."""
         check_option(average, "average", ("micro", "macro"))
-        undefined = "topk_accuracy_score: no row of positive weight"
         if average == "macro":
-            return _mean_of_defined(self.class_accuracy(k, ties=ties), undefined)
-        hit = self.hits(k, ties=ties)
-        present = self.sample_weight > 0
-        return _mean_of_defined(hit[present], undefined, self.sample_weight[present])
+            hit, weight = self.class_accuracy(k, ties=ties), None
+        else:
+            present = self.sample_weight > 0
+            hit, weight = self.hits(k, ties=ties)[present], self.sample_weight[present]
+        return _mean_of_defined(hit, "topk_accuracy_score", "no row of positive weight", weight)
+
+
+def grouped_means(group, value, weight, n_groups):
+    """Return the weight of each group and the mean of its values, NaN without weight."""
+    total = np.bincount(group, weights=weight, minlength=n_groups)
+    value_total = np.bincount(group, weights=value * weight, minlength=n_groups)
+    return total, np.divide(value_total, total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def _count_greater_and_tied(y_score, column):
@@ -285,16 +277,6 @@ def _count_greater_and_tied(y_score, column):
         n_greater[rows] = np.count_nonzero(score > label_score, axis=1)
         n_tied[rows] = np.count_nonzero(score == label_score, axis=1)
     return n_greater, n_tied
-
-
-def _check_true(y_true, n_samples):
-    """Return the labels as an array, one per row of the scores."""
-    y_true = np.asarray(y_true)
-    if y_true.ndim != 1:
-        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
-    assert_all_finite(y_true, input_name="y_true")
-    _check_n_rows(len(y_true), n_samples)
-    return y_true
 
 
 def _check_n_rows(n_true, n_scored):
@@ -359,12 +341,11 @@ def _encode(y_true, labels):
     return np.array(code, dtype=np.intp)
 
 
-def _mean_of_defined(values, undefined, weights=None):
-    """Mean of the values that are not NaN; a warning that starts with `undefined` if none is."""
+def _mean_of_defined(values, score, reason, weights=None):
+    """Mean of the values that are not NaN; if none is, NaN with a warning of `score`."""
     defined = ~np.isnan(values)
     if not defined.any():
-        warnings.warn(f"{undefined}, the score is NaN", UndefinedMetricWarning, stacklevel=4)
-        return float("nan")
+        return undefined(score, reason, stacklevel=5)
     values = values[defined]
     return float(_clip_to_range(np.average(values, weights=weights), values))
 

@@ -7,9 +7,9 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._scalars import check_count, check_nonnegative, check_option
 from sktopk.metrics._ranking import Ranking, is_positive
-from sktopk.metrics._top_scorer import positive_scores
+from sktopk.metrics._top_scorer import scores_of_two_classes
 
-from ._folds import draw_folds, folds_name, split_folds
+from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
 _YLABELS = {
@@ -185,15 +185,8 @@ class BudgetCurveDisplay:
         """
         metric = _checked_metric(metric, value, max_k, budget)
         k, score, chance, ideal = _curves(y_true, y_score, pos_label, metric, value, max_k)
-        display = cls(
-            k,
-            score,
-            metric=metric,
-            chance=chance,
-            ideal=ideal,
-            budget=budget,
-            name="Classifier" if name is None else name,
-        )
+        name = "Classifier" if name is None else name
+        display = cls(k, score, metric=metric, chance=chance, ideal=ideal, budget=budget, name=name)
         return display.plot(ax, **kwargs)
 
     @classmethod
@@ -265,15 +258,8 @@ class BudgetCurveDisplay:
         chance, ideal = (
             np.mean([lines[i][:shortest] for i in defined], axis=0) for lines in (chance, ideal)
         )
-        display = cls(
-            k,
-            score,
-            metric=metric,
-            chance=chance,
-            ideal=ideal,
-            budget=budget,
-            name=folds_name(cv_results, name),
-        )
+        name = folds_name(cv_results, name)
+        display = cls(k, score, metric=metric, chance=chance, ideal=ideal, budget=budget, name=name)
         return display.plot(ax, **kwargs)
 
     def plot(self, ax=None, *, name=None, plot_chance_level=True, plot_ideal=True, **kwargs):
@@ -302,17 +288,11 @@ class BudgetCurveDisplay:
             This object, with `ax_`, `figure_`, `line_`, `chance_level_`, `ideal_` and
             `budget_`.
         """
-        ax = curve_axes(f"{type(self).__name__}.plot", ax, markevery=0.12)
+        ax = curve_axes(self, ax, markevery=0.12)
         style = {"label": self.name if name is None else name, **kwargs}
-        if np.ndim(self.k[0]):
-            k, score = self.k, self.score
-            self.line_ = draw_folds(ax, k, score, style)
-            color = self.line_[0].get_color()
-        else:
-            k, score = [self.k], [self.score]
-            (self.line_,) = ax.plot(self.k, self.score, **style)
-            color = self.line_.get_color()
-        self.budget_ = self._draw_budget(ax, k, score, color)
+        self.line_ = draw_curves(ax, self.k, self.score, style)
+        k, score = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
+        self.budget_ = self._draw_budget(ax, k, score, color=ax.lines[-1].get_color())
         self.chance_level_ = self.ideal_ = None
         k = min(k, key=len)
         if plot_chance_level and self.chance is not None:
@@ -329,8 +309,7 @@ class BudgetCurveDisplay:
         else:
             ax.set_ylim(-0.02, 1.04)
         loc = "upper right" if self.metric == "precision" else "lower right"
-        draw_legend(ax, loc, fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
+        draw_legend(ax, loc)
         return self
 
     def _draw_budget(self, ax, k, score, color):
@@ -394,7 +373,4 @@ def _ranking_scores(estimator, X):
     """Return the positive class and the scores of all rows, whatever may be flagged."""
     if _has_budget(estimator):
         estimator = estimator.estimator_
-    pos_label, y_score = positive_scores(estimator, X)
-    if y_score is None:
-        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
-    return pos_label, y_score
+    return scores_of_two_classes(estimator, X)

@@ -66,12 +66,10 @@ class EnrichmentDisplay(RankingCurveDisplay):
         self.prevalence = prevalence
         self.name = name
 
-    @staticmethod
-    def _from_precision(precision, fraction, prevalence):
-        return precision * fraction / prevalence
+    @classmethod
+    def _curve(cls, y_true, y_score, **kwargs):
+        fraction, precision, prevalence = super()._curve(y_true, y_score, **kwargs)
+        return fraction, precision * fraction / prevalence, prevalence
 
-    def _chance(self, fraction):
-        return fraction
-
-    def _ideal(self, fraction):
-        return np.minimum(1.0, fraction / self.prevalence)
+    def _references(self, fraction):
+        return fraction, np.minimum(1.0, fraction / self.prevalence)

@@ -16,9 +16,10 @@ def split_folds(cv_results, X, y, sample_weight=None):
         sample_weight = check_nonnegative(
             sample_weight, "sample_weight", len(y), "one per row of X"
         )
+    rows = np.asarray(X) if isinstance(X, list) else getattr(X, "iloc", X)
     for estimator, test in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True):
         weight = None if sample_weight is None else sample_weight[test]
-        yield estimator, _rows(X, test), np.asarray(y)[test], weight
+        yield estimator, rows[test], np.asarray(y)[test], weight
 
 
 def folds_name(cv_results, name):
@@ -28,17 +29,16 @@ def folds_name(cv_results, name):
     return f"{name} ({len(estimators)} folds)"
 
 
-def draw_folds(ax, x, y, kwargs):
-    """Draw thin curves of one colour, of which the first has the label."""
+def draw_curves(ax, x, y, kwargs, **single):
+    """Draw a curve, `single` unless `kwargs` say otherwise, or those of folds; return the lines.
+
+    Folds have thin curves of one colour, of which the first has the label.
+    """
+    if not np.ndim(x[0]):
+        return ax.plot(x, y, **{**single, **kwargs})[0]
     lines = []
     style = {"linewidth": 1.0, "marker": "", "markevery": 1, "alpha": 0.7, **kwargs}
     for each_x, each_y in zip(x, y, strict=True):
         lines += ax.plot(each_x, each_y, **style)
         style = {**style, "color": lines[0].get_color(), "label": None}
     return lines
-
-
-def _rows(X, index):
-    if hasattr(X, "iloc"):
-        return X.iloc[index]
-    return (np.asarray(X) if isinstance(X, list) else X)[index]

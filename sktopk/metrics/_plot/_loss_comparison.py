@@ -6,7 +6,7 @@ import numpy as np
 
 from sktopk.metrics._statistics import clear_sign, intervals_in_words, paired_differences
 
-from ._style import curve_axes, draw_legend
+from ._style import curve_axes, draw_legend, draw_level
 
 _SERIES_DISTANCE = 0.25
 
@@ -159,16 +159,10 @@ class LossComparisonDisplay:
             alone, or if the scores are not finite numbers, as many for each loss.
         """
         found = paired_differences(scores, baseline, test_fraction)
-        display = cls(
-            list(found),
-            np.array([each.mean for each in found.values()]),
-            np.array([each.half_width(confidence) for each in found.values()]),
-            baseline=baseline,
-            metric=metric,
-            confidence=confidence,
-            name=name,
-        )
-        return display.plot(ax, **kwargs)
+        mean = np.array([each.mean for each in found.values()])
+        half_width = np.array([each.half_width(confidence) for each in found.values()])
+        options = {"baseline": baseline, "metric": metric, "confidence": confidence, "name": name}
+        return cls(list(found), mean, half_width, **options).plot(ax, **kwargs)
 
     @classmethod
     def from_cv_results(
@@ -222,12 +216,8 @@ class LossComparisonDisplay:
             if value is not np.ma.masked:
                 other = best.setdefault(str(value), candidate)
                 best[str(value)] = max(other, candidate, key=lambda i: mean[i])
-        return cls.from_scores(
-            {loss: runs[candidate] for loss, candidate in best.items()},
-            test_fraction=test_fraction,
-            metric=metric,
-            **kwargs,
-        )
+        scores = {loss: runs[candidate] for loss, candidate in best.items()}
+        return cls.from_scores(scores, test_fraction=test_fraction, metric=metric, **kwargs)
 
     def plot(self, ax=None, *, name=None, **kwargs):
         """Draw the differences; several displays may share one axes.
@@ -251,11 +241,7 @@ class LossComparisonDisplay:
         display : LossComparisonDisplay
             This object, with `ax_`, `figure_`, `line_`, `errorbar_`, `zero_` and `texts_`.
         """
-        is_new = ax is None
-        ax = curve_axes(f"{type(self).__name__}.plot", ax)
-        if is_new:
-            ax.figure.set_size_inches(8.0, 4.0)
-            ax.figure.set_layout_engine("constrained")
+        ax = curve_axes(self, ax, figsize=(8.0, 4.0), layout="constrained")
         others = [each for each in ax.containers if hasattr(each, "has_xerr")]
         rows = [text.get_text() for text in ax.get_yticklabels()] if others else []
         rows += [loss for loss in self.names if loss not in rows]
@@ -265,38 +251,20 @@ class LossComparisonDisplay:
         style = {"label": label, "linestyle": "", "capsize": 3, **kwargs}
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
-        self.zero_ = _draw_zero(ax)
+        self.zero_ = draw_level(ax, ax.axvline, 0.0, "_zero")
         # On the right edge, at the height of the points.
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
-        self.texts_ = [
-            ax.text(1.02, each, text, **where)
-            for each, text in zip(y, self._verdicts(), strict=True)
-        ]
+        self.texts_ = []
+        words = intervals_in_words(self.difference, self.half_width)
+        rows_shown = zip(self.difference, self.half_width, y, words, strict=True)
+        for difference, half_width, height, text in rows_shown:
+            if not clear_sign(difference, half_width):
+                text += f": {self.baseline} is as good"
+            self.texts_.append(ax.text(1.02, height, text, **where))
         middle = below / 2
         ax.set_yticks(np.arange(len(rows)) + middle, rows)
         ax.set_ylim(len(rows) - 0.5 + middle, middle - 0.5)
         level = f"{100 * self.confidence:g} % interval"
         ax.set_xlabel(f"Gain in {self.metric} over {self.baseline} ({level})")
-        draw_legend(ax, "best", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
+        draw_legend(ax)
         return self
-
-    def _verdicts(self):
-        """Return a line of text for each loss."""
-        return [
-            interval
-            + ("" if clear_sign(difference, half_width) else f": {self.baseline} is as good")
-            for interval, difference, half_width in zip(
-                intervals_in_words(self.difference, self.half_width),
-                self.difference,
-                self.half_width,
-                strict=True,
-            )
-        ]
-
-
-def _draw_zero(ax):
-    for line in ax.lines:
-        if line.get_label() == "_zero":
-            return line
-    return ax.axvline(0.0, color="0.45", linestyle="--", zorder=1.9, label="_zero")

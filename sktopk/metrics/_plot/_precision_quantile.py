@@ -72,12 +72,6 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
         self.prevalence = prevalence
         self.name = name
 
-    @staticmethod
-    def _from_precision(precision, quantile, prevalence):
-        return precision
-
-    def _chance(self, quantile):
-        return np.full(len(quantile), self.prevalence)
-
-    def _ideal(self, quantile):
-        return np.minimum(1.0, self.prevalence / quantile)
+    def _references(self, quantile):
+        chance = np.full(len(quantile), self.prevalence)
+        return chance, np.minimum(1.0, self.prevalence / quantile)

@@ -4,9 +4,9 @@ import numpy as np
 
 from sktopk._common._scalars import check_option
 from sktopk.metrics._top_curves import precision_quantile_curve
-from sktopk.metrics._top_scorer import positive_scores
+from sktopk.metrics._top_scorer import scores_of_two_classes
 
-from ._folds import draw_folds, folds_name, split_folds
+from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
 
@@ -51,7 +51,7 @@ class RankingCurveDisplay:
         ValueError
             As of `from_predictions`.
         """
-        pos_label, y_score = _checked_scores(estimator, X)
+        pos_label, y_score = scores_of_two_classes(estimator, X)
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
 
@@ -103,24 +103,14 @@ class RankingCurveDisplay:
             If `y_true` does not hold two labels, `y_score` holds NaN, shapes disagree or an
             argument is not allowed.
         """
-        x, y, prevalence = cls._curve(
-            y_true, y_score, pos_label=pos_label, ties=ties, sample_weight=sample_weight
-        )
+        options = {"pos_label": pos_label, "ties": ties, "sample_weight": sample_weight}
+        x, y, prevalence = cls._curve(y_true, y_score, **options)
         name = "Classifier" if name is None else name
         return cls(x, y, prevalence=prevalence, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_cv_results(
-        cls,
-        cv_results,
-        X,
-        y,
-        *,
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **kwargs,
+        cls, cv_results, X, y, *, ties="expected", sample_weight=None, name=None, ax=None, **kwargs
     ):
         """Draw the curve of each test fold of a cross-validation.
 
@@ -159,24 +149,15 @@ class RankingCurveDisplay:
         """
         curves = []
         for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
-            pos_label, y_score = _checked_scores(estimator, X_test)
+            pos_label, y_score = scores_of_two_classes(estimator, X_test)
             options = {"pos_label": pos_label, "ties": ties, "sample_weight": weight}
             curves.append(cls._curve(y_test, y_score, **options))
         x, y, prevalence = (list(each) for each in zip(*curves, strict=True))
-        display = cls(
-            x, y, prevalence=float(np.mean(prevalence)), name=folds_name(cv_results, name)
-        )
-        return display.plot(ax, **kwargs)
+        name = folds_name(cv_results, name)
+        return cls(x, y, prevalence=float(np.mean(prevalence)), name=name).plot(ax, **kwargs)
 
     def plot(
-        self,
-        ax=None,
-        *,
-        name=None,
-        xscale=None,
-        plot_chance_level=True,
-        plot_ideal=True,
-        **kwargs,
+        self, ax=None, *, name=None, xscale=None, plot_chance_level=True, plot_ideal=True, **kwargs
     ):
         """Draw the curve; several may share one axes.
 
@@ -206,15 +187,12 @@ class RankingCurveDisplay:
         """
         xscale = self._xscale if xscale is None else xscale
         check_option(xscale, "xscale", ("linear", "log"))
-        ax = curve_axes(f"{type(self).__name__}.plot", ax, markevery=0.12)
+        ax = curve_axes(self, ax, markevery=0.12)
         x, y = (getattr(self, each) for each in self._arrays)
-        label = self.name if name is None else name
-        if np.ndim(x[0]):
-            self.line_ = draw_folds(ax, x, y, {"label": label, **kwargs})
-            x = np.concatenate(x)
-        else:
-            (self.line_,) = ax.plot(x, y, **{"label": label, **kwargs})
-        self._draw_references(ax, np.asarray(x), plot_chance_level, plot_ideal)
+        style = {"label": self.name if name is None else name, **kwargs}
+        self.line_ = draw_curves(ax, x, y, style)
+        x = np.concatenate(x) if np.ndim(x[0]) else np.asarray(x)
+        self._draw_references(ax, x, plot_chance_level, plot_ideal)
         # The share 0 has no place on a logarithmic axis.
         ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
@@ -224,8 +202,7 @@ class RankingCurveDisplay:
             # Powers of ten alone would leave a single number on a short axis.
             ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
         ax.set(xlabel="Rows looked at, best first", ylabel=self._ylabel, ylim=(-0.02, 1.04))
-        draw_legend(ax, self._legend_loc[xscale], fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
+        draw_legend(ax, self._legend_loc[xscale])
         return self
 
     def _draw_references(self, ax, x, plot_chance_level, plot_ideal):
@@ -234,21 +211,15 @@ class RankingCurveDisplay:
             return
         grid = np.geomspace(x[x > 0].min(), 1.0, 200)
         grid = np.union1d(grid, self.prevalence)  # where the ideal has its corner
+        chance, ideal = self._references(grid)
         if plot_chance_level:
-            self.chance_level_ = draw_reference(ax, grid, self._chance(grid), "Chance")
+            self.chance_level_ = draw_reference(ax, grid, chance, "Chance")
         if plot_ideal:
-            self.ideal_ = draw_reference(ax, grid, self._ideal(grid), "Ideal")
+            self.ideal_ = draw_reference(ax, grid, ideal, "Ideal")
 
     @classmethod
     def _curve(cls, y_true, y_score, **kwargs):
         """Return the two arrays and the prevalence."""
         precision, quantile = precision_quantile_curve(y_true, y_score, **kwargs)
         prevalence = float(precision[-1])  # of all rows
-        return quantile, cls._from_precision(precision, quantile, prevalence), prevalence
-
-
-def _checked_scores(estimator, X):
-    pos_label, y_score = positive_scores(estimator, X)
-    if y_score is None:
-        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
-    return pos_label, y_score
+        return quantile, precision, prevalence

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from sktopk._common._scalars import check_nonnegative
+from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import covered_rows, predict_sets, set_sizes
+from sktopk.metrics._topk import grouped_means
 
 from ._bars import draw_bars
-from ._style import curve_axes
+from ._style import curve_axes, draw_level
 
 
 class SetSizeDisplay:
@@ -118,29 +119,12 @@ class SetSizeDisplay:
             name = type(estimator).__name__ + ("" if method is None else f" ({method})")
         if target is None and method not in (None, "topk", "average_k"):
             target = estimator.coverage
-        return cls.from_predictions(
-            y,
-            y_set,
-            labels=classes,
-            sample_weight=sample_weight,
-            name=name,
-            target=target,
-            ax=ax,
-            **kwargs,
-        )
+        options = {"sample_weight": sample_weight, "name": name, "target": target, "ax": ax}
+        return cls.from_predictions(y, y_set, labels=classes, **options, **kwargs)
 
     @classmethod
     def from_predictions(
-        cls,
-        y_true,
-        y_set,
-        *,
-        labels,
-        sample_weight=None,
-        name=None,
-        target=None,
-        ax=None,
-        **kwargs,
+        cls, y_true, y_set, *, labels, sample_weight=None, name=None, target=None, ax=None, **kwargs
     ):
         """Draw given sets.
 
@@ -177,20 +161,14 @@ class SetSizeDisplay:
             allowed.
         """
         covered, _, y_set = covered_rows(y_true, y_set, labels)
-        weight = np.ones(len(covered))
-        if sample_weight is not None:
-            weight = check_nonnegative(
-                sample_weight, "sample_weight", len(covered), "one per row of y_set"
-            )
+        weight = row_weights(sample_weight, len(covered), "y_set")
         if not weight.any():
             raise ValueError("y_set must have a row of positive weight; got none")
         size = set_sizes(y_set)
         lower, upper = _bins(size[weight > 0].max())
         bin_of = np.searchsorted(lower, size[weight > 0], side="right") - 1
         weight, covered = weight[weight > 0], covered[weight > 0]
-        total = np.bincount(bin_of, weights=weight, minlength=len(lower))
-        total_covered = np.bincount(bin_of, weights=weight * covered, minlength=len(lower))
-        coverage = np.divide(total_covered, total, out=np.full(len(lower), np.nan), where=total > 0)
+        total, coverage = grouped_means(bin_of, covered, weight, len(lower))
         name = "Sets" if name is None else name
         display = cls(lower, upper, total / total.sum(), coverage, name=name, target=target)
         return display.plot(ax, **kwargs)
@@ -216,11 +194,8 @@ class SetSizeDisplay:
         display : SetSizeDisplay
             This object, with `ax_`, `figure_`, `bars_`, `line_`, `points_` and `target_line_`.
         """
-        is_new = ax is None
-        ax = curve_axes(f"{type(self).__name__}.plot", ax)
-        if is_new:
-            # Makes room for the names of many bins.
-            ax.figure.set_layout_engine("constrained")
+        # The layout makes room for the names of many bins.
+        ax = curve_axes(self, ax, layout="constrained")
         n_ticks = len(ax.get_xticks()) if ax.containers else 0
         position = np.arange(len(self.lower))
         (self.line_,) = ax.plot(position, self.coverage, linewidth=1, markersize=0, alpha=0.5)
@@ -236,36 +211,23 @@ class SetSizeDisplay:
         style = {"color": self.line_.get_color(), "alpha": 0.45, "zorder": 1}
         style["label"] = self.name if name is None else name
         self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})
-        self.target_line_ = None if self.target is None else self._plot_target(ax)
+        self.target_line_ = None
+        if self.target is not None:
+            self.target_line_ = draw_level(ax, ax.axhline, self.target, f"Target {self.target:g}")
         if len(position) >= n_ticks:
             crowded = {}
             if len(position) > 12:
                 crowded = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
                 crowded["fontsize"] = "small"
-            ax.set_xticks(position, self._bin_names(), **crowded)
-        ax.set(
-            xlabel="Labels in the set",
-            ylabel="Share of rows (bars), coverage (line)",
-            ylim=(0, 1.02),
-        )
+            bins = zip(self.lower, self.upper, strict=True)
+            names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
+            ax.set_xticks(position, names, **crowded)
+        ax.set(xlabel="Labels in the set", ylabel="Share of rows (bars), coverage (line)")
+        ax.set_ylim(0, 1.02)
         handles = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=_is_target)
         if handles:
             ax.legend(*zip(*handles, strict=True), loc="best")
-        self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _plot_target(self, ax):
-        label = f"Target {self.target:g}"
-        for line in ax.lines:
-            if line.get_label() == label:
-                return line
-        return ax.axhline(self.target, color="0.45", linestyle="--", zorder=1.9, label=label)
-
-    def _bin_names(self):
-        return [
-            f"{low}" if low == high else f"{low}–{high}"
-            for low, high in zip(self.lower, self.upper, strict=True)
-        ]
 
 
 def _is_target(handle_and_label):

@@ -142,21 +142,11 @@ class ShotAccuracyDisplay:
                 f"classes_: {type(estimator).__name__} has no class_count_"
             )
         classes, y_score = predict_scores(estimator, X)
-        return cls.from_predictions(
-            y,
-            y_score,
-            class_counts=class_counts,
-            labels=classes,
-            k=k,
-            few=few,
-            many=many,
-            ties=ties,
-            sample_weight=sample_weight,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            plot_chance_level=plot_chance_level,
-            **kwargs,
-        )
+        name = type(estimator).__name__ if name is None else name
+        shots = {"class_counts": class_counts, "k": k, "few": few, "many": many}
+        score = {"labels": classes, "ties": ties, "sample_weight": sample_weight}
+        plot = {"ax": ax, "plot_chance_level": plot_chance_level, **kwargs}
+        return cls.from_predictions(y, y_score, name=name, **shots, **score, **plot)
 
     @classmethod
     def from_predictions(
@@ -219,22 +209,14 @@ class ShotAccuracyDisplay:
             If `class_counts` has not a number per class, `y_score` holds NaN, shapes disagree
             or an argument is not allowed.
         """
-        scores = shot_accuracy_score(
-            y_true,
-            y_score,
-            class_counts=class_counts,
-            labels=labels,
-            k=k,
-            few=few,
-            many=many,
-            ties=ties,
-            sample_weight=sample_weight,
-        )
+        shots = {"k": k, "few": few, "many": many}
+        options = {"labels": labels, "ties": ties, "sample_weight": sample_weight}
+        scores = shot_accuracy_score(y_true, y_score, class_counts=class_counts, **shots, **options)
         accuracy = [scores[group] for group in _GROUPS]
         name = "Classifier" if name is None else name
         n_classes = len(class_counts)
         chance = min(1.0, n_kept(k, n_classes) / n_classes)
-        display = cls(accuracy, k=k, few=few, many=many, name=name, chance=chance)
+        display = cls(accuracy, **shots, name=name, chance=chance)
         return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
 
     def plot(self, ax=None, *, name=None, plot_chance_level=True, **kwargs):
@@ -259,11 +241,8 @@ class ShotAccuracyDisplay:
         display : ShotAccuracyDisplay
             This object, with `ax_`, `figure_`, `bars_` and `chance_level_`.
         """
-        is_new = ax is None
-        ax = curve_axes(f"{type(self).__name__}.plot", ax)
-        if is_new:
-            # Makes room for names of two lines.
-            ax.figure.set_layout_engine("constrained")
+        # The layout makes room for names of two lines.
+        ax = curve_axes(self, ax, layout="constrained")
         label = self.name if name is None else name
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
         self.chance_level_ = None
@@ -285,6 +264,5 @@ class ShotAccuracyDisplay:
         )
         ax.grid(axis="y", color="0.9", zorder=0)
         ax.set_axisbelow(True)
-        draw_legend(ax, "best", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
+        draw_legend(ax)
         return self

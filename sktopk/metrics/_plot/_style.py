@@ -13,15 +13,16 @@ _MAX_POINTS_FOR_BEST = 300_000
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 
 
-def curve_axes(caller, ax, *, markevery=1):
-    """Return `ax`, or new axes for None.
+def curve_axes(display, ax, *, markevery=1, **figure):
+    """Return `ax`, or axes of a new `figure` for None; `display` holds them from now on.
 
     On empty axes the colour cycle becomes one that is safe for colour-blind readers, with a
     marker of its own for each curve, at each point or as `markevery` says.
     """
-    plt = import_pyplot(caller)
+    plt = import_pyplot(f"{type(display).__name__}.plot")
     if ax is None:
-        _, ax = plt.subplots()
+        _, ax = plt.subplots(**figure)
+    display.ax_, display.figure_ = ax, ax.figure
     if not ax.has_data():
         cycle = {"color": _COLORS * len(_MARKERS), "marker": _MARKERS * len(_COLORS)}
         ax.set_prop_cycle(**cycle, markevery=[markevery] * len(cycle["color"]))
@@ -41,7 +42,15 @@ def draw_reference(ax, x, y, label):
     return ax.plot(x, y, label=label, **style)[0]
 
 
-def draw_legend(ax, loc, **kwargs):
+def draw_level(ax, draw, level, label):
+    """Return the grey line called `label`, by `ax.axhline` or `ax.axvline` unless it is there."""
+    for line in ax.lines:
+        if line.get_label() == label:
+            return line
+    return draw(level, color="0.45", linestyle="--", zorder=1.9, label=label)
+
+
+def draw_legend(ax, loc="best"):
     """Name every curve, and last the reference lines, each kind once, where data leave room.
 
     `loc` is where that is likely, for so many points that looking for it takes too long.
@@ -53,4 +62,4 @@ def draw_legend(ax, loc, **kwargs):
     if sum(len(line.get_xdata()) for line in ax.lines) <= _MAX_POINTS_FOR_BEST:
         loc = "best"
     if curves:
-        ax.legend(*zip(*curves, strict=True), loc=loc, **kwargs)
+        ax.legend(*zip(*curves, strict=True), loc=loc, fontsize="small")

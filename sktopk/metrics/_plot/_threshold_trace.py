@@ -121,9 +121,8 @@ class ThresholdTraceDisplay:
         threshold = np.concatenate([row["threshold"] for row in rows])
         true_threshold = None
         if any("true_threshold" in row for row in rows):
-            missing = [np.full(len(row["threshold"]), np.nan) for row in rows]
             true_threshold = np.concatenate(
-                [row.get("true_threshold", nan) for row, nan in zip(rows, missing, strict=True)]
+                [row.get("true_threshold", np.full(len(row["threshold"]), np.nan)) for row in rows]
             )
         step = n_before + np.arange(1, len(threshold) + 1)
         name = type(estimator).__name__ if name is None else name
@@ -149,7 +148,7 @@ class ThresholdTraceDisplay:
         display : ThresholdTraceDisplay
             This object, with `ax_`, `figure_`, `line_` and `true_line_`.
         """
-        ax = curve_axes(f"{type(self).__name__}.plot", ax)
+        ax = curve_axes(self, ax)
         label = self.name if name is None else name
         style = {"label": label, "markevery": max(1, len(self.step) // 10), **kwargs}
         (self.line_,) = ax.plot(self.step, self.threshold, **style)
@@ -163,8 +162,7 @@ class ThresholdTraceDisplay:
         # There is no half of a step.
         ax.locator_params(axis="x", integer=True)
         ax.set(xlabel="Training step", ylabel="Threshold")
-        draw_legend(ax, "best", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
+        draw_legend(ax)
         return self
 
 

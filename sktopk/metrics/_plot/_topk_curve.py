@@ -6,7 +6,7 @@ from sktopk._common._scalars import check_count
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
-from ._folds import draw_folds, folds_name, split_folds
+from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
 
@@ -123,19 +123,10 @@ class TopKCurveDisplay:
             As of `from_predictions`.
         """
         classes, y_score = predict_scores(estimator, X)
-        return cls.from_predictions(
-            y,
-            y_score,
-            labels=classes,
-            max_k=max_k,
-            average=average,
-            ties=ties,
-            sample_weight=sample_weight,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            plot_chance_level=plot_chance_level,
-            **kwargs,
-        )
+        name = type(estimator).__name__ if name is None else name
+        score = {"max_k": max_k, "average": average, "ties": ties, "sample_weight": sample_weight}
+        plot = {"ax": ax, "plot_chance_level": plot_chance_level, **kwargs}
+        return cls.from_predictions(y, y_score, labels=classes, name=name, **score, **plot)
 
     @classmethod
     def from_predictions(
@@ -192,14 +183,9 @@ class TopKCurveDisplay:
         TypeError, ValueError
             If `y_score` holds NaN, shapes disagree or an argument is not allowed.
         """
+        options = {"average": average, "ties": ties}
         k, accuracy, n_classes = cls._curve(
-            y_true,
-            y_score,
-            labels,
-            max_k=max_k,
-            average=average,
-            ties=ties,
-            sample_weight=sample_weight,
+            y_true, y_score, labels, sample_weight, max_k, **options
         )
         name = "Classifier" if name is None else name
         display = cls(k, accuracy, name=name, chance=k / n_classes)
@@ -263,10 +249,10 @@ class TopKCurveDisplay:
             If `cv_results` has no estimators or no indices, and as of `from_predictions`.
         """
         curves = []
+        options = {"average": average, "ties": ties}
         for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
             classes, y_score = predict_scores(estimator, X_test)
-            options = {"average": average, "ties": ties, "sample_weight": weight}
-            curves.append(cls._curve(y_test, y_score, classes, max_k=max_k, **options))
+            curves.append(cls._curve(y_test, y_score, classes, weight, max_k, **options))
         k, accuracy, n_classes = (list(each) for each in zip(*curves, strict=True))
         # A fold that knows fewer classes has all of them looked at from there on.
         shares = np.minimum(1.0, max(k, key=len) / np.array(n_classes)[:, None])
@@ -296,31 +282,25 @@ class TopKCurveDisplay:
         display : TopKCurveDisplay
             This object, with `ax_`, `figure_`, `line_` and `chance_level_`.
         """
-        ax = curve_axes(f"{type(self).__name__}.plot", ax)
-        label = self.name if name is None else name
-        k = self.k
-        if np.ndim(k[0]):
-            self.line_ = draw_folds(ax, k, self.accuracy, {"label": label, **kwargs})
-            k = max(k, key=len)
-        else:
-            # Markers that touch hide the curve.
-            style = {"label": label, "markevery": 1 + len(k) // 20, **kwargs}
-            (self.line_,) = ax.plot(k, self.accuracy, **style)
+        ax = curve_axes(self, ax)
+        style = {"label": self.name if name is None else name, **kwargs}
+        # Markers that touch hide the curve.
+        self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
+        k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
             self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
         # Only whole numbers of labels can be shown.
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (labels shown per row)", ylabel="Top-k accuracy", ylim=(0, 1.02))
-        draw_legend(ax, "best", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
+        draw_legend(ax)
         return self
 
     @staticmethod
-    def _curve(y_true, y_score, labels, *, max_k, average, ties, sample_weight):
+    def _curve(y_true, y_score, labels, sample_weight, max_k, **kwargs):
         """Return the two arrays and the number of classes."""
         check_count(max_k, "max_k")
         ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
         k = np.arange(1, min(max_k, ranks.n_classes) + 1)
-        accuracy = np.array([ranks.accuracy(j, average=average, ties=ties) for j in k])
+        accuracy = np.array([ranks.accuracy(j, **kwargs) for j in k])
         return k, accuracy, ranks.n_classes
