@@ -17,8 +17,9 @@ from sktopk._estimators._best_rows import BestRows
 from sktopk._estimators._calibration import calibrate, calibrated_proba
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import estimator
-from sktopk._training._process import all_objects, joined
+from sktopk._training._process import joined
 from sktopk._training.criteria._top import TopCriterion
+from sktopk.losses import FixedThreshold
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics import make_top_scorer
@@ -279,12 +280,10 @@ class TopClassifier(RankingClassifier):
 
     def _clip_k(self, partial, total, what):
         """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""
-        total = int(sum(all_objects(total)))
+        total = int(total)
         self.k_ = self.k if partial else max(1, min(self.k, total))
         if self.k_ < self.k:
-            warn(
-                f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used",
-            )
+            warn(f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used")
 
     def _scaled(self, k, of, positive, weight):
         """The rank k of the training set among rows that are a part of it."""
@@ -295,6 +294,8 @@ class TopClassifier(RankingClassifier):
 
     def _score_threshold(self, scores, positive, weight):
         threshold = self._threshold()
+        if isinstance(threshold, FixedThreshold):
+            threshold = threshold.threshold  # which differs in its gradient alone
         if getattr(threshold, "k", None) is not None:
             # A piece of a stream has a part of the ranks.
             k = self._scaled(threshold.k, threshold.of, positive, weight)
