@@ -163,7 +163,8 @@ def _check_moment(name, value, like, parameter):
     """Check one thing that the optimizer remembers of a weight."""
     shape, dtype = np.shape(value), getattr(value, "dtype", None)
     right = str(parameter.dtype).removeprefix("torch.")
-    if shape != like or (shape and str(dtype) != right):
+    is_number = value is None or np.asarray(value).dtype.kind in "biuf"
+    if not is_number or shape != like or (shape and str(dtype) != right):
         raise ValueError(
             f"{name} of the optimizer has shape {shape} and dtype {dtype}; the weight has "
             f"{like} and {right}"
