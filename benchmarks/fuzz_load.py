@@ -301,8 +301,10 @@ class Watch:
         if not self.on:
             return
         writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
-        if FORBIDDEN.match(event) or writes:
-            self.seen.append(f"{event} {args!r:.200}")
+        text = f"{event} {args!r:.200}"
+        # Torch's own compiler looks for its folder where a file says compile=True.
+        if (FORBIDDEN.match(event) or writes) and "torchinductor" not in text:
+            self.seen.append(text)
 
 
 def too_long(signum, frame):
@@ -329,6 +331,7 @@ def work(n_files, seed, kept=None):
             seeds.append((X[:5], y[:5], path.read_bytes()))
             # What is imported on demand is imported now.
             attempt(seeds[-1][2], *seeds[-1][:2], path)
+        torch.nn.Linear(1, 1).compile()
         for change in (damage, forge, refer, reshape, nest):
             attempt(seal(change(seeds[1][2], rng)), *seeds[1][:2], path)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -353,7 +356,7 @@ def work(n_files, seed, kept=None):
             signal.setitimer(signal.ITIMER_PROF, 0)
             slowest = max(slowest, process_time() - start)
             if watch is not None and watch.seen:
-                outcome = f"FAILED: {watch.seen}"
+                outcome = f"FAILED: {watch.seen!r:.2000}"
                 watch.seen.clear()
             if outcome.startswith("FAILED"):
                 print(f"file {number} of --seed {seed} ({kind}): {outcome}", file=sys.stderr)

@@ -88,7 +88,7 @@ METHODS = {
         "P@R",
     ),
     "precision at recall, threshold": (
-        PrecisionAtRecallClassifier(recall=LEVEL, method="threshold", min_positives=10),
+        PrecisionAtRecallClassifier(recall=LEVEL, min_positives=10),
         "P@R",
     ),
 }

@@ -21,11 +21,11 @@ from sktopk.metrics import topk_accuracy_score
 def main():
     where = Path(sktopk.__file__)
     assert "site-packages" in where.parts, f"{where} is not an installed package"
-    for extra in ("matplotlib", "safetensors", "onnx"):
+    for extra in ("matplotlib", "onnx"):
         assert find_spec(extra) is None, f"{extra} is here: this is no environment of core packages"
     for name in sktopk.__all__:
         assert getattr(sktopk, name).__doc__, name
-    for name in ("datasets", "io", "losses", "metrics", "model_selection", "modules", "samplers"):
+    for name in ("datasets", "io", "losses", "metrics", "model_selection", "modules", "samplers", "callbacks"):
         importlib.import_module(f"sktopk.{name}")
 
     X, y = load_digits(return_X_y=True)

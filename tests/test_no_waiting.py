@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
+from sktopk._training._batches import make_batches
 from tests.losses.cases import LOSSES
 from tests.named_losses import NAMED_LOSSES
 
@@ -76,7 +77,14 @@ def on_meta(monkeypatch):
         net.set_params(optimizer__fused=False)
         net.device = "meta"
         target = np.searchsorted(clf.classes_, y)
-        return net, clf._make_batches(X, target, np.ones(len(y)), False)
+        n_positives = None if len(clf.classes_) > 2 else 5
+        count = np.bincount(target).astype(float)
+        weight = np.ones(len(y))
+        if getattr(clf, "class_weight", None) is not None:
+            weight += target
+        return net, make_batches(
+            net, X, target, weight, count, batch_size=BATCH, min_positives=n_positives
+        )
 
     return batches_on_meta
 

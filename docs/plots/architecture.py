@@ -1,7 +1,6 @@
 """The parts of the package, and the imports between them, read from the source."""
 
 import ast
-import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,33 +9,25 @@ import matplotlib.pyplot as plt
 import sktopk
 
 ROOT = Path(sktopk.__file__).parent
-# The files below datasets and samplers in the layers of the contracts.
-_, below = (ROOT.parent / ".importlinter").read_text().split("datasets | samplers\n")
-CHECKS = sorted(re.findall(r"\b_\w+", below.partition("\n\n")[0]))
 PLACES = {
-    "io": (1.9, 5.2),
-    "model_selection": (5.1, 5.2),
-    "estimators": (3.5, 3.7),
-    "samplers": (5.4, 2.45),
-    "datasets": (8.2, 2.45),
-    "checks": (6.8, 1.2),
-    "losses": (0.9, 0.0),
-    "modules": (3.5, 0.0),
-    "metrics": (6.8, 0.0),
+    "io": (1.2, 6.2),
+    "model_selection": (4.4, 6.2),
+    "callbacks": (8.0, 6.2),
+    "_estimators": (3.0, 4.7),
+    "_training": (6.6, 3.4),
+    "metrics": (0.9, 1.9),
+    "losses": (3.3, 1.9),
+    "modules": (5.0, 1.9),
+    "samplers": (6.5, 1.9),
+    "datasets": (8.5, 1.9),
+    "_common": (4.7, 0.2),
 }
 FILES = {
-    "estimators": "the other _*.py",
-    "checks": ", ".join(f"{name}.py" for name in CHECKS),
-    "samplers": "samplers.py",
+    "_estimators": "labels, ranking, decisions",
+    "_training": "net, batches, criteria, checkpoint",
+    "_common": "input, files, warnings, extras",
 }
 OUTSIDE = ("torch", "triton", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")
-
-
-def part(name):
-    """Return the part that a module, or a folder of them, belongs to."""
-    if name in CHECKS:
-        return "checks"
-    return name if name in PLACES else "estimators"
 
 
 def imports():
@@ -46,7 +37,7 @@ def imports():
             continue
         folders = path.relative_to(ROOT).parts
         package = ["sktopk", *folders[:-1]]
-        start = part(folders[0].removesuffix(".py"))
+        start = folders[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -59,7 +50,7 @@ def imports():
             for name in names:
                 top, *rest = name.split(".")
                 if top == "sktopk" and rest and rest[0] != "__version__":
-                    yield start, part(rest[0])
+                    yield start, rest[0]
                 elif top in OUTSIDE:
                     yield start, top
 
@@ -76,7 +67,7 @@ def reached(start):
 
 
 figure, ax = plt.subplots(figsize=(9.5, 6))
-ax.set(xlim=(-0.3, 9.7), ylim=(-0.6, 5.7))
+ax.set(xlim=(-0.3, 9.7), ylim=(-0.4, 6.8))
 ax.axis("off")
 style = {"boxstyle": "round,pad=0.6", "facecolor": "#e8f1f8", "edgecolor": "#00589c"}
 boxes = {}

@@ -1,7 +1,7 @@
 """What every estimator with a network shares: fit, partial_fit, scores."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -59,30 +59,40 @@ CHANGEABLE = {
 
 @dataclass(frozen=True)
 class Training:
-    """The rows of one call of `fit` or `partial_fit`, and for how long it trains.
+    """What one call of `fit` or `partial_fit` trains on, and from where it starts.
 
     Parameters
     ----------
     given, rows : Labelled
         What the user passed, and of it what is trained on.
     target : ndarray of shape (n_rows,)
-        The class indices of `rows`.
+        Of the rows trained on, the indices among the classes.
+    classes : ndarray of shape (n_classes,)
+    epochs : int
+    new : bool
+        Whether the network is new.
+    seed : int
+        Of a new one.
+    partial : bool
+        Whether the rows come on top of those of calls before.
+    chosen : dict
+        Fitted attributes that are known before the training.
     validation : Labelled or None
         Rows to score after each epoch.
     own_validation : bool
         Whether these are rows of the user's, not held out of `given`.
-    epochs : int
-    new, partial : bool
-        Whether the network is new; whether the rows come on top of those of calls before.
     checkpoint : Checkpoint or None
     """
 
     given: Labelled
     rows: Labelled
     target: np.ndarray
+    classes: np.ndarray
     epochs: int
     new: bool
+    seed: int
     partial: bool = False
+    chosen: dict = field(default_factory=dict)
     validation: Labelled | None = None
     own_validation: bool = False
     checkpoint: Checkpoint | None = None
@@ -167,9 +177,9 @@ class NetClassifier(TrainedNet):
         bit for bit on the same machine with as many threads.
 
         The same call has the same parameters (but for `checkpoint`, `checkpoint_every` and
-        `verbose`; functions and classes go by name), the same versions of sktopk, torch, skorch,
-        scikit-learn and NumPy, the same y and weights, and X and X_val of the same shape, dtype
-        and SHA-256 (of evenly spaced rows, 64 MiB of them, if they are larger). With
+        `verbose`; functions go by name and code), the same versions of sktopk, torch, skorch,
+        scikit-learn, NumPy and Python, the same y and weights, and X and X_val of the same shape,
+        dtype and bytes (of a Dataset, 64 MiB of evenly spaced rows). With
         ``warm_start=True`` it starts from the same fit. Anything else is refused, not restarted.
 
         The file stands for a fit that is not over. It is removed when fit returns, so that the
@@ -181,38 +191,13 @@ class NetClassifier(TrainedNet):
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         with columns_kept(self):
             given = check_labelled(self, X, y, sample_weight, reset=new)
-            classes = self._all_classes(given.y)
-            if not new and not np.array_equal(classes, self.classes_):
-                raise ValueError(
-                    f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
-                )
-            validation = self._check_validation(X_val, y_val, classes)
-            checkpoint, random = self._random(given, validation, new)
-            seed = random.randint(np.iinfo(np.int32).max)
-            rows, own_validation = given, validation is not None
-            if not own_validation and (self.early_stopping or self.calibration is not None):
-                mask = held_out(given.y, self.validation_fraction, random, self._stratify)
-                rows, validation = given.take(~mask), given.take(mask)
-        training = Training(
-            given,
-            rows,
-            encode(classes, rows.y),
-            self.max_epochs,
-            new,
-            validation=validation,
-            own_validation=own_validation,
-            checkpoint=checkpoint,
-        )
-        seed, count = self._shared(seed, training, classes)
-        with trainable():
-            if new:
-                self._start(rows.X, classes, count, seed, chosen)
-            self._train(training, count)
-        self._warn_unsettled(validation)
+            training = self._plan(given, X_val, y_val, new, chosen)
+        self._run(training)
+        self._warn_unsettled(training.validation)
         if self.calibration is not None:
-            self._calibrate(validation)
-        if checkpoint is not None:
-            checkpoint.remove()
+            self._calibrate(training.validation)
+        if training.checkpoint is not None:
+            training.checkpoint.remove()
         return self
 
     def partial_fit(self, X, y=None, classes=None, sample_weight=None):
@@ -246,15 +231,9 @@ class NetClassifier(TrainedNet):
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
         rows = check_labelled(self, X, y, sample_weight, reset=new)
         known = self._known_classes(rows.y, announced, new)
-        training = Training(rows, rows, encode(known, rows.y), 1, new, partial=True)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
-        seed, count = self._shared(seed, training, known)
-        with trainable():
-            if new:
-                self._start(rows.X, known, count, seed, partial=True)
-            else:
-                count += self.class_count_
-            self._train(training, count)
+        target = encode(known, rows.y)
+        self._run(Training(rows, rows, target, known, 1, new, seed, partial=True))
         return self
 
     def __sklearn_tags__(self):
@@ -320,11 +299,33 @@ class NetClassifier(TrainedNet):
             return None
         return check_validation(self, X_val, y_val)
 
-    def _shared(self, seed, training, classes):
-        """The seed of the first process, and what each class weighs in all of them."""
-        weight = np.bincount(training.target, training.rows.weight, minlength=len(classes))
-        seeds, weights = zip(*all_objects((seed, weight)), strict=True)
-        return seeds[0], sum(weights)
+    def _plan(self, given, X_val, y_val, new, chosen):
+        """Return what a call of `fit` trains on, and from where it starts."""
+        classes = self._all_classes(given.y)
+        if not new and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
+            )
+        validation = self._check_validation(X_val, y_val, classes)
+        checkpoint, random = self._random(given, validation, new)
+        seed = random.randint(np.iinfo(np.int32).max)
+        rows, own = given, validation is not None
+        if not own and (self.early_stopping or self.calibration is not None):
+            mask = held_out(given.y, self.validation_fraction, random, self._stratify)
+            rows, validation = given.take(~mask), given.take(mask)
+        return Training(
+            given,
+            rows,
+            encode(classes, rows.y),
+            classes,
+            self.max_epochs,
+            new,
+            seed,
+            chosen=chosen,
+            validation=validation,
+            own_validation=own,
+            checkpoint=checkpoint,
+        )
 
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
@@ -371,12 +372,26 @@ class NetClassifier(TrainedNet):
             verbose=self.verbose,
         )
 
-    def _start(self, X, classes, count, seed, chosen=(), partial=False):
+    def _run(self, training):
+        """Train, with a new net or the one there is."""
+        weight, n_classes = training.rows.weight, len(training.classes)
+        count = np.bincount(training.target, weight, minlength=n_classes)
+        seeds, counts = zip(*all_objects((training.seed, count)), strict=True)
+        count = sum(counts)
+        with trainable():
+            if training.new:
+                self._start(training, count, seeds[0])
+            elif training.partial:
+                count += self.class_count_
+            self._train(training, count)
+
+    def _start(self, training, count, seed):
         """Put a new net in the place of whatever was fitted before."""
+        X = training.rows.X
         self._forget(keep=COLUMNS)
-        vars(self).update({**dict(chosen), "classes_": classes, "class_count_": count})
+        vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
         try:
-            self._prepare(partial)
+            self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)
             net.probe(X)

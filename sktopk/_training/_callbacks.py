@@ -48,6 +48,11 @@ class TrueThreshold(Callback):
     `history_` then has `true_threshold` beside `threshold`, an array over the steps of each
     epoch, in units of the network's scores. Costs a pass over the data per step.
 
+    Raises
+    ------
+    TypeError
+        When training begins, if the loss has no threshold.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

@@ -46,6 +46,11 @@ def load_net_state(net, state):
     net.rng_state = to_tensors(state["rng_state"], cpu)
     net.criterion_.load_state_dict(to_tensors(state["criterion"], device))
     net.history_[:] = state["history"]
+    # Which epoch was the best so far, skorch keeps in the callback that records the loss.
+    recorder = dict(net.callbacks_).get("train_loss")
+    if recorder is not None:
+        losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)
+        recorder.best_score_ = min(losses, default=float("inf"))
 
 
 def _check_state(net, state):
@@ -148,23 +153,24 @@ def _check_optimizer(optimizer, state):
         if missing:
             raise ValueError(f"the optimizer remembers no {missing[0]} of a weight")
         for name, value in found.items():
-            like = tuple(parameter.shape)
+            like, right = tuple(parameter.shape), parameter.dtype
             if name in expected:
                 like = tuple(getattr(expected[name], "shape", ()))
+                right = getattr(expected[name], "dtype", right)
             # LBFGS keeps the steps of all weights together, as vectors, and numbers of each.
             like = {"old_dirs": (n_weights,), "old_stps": (n_weights,), "ro": (), "al": ()}.get(
                 name, like
             )
             for each in value if isinstance(value, list) else [value]:
-                _check_moment(name, each, like, parameter)
+                _check_moment(name, each, like, right)
 
 
-def _check_moment(name, value, like, parameter):
+def _check_moment(name, value, like, right):
     """Check one thing that the optimizer remembers of a weight."""
     shape, dtype = np.shape(value), getattr(value, "dtype", None)
-    right = str(parameter.dtype).removeprefix("torch.")
+    right = str(right).removeprefix("torch.")
     is_number = value is None or np.asarray(value).dtype.kind in "biuf"
-    if not is_number or shape != like or (shape and str(dtype) != right):
+    if not is_number or shape != like or (str(dtype) != right and (shape or dtype is not None)):
         raise ValueError(
             f"{name} of the optimizer has shape {shape} and dtype {dtype}; the weight has "
             f"{like} and {right}"

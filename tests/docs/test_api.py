@@ -13,6 +13,7 @@ import sktopk
 ROOT = Path(sktopk.__file__).parents[1]
 MODULES = [
     "sktopk",
+    "sktopk.callbacks",
     "sktopk.losses",
     "sktopk.metrics",
     "sktopk.modules",

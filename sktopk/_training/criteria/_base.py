@@ -123,7 +123,7 @@ class RowLoss(Criterion):
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         if self.class_counts is not None:
             # A class still to come counts as the rarest that has come.
-            least = class_total[class_total > 0].min()
+            least = torch.where(class_total > 0, class_total, torch.inf).min()
             self.class_counts = torch.where(class_total > 0, class_total, least)
 
     def forward(self, scores, target, sample_weight=None):

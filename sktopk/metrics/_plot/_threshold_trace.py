@@ -48,7 +48,7 @@ class ThresholdTraceDisplay:
 
     See Also
     --------
-    sktopk.DeepTopPushClassifier : Records both with ``record_true_threshold=True``.
+    sktopk.DeepTopPushClassifier : Records both with :class:`sktopk.callbacks.TrueThreshold`.
 
     References
     ----------
@@ -59,10 +59,11 @@ class ThresholdTraceDisplay:
     --------
     >>> from sklearn.datasets import make_classification
     >>> from sktopk import DeepTopPushClassifier
+    >>> from sktopk.callbacks import TrueThreshold
     >>> from sktopk.metrics import ThresholdTraceDisplay
     >>> X, y = make_classification(300, weights=[0.9], random_state=0)
     >>> clf = DeepTopPushClassifier(
-    ...     batch_size=32, max_epochs=2, record_true_threshold=True, random_state=0
+    ...     batch_size=32, max_epochs=2, callbacks=[TrueThreshold()], random_state=0
     ... ).fit(X, y)
     >>> display = ThresholdTraceDisplay.from_estimator(clf, epoch=2)
     >>> bool((display.threshold <= display.true_threshold + 1e-6).all())

@@ -1,0 +1,59 @@
+"""How far one has to walk to read what a first fit does, up to the first backward."""
+
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sktopk
+from sktopk import DeepTopPushClassifier, TopKClassifier
+
+ROOT = Path(sktopk.__file__).parent
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((300, 5)), RNG.integers(0, 4, 300)
+
+
+class Reached(Exception):
+    """The first backward."""
+
+
+def walk(clf, y, monkeypatch):
+    """The files of the package in the order in which their functions are called."""
+    files = []
+
+    def note(frame, event, arg):
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(str(ROOT)):
+            files.append(Path(path).relative_to(ROOT).as_posix())
+
+    def backward(*args, **kwargs):
+        sys.setprofile(None)
+        raise Reached
+
+    monkeypatch.setattr(torch.Tensor, "backward", backward)
+    sys.setprofile(note)
+    try:
+        with pytest.raises(Reached):
+            clf.fit(X, y)
+    finally:
+        sys.setprofile(None)
+    return files
+
+
+# What it was when a fit visited 23 files in 115 stays says docs/architecture.rst.
+@pytest.mark.parametrize(
+    ("clf", "y", "n_files", "n_stays", "loss"),
+    [
+        (TopKClassifier(k=2), Y, 14, 60, "losses/_smooth_topk.py"),
+        (DeepTopPushClassifier(), Y > 2, 15, 76, "losses/_top_push.py"),
+    ],
+    ids=["TopKClassifier", "DeepTopPushClassifier"],
+)
+def test_a_first_fit_is_a_short_walk(clf, y, n_files, n_stays, loss, monkeypatch):
+    files = walk(clf, y, monkeypatch)
+    assert loss in files
+    assert len(set(files)) <= n_files, sorted(set(files))
+    assert len([*groupby(files)]) <= n_stays
