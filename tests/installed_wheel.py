@@ -25,7 +25,16 @@ def main():
         assert find_spec(extra) is None, f"{extra} is here: this is no environment of core packages"
     for name in sktopk.__all__:
         assert getattr(sktopk, name).__doc__, name
-    for name in ("datasets", "io", "losses", "metrics", "model_selection", "modules", "samplers", "callbacks"):
+    for name in (
+        "datasets",
+        "io",
+        "losses",
+        "metrics",
+        "model_selection",
+        "modules",
+        "samplers",
+        "callbacks",
+    ):
         importlib.import_module(f"sktopk.{name}")
 
     X, y = load_digits(return_X_y=True)

@@ -20,6 +20,7 @@ from sktopk import (
     PrecisionAtRecallProgramClassifier,
     RecallAtKClassifier,
     RecallAtPrecisionClassifier,
+    ThresholdClassifier,
     TopKClassifier,
     TopPushKClassifier,
 )
@@ -32,6 +33,7 @@ DEFAULTS = [
     PatMatNPClassifier(),
     PrecisionAtRecallClassifier(),
     PrecisionAtRecallProgramClassifier(),
+    ThresholdClassifier(),
     AUCClassifier(),
     FScoreClassifier(),
     RecallAtPrecisionClassifier(),

@@ -198,11 +198,6 @@ def encode(classes, y):
     return np.where(classes[index] == y, index, -1)
 
 
-def class_count(target, weight, n_classes):
-    """Return the sum of the weights of each class."""
-    return np.bincount(target, weights=weight, minlength=n_classes)
-
-
 def class_weights(class_weight, classes, count):
     """Return the weight of each class; "balanced" counts rows by their sample weight."""
     if class_weight == "balanced":

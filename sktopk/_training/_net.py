@@ -41,6 +41,7 @@ class Net(NeuralNetClassifier):
 
     # In training: the module, with gradients averaged over all processes that train.
     forward_in_training = None
+    # and the weights of the rows, for callbacks.
     weight_ = None
 
     @classmethod

@@ -133,33 +133,8 @@ def share_buffers(module):
             distributed.broadcast(buffer, 0)
 
 
-class _AllRows(torch.autograd.Function):
-    """Concatenate the rows of all processes.
-
-    Each process computes the same loss L from all rows, and gradients are averaged over the m
-    processes afterwards (as DistributedDataParallel does): with m dL/ds of its own rows, the
-    average is the gradient of L.
-    """
-
-    @staticmethod
-    def forward(ctx, rows, sizes):
-        ctx.sizes = sizes
-        # Gathering needs equal lengths.
-        padded = rows.new_zeros(max(sizes))
-        padded[: len(rows)] = rows
-        gathered = [torch.empty_like(padded) for _ in sizes]
-        distributed.all_gather(gathered, padded)
-        return torch.cat([each[:size] for each, size in zip(gathered, sizes, strict=True)])
-
-    @staticmethod
-    def backward(ctx, gradient):
-        rank = distributed.get_rank()
-        start = sum(ctx.sizes[:rank])
-        return len(ctx.sizes) * gradient[start : start + ctx.sizes[rank]], None
-
-
 def all_rows(rows, sizes):
-    """Tensor (n,) of this process as the rows of all, with their gradient.
+    """Tensor (n,) of this process as the rows of all, without a gradient.
 
     Parameters
     ----------
@@ -167,4 +142,9 @@ def all_rows(rows, sizes):
     sizes : list of int
         Number of rows of each process.
     """
-    return _AllRows.apply(rows, sizes)
+    # Gathering needs equal lengths.
+    padded = rows.new_zeros(max(sizes))
+    padded[: len(rows)] = rows
+    gathered = [torch.empty_like(padded) for _ in sizes]
+    distributed.all_gather(gathered, padded)
+    return torch.cat([each[:size] for each, size in zip(gathered, sizes, strict=True)])

@@ -305,7 +305,7 @@ class TopCriterion(TwoClassCriterion):
         loss, gradient = self._errors(*values, located, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = as_tensor(gradient)
-        # Gradients are averaged over the processes afterwards, as in `all_rows`.
+        # Gradients are averaged over the processes afterwards.
         return loss, len(lengths) * gathered[mine]
 
 
