@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from sktopk._estimators._calibration import CALIBRATIONS
@@ -48,7 +47,7 @@ def check_inner(estimator):
             raise ValueError("memory of a Pipeline must be None")
         if not isinstance(steps, list) or not all(_is_step(each) for each in steps):
             raise ValueError("steps of a Pipeline must be pairs of a name and an estimator")
-    elif isinstance(estimator, FrozenEstimator) or hasattr(estimator, "estimator"):
+    elif hasattr(estimator, "estimator"):
         _check_estimator(estimator.estimator, estimator)
 
 

@@ -270,10 +270,9 @@ def _binary_scores(graph, net, dtype):
 
 def _labels(classes):
     """Labels as a graph can hold them."""
-    if classes.dtype.kind in "iu":
-        return classes.astype(np.int64)
-    if classes.dtype.kind in "bf":
-        return classes.astype(bool if classes.dtype.kind == "b" else np.float64)
+    kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64}
+    if classes.dtype.kind in kinds:
+        return classes.astype(kinds[classes.dtype.kind])
     if not all(isinstance(label, str) for label in classes.tolist()):
         raise TypeError(f"classes_ must be numbers, booleans or strings; got {classes.tolist()}")
     return classes.astype(object)
