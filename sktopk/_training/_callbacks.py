@@ -9,6 +9,7 @@ from tqdm.auto import tqdm
 
 from ._process import all_objects
 from ._state import copied_weights
+from .criteria._top import TopCriterion
 
 
 class ProgressBar(Callback):
@@ -66,7 +67,7 @@ class TrueThreshold(Callback):
     """
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
-        if not hasattr(net.criterion_, "threshold"):
+        if not isinstance(net.criterion_, TopCriterion):
             raise TypeError(
                 "callbacks must have no TrueThreshold where the loss has no threshold; got one "
                 f"for {type(net.criterion_).__name__}"
