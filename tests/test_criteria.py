@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from torch import nn
 
 from sktopk import TopKClassifier, losses
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
@@ -120,3 +121,46 @@ def test_a_grid_over_all_losses_and_their_parameters(blobs):
     ).fit(X, y)
     assert len(search.cv_results_["params"]) == 8 * len(NAMED_LOSSES)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("how", ["early_stopping", "X_val", "calibration"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        nn.CrossEntropyLoss(label_smoothing=0.1),
+        nn.MultiMarginLoss(reduction="sum"),
+        losses.SmoothTopKLoss(k=2),
+        losses.NoisedTopKLoss(k=2),
+        losses.TopKDistributionLoss([losses.TopKHingeLoss(k=1), losses.TopKHingeLoss(k=2)]),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_a_module_as_loss_goes_with_validation_rows(blobs, loss, how):
+    X, y = blobs
+    clf = quick(loss, k=2, max_epochs=3, learning_rate=0.01)
+    if how == "X_val":
+        clf.fit(X, y, X_val=X[:50], y_val=y[:50])
+    else:
+        clf.set_params(**{how: True if how == "early_stopping" else "temperature"}).fit(X, y)
+    assert all(np.isfinite(row["valid_loss"]) for row in clf.history_)
+
+
+class Detached(nn.Module):
+    def forward(self, scores, target):
+        return scores.detach().mean()
+
+
+def test_a_loss_without_a_gradient_is_refused(blobs):
+    with pytest.raises(TypeError, match="loss must return a Tensor with a gradient; got one with"):
+        quick(Detached(), k=2).fit(*blobs)
+
+
+@pytest.mark.parametrize("weight_decay", [1e-4, 0])
+def test_a_weight_decay_that_the_optimizer_lacks_is_refused(blobs, weight_decay):
+    X, y = blobs
+    clf = quick("cross_entropy", k=2, optimizer=torch.optim.LBFGS, max_epochs=1, batch_size=len(y))
+    clf.set_params(weight_decay=weight_decay).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"weight_decay=1000.0 needs an optimizer that has it; got"
+    ):
+        clf.set_params(weight_decay=1e3).fit(X, y)

@@ -132,7 +132,7 @@ class TrainingParameters(BaseEstimator):
     learning_rate : float, default=1e-3
         Step size.
     weight_decay : float, default=1e-4
-        Of the optimizer.
+        Of the optimizer. One that has none, such as LBFGS, takes the default or 0.
     batch_size : int or "auto", default="auto"
         "auto" is min(128, n_samples).
     max_epochs : int, default=100
@@ -261,7 +261,12 @@ class TrainingParameters(BaseEstimator):
 
     def _check_params(self):
         """Raise unless all parameters are allowed; a subclass checks its own as well."""
-        check_optimizer(self.optimizer)
+        decays = "weight_decay" in inspect.signature(check_optimizer(self.optimizer)).parameters
+        if not decays and self.weight_decay not in (0, type(self).weight_decay):
+            raise ValueError(
+                f"weight_decay={self.weight_decay!r} needs an optimizer that has it; got "
+                f"optimizer={self.optimizer!r}: set weight_decay=0"
+            )
         if self.module is None:
             check_sizes(self.hidden_layer_sizes)
         else:
