@@ -19,6 +19,8 @@ from ._lazy_rows import LazyRows
 # Of larger tables as many rows as fit, evenly spaced, go into the SHA-256; all into the CRC-32.
 _HASHED_BYTES = 1 << 26
 _BLOCK_BYTES = 1 << 22
+# What NumPy's scalars are described as, too.
+_PLAIN = (((bool, np.bool_), bool), (str, str), (Integral, int), (Real, float))
 
 
 def versions():
@@ -57,15 +59,11 @@ def describe(value, above=(), unknown=None):
         return "..."
     inner = functools.partial(describe, above=(*above, id(value)), unknown=unknown)
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if value is None or isinstance(value, bytes | bool):
+    if value is None or isinstance(value, bytes):
         return repr(value)
-    if isinstance(value, np.bool_ | str):
-        # Of NumPy's scalars as of Python's.
-        return repr(bool(value) if isinstance(value, np.bool_) else str(value))
-    if isinstance(value, Integral):
-        return repr(int(value))
-    if isinstance(value, Real):
-        return repr(float(value))
+    for kinds, plain in _PLAIN:
+        if isinstance(value, kinds):
+            return repr(plain(value))
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         value = value.numpy() if value.dtype != torch.bfloat16 else value.float().numpy()

@@ -61,16 +61,9 @@ def check_nonnegative(values, name, length, which):
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
     """Raise unless `value` is a finite number from `low` to `high`, `bounds` included."""
     if isinstance(value, bool | np.bool_):
-        kind = "an integer" if integer else "a number"
-        raise TypeError(f"{name} must be {kind}; got {value!r}")
-    check_scalar(
-        value,
-        name,
-        Integral if integer else Real,
-        min_val=low,
-        max_val=high,
-        include_boundaries=bounds,
-    )
+        raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
+    kind = Integral if integer else Real
+    check_scalar(value, name, kind, min_val=low, max_val=high, include_boundaries=bounds)
     if not integer and not np.isfinite(value):
         raise ValueError(f"{name} must be finite; got {value!r}")
 

@@ -1,6 +1,7 @@
 """What users pass in as `scoring`, checked, and what a scorer is given."""
 
 import inspect
+from contextlib import suppress
 
 import pandas as pd
 from scipy.sparse import issparse
@@ -11,11 +12,9 @@ from ._lazy_rows import LazyRows
 
 def check_scorer(estimator, scoring):
     """Return the scorer that `scoring` names or is."""
-    try:
+    with suppress(ValueError):
         if isinstance(scoring, str) or callable(scoring):
             return check_scoring(estimator, scoring=scoring)
-    except ValueError:
-        pass
     raise ValueError(
         "scoring must be None, the name of a score of scikit-learn or a callable, such as "
         "sktopk.metrics.make_top_scorer('recall_at_k', k=100) or make_topk_scorer(5); "

@@ -11,8 +11,8 @@ from ._array_file import MAX_PARTS, can_hold, check_shape
 
 _PLAIN = (type(None), bool, int, str)
 _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-_SEQUENCES = {"tuple": tuple, "set": set, "Size": torch.Size}
-_MAPPINGS = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
+_SEQUENCES = (tuple, set, torch.Size)
+_MAPPINGS = (dict, OrderedDict, Counter)
 # Longer lists of numbers, such as the losses of all steps, are arrays in the file; of longer
 # lists of dicts with the same keys, such as a history, the columns are.
 _SHORT = 16
@@ -59,19 +59,16 @@ class Encoder:
             return {"float": repr(value)}
         if kind is list:
             return self._list(value)
-        for name, sequence in _SEQUENCES.items():
-            if kind is sequence:
-                return {name: [self.encode(item) for item in value]}
-        for name, mapping in _MAPPINGS.items():
-            if kind is mapping:
-                return {name: [self.encode(list(value)), self.encode(list(value.values()))]}
+        if kind in _SEQUENCES:
+            return {kind.__name__: [self.encode(item) for item in value]}
+        if kind in _MAPPINGS:
+            return {kind.__name__: [self.encode(list(value)), self.encode(list(value.values()))]}
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if kind is np.ndarray:
             return self._array(value)
         if isinstance(value, np.generic):
-            name = value.dtype.name.partition("str")
-            name = "str" if name[1] else name[0]
+            name = "str" if value.dtype.kind == "U" else value.dtype.name
             if name in _SCALARS:
                 return {"scalar": name, "value": self.encode(value.item())}
         if kind is np.random.RandomState:
@@ -152,10 +149,10 @@ class Decoder:
             "scalars": lambda key: list(self._flat(key)),
             "tensor": self._tensor,
         }
-        for name, sequence in _SEQUENCES.items():
-            self.kinds[name] = lambda items, make=sequence: make(self._items(items))
-        for name, mapping in _MAPPINGS.items():
-            self.kinds[name] = lambda pairs, make=mapping: make(dict(self._pairs(pairs)))
+        for sequence in _SEQUENCES:
+            self.kinds[sequence.__name__] = lambda items, make=sequence: make(self._items(items))
+        for mapping in _MAPPINGS:
+            self.kinds[mapping.__name__] = lambda pairs, make=mapping: make(self._dict(pairs))
 
     def decode(self, value):
         """Return what a tree stands for."""
@@ -174,9 +171,9 @@ class Decoder:
             raise ValueError(f"it holds {value!r:.40} in the place of a list")
         return self.decode(value)
 
-    def _pairs(self, pairs):
+    def _dict(self, pairs):
         keys, values = map(self._items, pairs)
-        return zip(keys, values, strict=True)
+        return dict(zip(keys, values, strict=True))
 
     def _array(self, key):
         if key not in self.arrays:

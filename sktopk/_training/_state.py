@@ -84,9 +84,7 @@ def _check_generators(value):
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             _check_generators(item)
-    elif isinstance(value, np.ndarray) and value.nbytes in _GENERATOR_BYTES:
-        if not _are_bytes(value):
-            return
+    elif _are_bytes(value) and value.nbytes in _GENERATOR_BYTES:
         data = value.tobytes()
         left, after = (int.from_bytes(data[i : i + n], "little") for i, n in ((8, 4), (16, 8)))
         drawn = 1 <= left <= _MERSENNE and left + after == _MERSENNE + 1

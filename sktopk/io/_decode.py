@@ -65,9 +65,7 @@ class EstimatorDecoder(Decoder):
         return optimizer
 
     def _record(self, node):
-        if node["record"] not in RECORDS:
-            raise ValueError(f"it holds an unknown class {node['record']!r:.40}")
-        return RECORDS[node["record"]](**self._named(node["fields"]))
+        return _class_of(RECORDS, node["record"])(**self._named(node["fields"]))
 
     def _visit(self, n):
         self._n_visits += n
@@ -87,21 +85,17 @@ class EstimatorDecoder(Decoder):
 
     def _estimator(self, node):
         name, place, before = node["estimator"], len(self._estimators), self._n_visits
-        if name not in ESTIMATORS:
-            raise ValueError(f"it holds an unknown class {name!r:.40}")
-        cls = ESTIMATORS[name]
+        cls = _class_of(ESTIMATORS, name)
         self._estimators.append(None)
         self._depth += 1
         self._visit(1)
         estimator = cls(**self._params(cls, node["params"]))
         check_inner(estimator)
-        built = None
-        if "params_of_net" in node:
-            built = self._params(cls, node["params_of_net"])
+        built = self._params(cls, node["params_of_net"]) if "params_of_net" in node else None
         fitted = self._named(node["fitted"])
         if (built is not None) != (cls in NETS and "net_" in fitted):
             raise ValueError(f"net_ and params_of_net of {name} do not belong together")
-        check_state(estimator, fitted, cls(**built) if built is not None else None)
+        check_state(estimator, fitted, None if built is None else cls(**built))
         if built is not None:
             fitted["_params_of_net"] = built
         if fitted:
@@ -121,3 +115,9 @@ class EstimatorDecoder(Decoder):
         if cls in NETS and "device" in self.given:
             params["device"] = self.given["device"]
         return params
+
+
+def _class_of(known, name):
+    if name not in known:
+        raise ValueError(f"it holds an unknown class {name!r:.40}")
+    return known[name]

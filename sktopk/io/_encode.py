@@ -82,24 +82,21 @@ class EstimatorEncoder(Encoder):
             fitted.pop("_sklearn_version", None)
             if fitted:
                 check_params(estimator)
-        unknown = sorted(key for key in fitted if not is_kept(cls, key))
-        unknown = [key for key in unknown if key != "_params_of_net"]
+        unknown = sorted({key for key in fitted if not is_kept(cls, key)} - {"_params_of_net"})
         if unknown:
             raise ValueError(f"{name} has attributes of its own, {unknown}: delete them to dump it")
         if "net_" in fitted:
             encoded["params_of_net"] = self._params(fitted.pop("_params_of_net"), cls)
-        encoded["fitted"] = {}
-        for key, value in fitted.items():
-            try:
-                encoded["fitted"][key] = self.encode(value)
-            except NotPlainError as error:
-                raise ValueError(refusal(f"{key} of {name}", error.value)) from error
-        return encoded
+        return encoded | {"fitted": self._attributes(fitted, name, can_omit=False)}
 
     def _params(self, params, cls):
-        encoded, can_omit, name = {}, cls in NETS, cls.__name__
+        can_omit = cls in NETS
         self.params |= set(params) if can_omit else set()
-        for key, value in params.items():
+        return self._attributes(params, cls.__name__, can_omit)
+
+    def _attributes(self, values, name, can_omit):
+        encoded = {}
+        for key, value in values.items():
             n_arrays = len(self.arrays)
             try:
                 encoded[key] = self.encode(value)

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from sktopk._estimators._calibration import CALIBRATIONS
@@ -48,7 +47,7 @@ def check_inner(estimator):
             raise ValueError("memory of a Pipeline must be None")
         if not isinstance(steps, list) or not all(_is_step(each) for each in steps):
             raise ValueError("steps of a Pipeline must be pairs of a name and an estimator")
-    elif isinstance(estimator, FrozenEstimator) or hasattr(estimator, "estimator"):
+    elif hasattr(estimator, "estimator"):
         _check_estimator(estimator.estimator, estimator)
 
 
@@ -166,28 +165,26 @@ def _is_k(fitted, name, n_classes):
 def _is_calibration(value, n_classes):
     if not isinstance(value, tuple) or len(value) != 3 or value[0] not in CALIBRATIONS[1:]:
         return False
-    parts = value[1:]
-    if not all(_is_array(each, 1) or _is_array(each, n_classes) for each in parts):
-        return False
-    return all(each.dtype.kind == "f" and bool(np.isfinite(each).all()) for each in parts)
+    return all(_are_floats(each, 1) or _are_floats(each, n_classes) for each in value[1:])
+
+
+def _are_floats(value, n):
+    return _is_array(value, n) and value.dtype.kind == "f" and bool(np.isfinite(value).all())
 
 
 def _are_shares(value, n_classes):
-    if not _is_array(value, n_classes) or value.dtype.kind != "f":
-        return False
-    return bool(np.isfinite(value).all() and (value >= 0).all() and value.sum() > 0)
+    return _are_floats(value, n_classes) and bool((value >= 0).all() and value.sum() > 0)
 
 
 def _are_rates(value):
-    known = ("flagged", "fpr", "recall", "precision")
-    if not isinstance(value, dict) or not value or not set(value) <= set(known):
+    known = {"flagged", "fpr", "recall", "precision"}
+    if not isinstance(value, dict) or not value or not set(value) <= known:
         return False
-    return all(isinstance(each, Rate) and _is_rate(each) for each in value.values())
+    return all(isinstance(each, Rate) and _is_rate(*each) for each in value.values())
 
 
-def _is_rate(rate):
-    counts = _is_int(rate.n, 1) and _is_int(rate.count, 0) and rate.count <= rate.n
-    shares = (rate.low, rate.value, rate.high)
+def _is_rate(count, n, *shares):
+    counts = _is_int(n, 1) and _is_int(count, 0) and count <= n
     return counts and all(_is_number(each, 0, 1) for each in shares)
 
 

@@ -88,9 +88,7 @@ def to_onnx(estimator, path):
     dtype = net._numpy_dtype()
     module = copy.deepcopy(net.net_.module_).cpu().eval()
     shape = tuple(net.input_shape_)
-    model = _layers(onnx, module, shape, dtype) if _is_default(module) else None
-    if model is None:
-        model = _traced(onnx, module, shape, net.net_.dtype)
+    model = _layers(onnx, module, shape, dtype) or _traced(onnx, module, shape, net.net_.dtype)
     scores = model.graph.output[0].name
     model = onnx.compose.merge_models(
         model, _head(onnx, net, dtype, budget), io_map=[(scores, "net_scores")]
@@ -139,13 +137,8 @@ class _Graph:
     def constant(self, array):
         """Name of a constant."""
         name = f"{self.prefix}_constant_{len(self.constants)}"
-        make = self.onnx.helper.make_tensor
-        if array.dtype.kind == "O":
-            text = [label.encode() for label in array]
-            tensor = make(name, self.onnx.TensorProto.STRING, array.shape, text)
-        else:
-            tensor = self.onnx.numpy_helper.from_array(np.array(array, order="C"), name)
-        self.constants.append(tensor)
+        array = np.array(array, order="C")
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
     def add(self, kind, *inputs, n_outputs=1, name=None, **attributes):
@@ -158,11 +151,18 @@ class _Graph:
         self.value = names[-1]
         return self.value
 
+    def cast(self, dtype, *inputs):
+        """Append a change of dtype."""
+        return self.add("Cast", *inputs, to=self._kind(dtype))
+
+    def _kind(self, dtype):
+        return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
     def model(self, inputs, outputs):
         """A model with these inputs and outputs, ``(name, dtype, shape)``."""
         helper = self.onnx.helper
         infos = [
-            [helper.make_tensor_value_info(n, _kind(self.onnx, d), s) for n, d, s in each]
+            [helper.make_tensor_value_info(n, self._kind(d), s) for n, d, s in each]
             for each in (inputs, outputs)
         ]
         graph = helper.make_graph(self.nodes, self.prefix, *infos, self.constants)
@@ -170,21 +170,13 @@ class _Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
-def _kind(onnx, dtype):
-    if dtype.kind == "O":
-        return onnx.TensorProto.STRING
-    return onnx.helper.np_dtype_to_tensor_dtype(dtype)
-
-
-def _is_default(module):
-    return type(module.module if type(module) is ScaledScores else module) is MLP
-
-
 def _layers(onnx, module, shape, dtype):
     """The default network, layer by layer; None if it has a layer of another kind."""
-    graph = _Graph(onnx, "net", "X")
-    scaled = type(module) is ScaledScores
-    for layer in module.module if scaled else module:
+    graph, scaled = _Graph(onnx, "net", "X"), type(module) is ScaledScores
+    layers = module.module if scaled else module
+    if type(layers) is not MLP:
+        return None
+    for layer in layers:
         if isinstance(layer, nn.Linear):
             weight, bias = (graph.constant(p.detach().numpy()) for p in (layer.weight, layer.bias))
             graph.add("Gemm", graph.value, weight, bias, transB=1)
@@ -200,8 +192,8 @@ def _layers(onnx, module, shape, dtype):
             length = graph.add("ReduceL2", rows, graph.constant(np.array([1])), keepdims=1)
             zero, one = (graph.constant(np.array(value, dtype)) for value in (0, 1))
             length = graph.add("Where", graph.add("Equal", length, zero), one, length)
-            graph.add("Gemm", graph.add("Div", rows, length), graph.constant(directions.numpy()))
-            graph.nodes[-1].attribute.append(onnx.helper.make_attribute("transB", 1))
+            unit = graph.add("Div", rows, length)
+            graph.add("Gemm", unit, graph.constant(directions.numpy()), transB=1)
         elif not isinstance(layer, nn.Dropout):
             return None
     if scaled:
@@ -234,18 +226,15 @@ def _traced(onnx, module, shape, dtype):
 def _head(onnx, net, dtype, budget):
     """From the scores of the network to those of `decision_function`, and labels."""
     graph, classes = _Graph(onnx, "head", "net_scores"), _labels(net.classes_)
-    n_classes, n_outputs = len(classes), net.net_.n_outputs
-    labels = graph.constant(classes)
-    inputs = [("net_scores", dtype, ["n_samples", None])]
-    several = n_outputs > 1 and n_classes > 2
+    n_classes, labels = len(classes), graph.constant(classes)
+    several = net.net_.n_outputs > 1 and n_classes > 2
     scores = graph.value if several else _binary_scores(graph, net, dtype)
     if budget is not None:
-        exact = graph.add("Cast", to=_kind(onnx, np.dtype(np.float64)))
+        exact = graph.cast(np.float64)
         limit = graph.constant(np.array(budget, np.float64))
         above = graph.add("Greater", exact, limit)
-        shifted = graph.add("Sub", exact, limit)
-        scores = graph.add("Cast", shifted, to=_kind(onnx, dtype))
-        name, index = "label", graph.add("Cast", above, to=onnx.TensorProto.INT64)
+        scores = graph.cast(dtype, graph.add("Sub", exact, limit))
+        name, index = "label", graph.cast(np.int64, above)
     elif isinstance(net, TopKClassifier):
         k = graph.constant(np.array([net.k_]))
         name, index = "topk_labels", graph.add("TopK", "net_scores", k, axis=1, n_outputs=2)
@@ -253,12 +242,15 @@ def _head(onnx, net, dtype, budget):
         name, index = "label", graph.add("ArgMax", "net_scores", axis=1, keepdims=0)
     else:
         above = graph.add("Greater", scores, graph.constant(np.array(0, dtype)))
-        name, index = "label", graph.add("Cast", above, to=onnx.TensorProto.INT64)
+        name, index = "label", graph.cast(np.int64, above)
     graph.add("Gather", labels, index, name=name)
     graph.add("Identity", scores, name="scores")
-    of_row = ["n_samples", n_classes] if several else ["n_samples"]
-    chosen = ["n_samples", net.k_] if name == "topk_labels" else ["n_samples"]
-    return graph.model(inputs, [("scores", dtype, of_row), (name, classes.dtype, chosen)])
+    rows = ["n_samples"]
+    outputs = [
+        ("scores", dtype, [*rows, n_classes] if several else rows),
+        (name, classes.dtype, [*rows, net.k_] if name == "topk_labels" else rows),
+    ]
+    return graph.model([("net_scores", dtype, [*rows, None])], outputs)
 
 
 def _binary_scores(graph, net, dtype):
@@ -271,17 +263,16 @@ def _binary_scores(graph, net, dtype):
         return graph.add("Sub", second, first)
     graph.add("Reshape", graph.value, graph.constant(np.array([-1])))
     # As decision_function does: in float64, where the difference of two scores cannot vanish.
-    graph.add("Cast", to=graph.onnx.TensorProto.DOUBLE)
+    graph.cast(np.float64)
     graph.add("Sub", graph.value, graph.constant(np.array(net.threshold_, np.float64)))
-    return graph.add("Cast", to=_kind(graph.onnx, dtype))
+    return graph.cast(dtype)
 
 
 def _labels(classes):
     """Labels as a graph can hold them."""
-    if classes.dtype.kind in "iu":
-        return classes.astype(np.int64)
-    if classes.dtype.kind in "bf":
-        return classes.astype(bool if classes.dtype.kind == "b" else np.float64)
+    kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64}
+    if classes.dtype.kind in kinds:
+        return classes.astype(kinds[classes.dtype.kind])
     if not all(isinstance(label, str) for label in classes.tolist()):
         raise TypeError(f"classes_ must be numbers, booleans or strings; got {classes.tolist()}")
     return classes.astype(object)
@@ -294,11 +285,8 @@ def _with_steps(onnx, steps, model, dtype):
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
     before = Pipeline(steps)
     try:
-        converted = skl2onnx.convert_sklearn(
-            before,
-            initial_types=[("X", kind([None, before.n_features_in_]))],
-            target_opset=OPSETS,
-        )
+        table = [("X", kind([None, before.n_features_in_]))]
+        converted = skl2onnx.convert_sklearn(before, initial_types=table, target_opset=OPSETS)
         onnx.checker.check_model(converted, full_check=True)
     except Exception as error:  # a kind for each of its reasons
         names = ", ".join(type(step).__name__ for _, step in steps)
@@ -310,10 +298,9 @@ def _with_steps(onnx, steps, model, dtype):
     converted = onnx.compose.add_prefix(converted, "steps_", rename_inputs=False)
     (out,) = converted.graph.output
     cast = _Graph(onnx, "cast", "rows")
-    cast.add("Cast", to=_kind(onnx, dtype))
     made = onnx.helper.tensor_dtype_to_np_dtype(out.type.tensor_type.elem_type)
     rows = ["n_samples", None]
-    cast = cast.model([("rows", made, rows)], [(cast.value, dtype, rows)])
+    cast = cast.model([("rows", made, rows)], [(cast.cast(dtype), dtype, rows)])
     converted = onnx.compose.merge_models(converted, cast, io_map=[(out.name, "rows")])
     # Its input has the name of theirs, which is what the whole takes.
     model = onnx.compose.add_prefix(model, "then_", rename_outputs=False)

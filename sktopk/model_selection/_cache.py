@@ -9,31 +9,26 @@ from sktopk._common._fingerprints import versions
 
 
 class RunCache:
-    """A folder of results, or nothing at all.
+    """A folder of results.
 
     A kill leaves no file half written. One that cannot be read counts as missing.
 
     Parameters
     ----------
-    folder : str, Path or None
-        Made if it is missing. None keeps nothing.
+    folder : str or Path
+        Made if it is missing.
     """
 
     def __init__(self, folder):
-        self.versions = versions()
-        if not isinstance(folder, str | os.PathLike | None):
+        if not isinstance(folder, str | os.PathLike):
             raise TypeError(f"cache must be a folder, str or Path, or None; got {folder!r}")
-        self.folder = None if folder is None else Path(folder)
-        if self.folder is None:
-            return
+        self.versions, self.folder = versions(), Path(folder)
         if self.folder.is_file():
             raise ValueError(f"cache must be a folder; got the file {folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, key):
         """Return what was stored under `key`, a dict, or None."""
-        if self.folder is None:
-            return None
         try:
             entry = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -42,8 +37,6 @@ class RunCache:
 
     def put(self, key, result, about):
         """Store `result` with a note for readers `about` what it is; both plain dicts."""
-        if self.folder is None:
-            return
         entry = {"key": key, "result": result, "about": about}
         text = json.dumps(entry, indent=1, default=str)
         write_atomically(self.folder / f"{key}.json", [text.encode()])

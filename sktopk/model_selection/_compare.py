@@ -158,7 +158,7 @@ def compare_losses(
     """
     prefix = _classifier_prefix(estimator)
     asked = _named_estimators(estimator, prefix, losses)
-    store = RunCache(cache)
+    store = None if cache is None else RunCache(cache)
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
@@ -254,8 +254,7 @@ def _named_estimators(estimator, prefix, losses):
     for entry in entries:
         if isinstance(entry, str):
             check_option(entry, "losses", (*LOSSES, "auto"))
-            params = params_for(estimator, entry, prefix)
-            entry = entry, with_params(estimator, params)
+            entry = entry, with_params(estimator, params_for(estimator, entry, prefix))
         if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
             raise TypeError(
                 f"losses must hold names and (name, estimator) pairs; got {reprlib.repr(entry)}"

@@ -32,6 +32,11 @@ class Run(NamedTuple):
     train: np.ndarray
     test: np.ndarray
 
+    @property
+    def place(self):
+        """Which run it is, by plain values."""
+        return {name: getattr(self, name) for name in ("loss", "repeat", "fold", "seed")}
+
 
 def do_run(run, data, scorer, cache):
     """Choose a setting on held-out training rows, fit it to all of them, score the test rows.
@@ -61,11 +66,7 @@ def do_run(run, data, scorer, cache):
     trial = run_or_recall(run, params, run.train, run.test, data, scorer, cache)
     if trial.diverged:
         raise RuntimeError(f"{_named(run, params)} failed: {trial.diverged}")
-    row = {
-        "loss": run.loss,
-        "repeat": run.repeat,
-        "fold": run.fold,
-        "seed": run.seed,
+    row = run.place | {
         "score": trial.scores[0],
         "validation_score": validation_score,
         "params": params,
@@ -83,8 +84,7 @@ def do_run(run, data, scorer, cache):
 def run_or_recall(run, params, fit, score, data, scorer, cache):
     """Fit one setting to some rows and score others, unless the cache knows the result."""
     estimator = with_params(run.estimator, params, run.seed)
-    key = None
-    if cache.folder is not None:
+    if cache is not None:
         question = [cache.versions, data.fingerprint, estimator, fit, score, scorer]
         key = digest([Trial._fields, *question])
         if (known := cache.get(key)) is not None:
@@ -94,16 +94,10 @@ def run_or_recall(run, params, fit, score, data, scorer, cache):
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
-    about = {
-        "loss": run.loss,
-        "repeat": run.repeat,
-        "fold": run.fold,
-        "seed": run.seed,
-        "params": params,
-        "rows": [len(fit), len(score)],
-        "versions": cache.versions,
-    }
-    cache.put(key, trial._asdict(), about)
+    if cache is not None:
+        rows = [len(fit), len(score)]
+        about = run.place | {"params": params, "rows": rows, "versions": cache.versions}
+        cache.put(key, trial._asdict(), about)
     return trial
 
 

@@ -126,9 +126,8 @@ def fpr_threshold(scores, positive, fpr, delta):
     negative = np.sort(scores[~positive])[::-1]
     n_allowed = n_errors_allowed(len(negative), fpr, delta)
     if n_allowed < 0:
-        return np.inf, _too_few(
-            "fpr <=", fpr, delta, n_rows_needed(fpr, delta), negative, "negatives"
-        )
+        needed = n_rows_needed(fpr, delta)
+        return np.inf, _too_few("fpr <=", fpr, delta, needed, negative, "negatives")
     low = negative[n_allowed]
     return _between(low, scores[scores > low].min(initial=np.inf)), None
 
@@ -180,8 +179,7 @@ def precision_threshold(scores, positive, precision, delta, random):
     too_low = binom.sf(n_right - 1, n_above, precision) > delta
     n_passed = len(too_low) if not too_low.any() else np.argmax(too_low)
     if n_passed == 0:
-        problem = _too_imprecise(precision, delta, n_right[0], n_above[0], len(scores))
-        return np.inf, problem
+        return np.inf, _too_imprecise(precision, delta, n_right[0], n_above[0], len(scores))
     return thresholds[first + n_passed - 1], None
 
 

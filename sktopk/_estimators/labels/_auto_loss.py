@@ -103,14 +103,13 @@ def _verdict(scores, test_fraction):
         if np.isfinite(each + base).all()
     }
     better = [loss for loss, each in found.items() if clear_sign(each.mean, each.error) > 0]
-    if not better:
-        reason = f"no loss is better than {BASELINE} by more than a standard error"
-        return BASELINE, _report(reason, scores, found, test_fraction)
-    best = max(better, key=lambda loss: found[loss].mean)
-    reason = (
-        f"{best} is better than {BASELINE} by {found[best].mean:.4f}, more than a standard error "
-        f"({found[best].error:.4f})"
-    )
+    best, reason = BASELINE, f"no loss is better than {BASELINE} by more than a standard error"
+    if better:
+        best = max(better, key=lambda loss: found[loss].mean)
+        reason = (
+            f"{best} is better than {BASELINE} by {found[best].mean:.4f}, more than a standard "
+            f"error ({found[best].error:.4f})"
+        )
     return best, _report(reason, scores, found, test_fraction)
 
 

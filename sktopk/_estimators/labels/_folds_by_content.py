@@ -1,9 +1,8 @@
 """Folds that depend on what rows hold, not on where they stand or how often."""
 
-import hashlib
-
 import numpy as np
-from scipy.sparse import issparse
+
+from sktopk._common._row_keys import row_keys
 
 
 def deal(X, target, n_parts, seed):
@@ -23,7 +22,7 @@ def deal(X, target, n_parts, seed):
     n_distinct : int
         Number of rows in these parts, counting equal ones with equal labels once.
     """
-    key = _row_keys(X, seed)
+    key = row_keys(X, seed)
     order = np.lexsort((key, target))
     target, key = target[order], key[order]
     new_class = np.r_[True, target[1:] != target[:-1]]
@@ -35,25 +34,3 @@ def deal(X, target, n_parts, seed):
     # Rows of a class have consecutive numbers, so its parts differ by one row at most.
     part[order] = np.where(single, -1, number % n_parts)
     return part, int(number[-1]) + 1
-
-
-def _row_keys(X, seed):
-    """A random number of 64 bits for each row that depends on its content only."""
-    if issparse(X):
-        X = X.copy()
-        X.sum_duplicates()
-    salt = int(seed).to_bytes(8, "little")
-    keys = np.empty(X.shape[0], dtype=np.uint64)
-    for i in range(len(keys)):
-        if issparse(X):
-            span = slice(X.indptr[i], X.indptr[i + 1])
-            columns, values = X.indices[span], X.data[span]
-            columns, values = columns[values != 0], values[values != 0]
-        else:
-            values = np.ravel(X[i])
-            columns = np.flatnonzero(values)
-            values = values[columns]
-        content = hashlib.blake2b(columns.astype(np.int64).tobytes(), digest_size=8, key=salt)
-        content.update(values.astype(np.float64).tobytes())
-        keys[i] = int.from_bytes(content.digest(), "little")
-    return keys

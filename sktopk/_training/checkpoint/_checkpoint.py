@@ -201,8 +201,7 @@ def _check_parts(found):
 
 def _check_callback(name, callback):
     """Refuse a callback that has state beside arrays and plain values."""
-    known = type(callback).__module__.split(".")[0] in ("skorch", "sktopk")
-    if known or _has_state_dict(callback):
+    if type(callback).__module__.split(".")[0] in ("skorch", "sktopk"):
         return
     given = inspect.signature(type(callback).__init__).parameters
     for attribute, value in vars(callback).items():
@@ -222,9 +221,9 @@ def _has_state_dict(value):
 
 def _callback_state(name, callback):
     """What a callback remembers: a learning-rate schedule, how long it has been waiting."""
-    _check_callback(name, callback)
     if _has_state_dict(callback):
         return {"own": callback.state_dict()}
+    _check_callback(name, callback)
     values = {k: v for k, v in vars(callback).items() if is_plain(v)}
     parts = {k: v.state_dict() for k, v in vars(callback).items() if _has_state_dict(v)}
     # Such as the bound methods that some schedules of torch keep.
