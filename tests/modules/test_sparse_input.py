@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array, csr_matrix
-from sktopk.modules._sparse_input import SparseRows
 from torch import nn
 
 from sktopk._training._batches import Rows
 from sktopk.modules import MLP
+from sktopk.modules._mlp import SparseRows
 from tests.test_sparse_input import csr_table
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL")
