@@ -102,9 +102,9 @@ class StratifiedBatchSampler:
         return self._n_positives > len(self.positives)
 
     def __iter__(self):
-        # A batch that gets one positive more gets the fewer negatives.
-        positives = _shares(self._shuffled(self.positives, self._n_positives), len(self))
-        negatives = _shares(self._shuffled(self.negatives, len(self.negatives)), len(self))
+        # The larger parts come first: a batch that gets one positive more gets the fewer negatives.
+        positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
+        negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
             yield torch.cat([positive, negative])
 
@@ -120,8 +120,3 @@ class StratifiedBatchSampler:
 def _n_parts(n, size):
     """The least number of parts of at most `size` rows that hold n."""
     return -(-n // size)
-
-
-def _shares(rows, n_batches):
-    """`n_batches` consecutive parts that differ by at most one row, the larger ones first."""
-    return torch.tensor_split(rows, n_batches)

@@ -6,8 +6,6 @@ from pathlib import Path
 import pandas as pd
 from sklearn.utils import Bunch
 
-from sktopk._common._scalars import check_option
-
 SUBSETS = ("train", "test")
 # Beside the folder one works in.
 DEFAULT_HOME = Path("..", "shared", "data")
@@ -23,10 +21,6 @@ def data_file(data_home, *parts):
             "SKTOPK_DATA, must name the folder that has it"
         )
     return path
-
-
-def check_subset(subset):
-    check_option(subset, "subset", SUBSETS)
 
 
 def as_bunch(X, y, *, return_X_y, feature_names=None, as_frame=False, target="target", **more):

@@ -1,11 +1,11 @@
 """Parquet files, a piece at a time."""
 
 import os
-from numbers import Integral
 
 import numpy as np
 
 from sktopk._common._extras import import_extra
+from sktopk._common._scalars import check_count
 
 
 def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batch_rows=65536):
@@ -67,10 +67,7 @@ def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batc
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise ValueError("path must be a Parquet file or a list of them; got an empty list")
-    if isinstance(batch_rows, bool) or not isinstance(batch_rows, Integral):
-        raise TypeError(f"batch_rows must be an integer; got {batch_rows!r}")
-    if batch_rows < 1:
-        raise ValueError(f"batch_rows must be at least 1; got {batch_rows!r}")
+    check_count(batch_rows, "batch_rows")
     if sample_weight is not None and target is None:
         raise ValueError(f"sample_weight={sample_weight!r} needs a target, whose rows it weighs")
     schemas = [parquet.read_schema(each) for each in paths]
@@ -85,7 +82,7 @@ def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batc
     for name in set(columns) & set(others):
         raise ValueError(f"columns must be others than target and sample_weight; got {name!r}")
     for each, schema in zip(paths, schemas, strict=True):
-        _check_schema(each, schema, columns, target, sample_weight)
+        _check_schema(each, schema, [*columns, *others], target)
     types = {schema.field(name).type for schema in schemas for name in columns}
     dtype = np.float32 if {str(each) for each in types} == {"float"} else np.float64
     return ParquetBatches(paths, columns, others, dtype, batch_rows)
@@ -133,16 +130,14 @@ class ParquetBatches:
         return X, *(_as_array(batch.column(name)) for name in self.others)
 
 
-def _check_schema(path, schema, columns, target, sample_weight):
+def _check_schema(path, schema, names, target):
     """Raise unless a file has the columns, each of a type that means something."""
     from pyarrow import types
 
     def is_number(kind):
         return types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
 
-    for name in (*columns, target, sample_weight):
-        if name is None:
-            continue
+    for name in names:
         if schema.names.count(name) != 1:
             raise ValueError(
                 f"column {name!r} must be there, once; {os.fspath(path)} has {schema.names}"

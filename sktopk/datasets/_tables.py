@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from sktopk._common._scalars import check_option
 
-from ._folders import as_bunch, check_subset, data_file
+from ._folders import SUBSETS, as_bunch, data_file
 
 VIEWS = {"shape": "Sha", "margin": "Mar", "texture": "Tex"}
 ASSAYS = ("3A4", "2C9", "2D6")
@@ -58,14 +58,9 @@ def load_pmlb(name, *, data_home=None, return_X_y=False, as_frame=False):
     [[1.0, 3.0], [2.0, 4.0]]
     """
     table = pd.read_csv(data_file(data_home, "pmlb", f"{name}.tsv.gz"), sep="\t")
-    X = table.drop(columns="target")
-    return as_bunch(
-        X.to_numpy(dtype=np.float64),
-        table["target"].to_numpy(),
-        return_X_y=return_X_y,
-        feature_names=X.columns,
-        as_frame=as_frame,
-    )
+    X, y = table.drop(columns="target"), table["target"].to_numpy()
+    names, X = X.columns, X.to_numpy(dtype=np.float64)
+    return as_bunch(X, y, return_X_y=return_X_y, feature_names=names, as_frame=as_frame)
 
 
 def load_adbench(name, *, data_home=None, return_X_y=False, as_frame=False):
@@ -200,7 +195,7 @@ def load_merck_cyp3a4(subset="train", *, assay="3A4", data_home=None, return_X_y
     Traceback (most recent call last):
     FileNotFoundError: merck_cyp3a4/merck_cyp.npz is not in nowhere: data_home, ...
     """
-    check_subset(subset)
+    check_option(subset, "subset", SUBSETS)
     check_option(assay, "assay", ASSAYS)
     with np.load(data_file(data_home, "merck_cyp3a4", "merck_cyp.npz")) as arrays:
         names = arrays["feature"]

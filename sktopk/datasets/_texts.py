@@ -6,7 +6,7 @@ import numpy as np
 
 from sktopk._common._scalars import check_option
 
-from ._folders import as_bunch, check_subset, data_file
+from ._folders import SUBSETS, as_bunch, data_file
 
 TREC_FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
 
@@ -49,7 +49,7 @@ def load_clinc150(subset="train", *, version="full", data_home=None, return_X_y=
     Traceback (most recent call last):
     FileNotFoundError: clinc150/data_full.json is not in nowhere: data_home, ...
     """
-    check_option(subset, "subset", ("train", "test", "val"))
+    check_option(subset, "subset", (*SUBSETS, "val"))
     check_option(version, "version", ("full", "imbalanced"))
     rows = json.loads(data_file(data_home, "clinc150", f"data_{version}.json").read_text("utf-8"))
     domains = json.loads(data_file(data_home, "clinc150", "domains.json").read_text("utf-8"))
@@ -100,7 +100,7 @@ def load_trec(subset="train", *, data_home=None, return_X_y=False):
     >>> questions.data, questions.target, questions.groups
     (['Where is it ?'], array(['LOC:city'], dtype='<U8'), {'LOC:city': 'LOC'})
     """
-    check_subset(subset)
+    check_option(subset, "subset", SUBSETS)
     path = data_file(data_home, "trec", TREC_FILES[subset])
     lines = path.read_text(encoding="latin-1").splitlines()
     labels, texts = zip(*(line.split(" ", 1) for line in lines), strict=True)

@@ -130,6 +130,13 @@ def accuracy_at_top_loss(
     >>> accuracy_at_top_loss(scores, target, threshold=TopMean("negatives", k=2))
     tensor(0.)
     """
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction, errors)
+
+
+def loss_at(
+    threshold, scores, target, surrogate, sample_weight, reduction, errors="false_negatives"
+):
+    """The loss of every function of this family."""
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)

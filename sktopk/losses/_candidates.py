@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from ._loss import check_count
+from ._loss import check_count, check_tensor
 
 
 class Candidates(NamedTuple):
@@ -112,8 +112,7 @@ def sample_candidates(target, n_classes, n_candidates, *, generator=None):
     """
     check_count(n_classes, "n_classes")
     check_count(n_candidates, "n_candidates")
-    if not isinstance(target, torch.Tensor):
-        raise TypeError(f"target must be a torch.Tensor; got {type(target).__name__}")
+    check_tensor(target, "target")
     if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     if target.ndim != 1:

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from ._loss import LossModule, check_nonnegative, check_scores, is_soft, reduce
+from ._loss import LossModule, check_nonnegative, check_soft, reduce
 
 _NO_LABEL = torch.iinfo(torch.int64).min
 
@@ -56,8 +56,7 @@ def cross_entropy_loss(
     >>> cross_entropy_loss(torch.zeros(1, 4), torch.tensor([2]))
     tensor(1.3863)
     """
-    scores = check_scores(scores)
-    target = target.to(scores.dtype) if is_soft(scores, target) else target.long()
+    scores, target = check_soft(scores, target)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
     if label_smoothing > 1:
         raise ValueError(f"label_smoothing={label_smoothing:g} must be at most 1")

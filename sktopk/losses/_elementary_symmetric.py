@@ -65,13 +65,9 @@ def largest(scores, m):
     grouped = scores[:, : n_groups * _STRIDE].view(n_rows, _STRIDE, n_groups)
     group = grouped.amax(1).topk(m, sorted=False).indices
     offset = torch.arange(_STRIDE, device=scores.device).view(1, -1, 1) * n_groups
-    candidate = torch.cat(
-        [
-            (group.unsqueeze(1) + offset).flatten(1),
-            torch.arange(n_groups * _STRIDE, n, device=scores.device).expand(n_rows, -1),
-        ],
-        dim=1,
-    )
+    grouped = (group.unsqueeze(1) + offset).flatten(1)
+    left_over = torch.arange(n_groups * _STRIDE, n, device=scores.device).expand(n_rows, -1)
+    candidate = torch.cat([grouped, left_over], dim=1)
     values, position = scores.gather(1, candidate).topk(m)
     return values, candidate.gather(1, position)
 
@@ -80,10 +76,7 @@ def largest_others(scores, target, m):
     """The `m` largest scores of each row but the target's, in descending order."""
     values, classes = largest(scores, m + 1)
     passed = (classes == target.unsqueeze(1)).cumsum(1)[:, :-1].bool()
-    return (
-        torch.where(passed, values[:, 1:], values[:, :-1]),
-        torch.where(passed, classes[:, 1:], classes[:, :-1]),
-    )
+    return [torch.where(passed, each[:, 1:], each[:, :-1]) for each in (values, classes)]
 
 
 def _power_sums(v, k):
@@ -170,10 +163,8 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     tilt, rest = torch.ones_like(u[0]), None
     if left_out.shape[1] < n_classes:
         passes = fused_passes(scores)
-        if passes is None:
-            rest, p = _rest_and_power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
-        else:
-            rest, p = passes.power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
+        power_sums = passes.power_sums if passes else _rest_and_power_sums
+        rest, p = power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
         tilt = (p[0] / k).clamp(min=1.0)
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])

@@ -29,11 +29,8 @@ def check_binary(scores, target):
     check_floating(scores, "scores")
     if scores.ndim != 1:
         raise ValueError(f"scores must have shape (n_samples,); got shape {tuple(scores.shape)}")
-    _check_tensor(target, "target")
-    if target.shape != scores.shape:
-        raise ValueError(
-            f"target must have the shape of scores {tuple(scores.shape)}; got {tuple(target.shape)}"
-        )
+    check_tensor(target, "target")
+    _check_shape(target, "target", scores)
     if target.dtype != torch.bool:
         refused = target[(target != 0) & (target != 1)]
         if len(refused):
@@ -44,14 +41,21 @@ def check_binary(scores, target):
 
 def check_floating(tensor, name):
     """Raise unless `tensor` is one of a floating point dtype."""
-    _check_tensor(tensor, name)
+    check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
-def _check_tensor(tensor, name):
+def check_tensor(tensor, name):
+    """Raise unless `tensor` is one."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
+
+
+def _check_shape(tensor, name, scores):
+    if tensor.shape != scores.shape:
+        shape = tuple(scores.shape)
+        raise ValueError(f"{name} must have the shape of scores {shape}; got {tuple(tensor.shape)}")
 
 
 def _at_least_single(scores):
@@ -77,11 +81,15 @@ def check_name(value, name, allowed):
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
 
-def check_fraction(value, name):
-    """Return the float `value` if it is in (0, 1]."""
+def _as_float(value, name):
     if isinstance(value, bool | str) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number; got {value!r}")
-    value = float(value)
+    return float(value)
+
+
+def check_fraction(value, name):
+    """Return the float `value` if it is in (0, 1]."""
+    value = _as_float(value, name)
     if not 0 < value <= 1:
         raise ValueError(f"{name}={value:g} must be in (0, 1]")
     return value
@@ -92,13 +100,9 @@ def is_soft(scores, target):
 
     Soft targets are rows of nonnegative weights over the classes, of the shape of `scores`.
     """
-    _check_tensor(target, "target")
+    check_tensor(target, "target")
     if target.is_floating_point():
-        if target.shape != scores.shape:
-            raise ValueError(
-                f"soft target must have the shape of scores {tuple(scores.shape)}; "
-                f"got {tuple(target.shape)}"
-            )
+        _check_shape(target, "soft target", scores)
         return True
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
@@ -110,17 +114,24 @@ def is_soft(scores, target):
     return False
 
 
-def check_target(scores, target, name):
-    """Return `target` as int64 class indices, refusing soft targets for the loss `name`."""
+def check_hard(scores, target, name):
+    """Return scores and int64 class indices, refusing soft targets for the loss `name`."""
+    scores = check_scores(scores)
     if is_soft(scores, target):
         raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
-    return target.long()
+    return scores, target.long()
 
 
-def check_count(value, name):
+def check_soft(scores, target):
+    """Return scores and class indices, or soft targets in the dtype of the scores."""
+    scores = check_scores(scores)
+    return scores, target.to(scores.dtype) if is_soft(scores, target) else target.long()
+
+
+def check_count(value, name, allowed="an integer"):
     """Raise unless `value` is an integer of at least 1."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer; got {value!r}")
+        raise TypeError(f"{name} must be {allowed}; got {value!r}")
     if value < 1:
         raise ValueError(f"{name}={value} must be at least 1")
 
@@ -137,9 +148,7 @@ def check_k(k, n_classes, most=None):
 
 def check_nonnegative(value, name, *, positive=False):
     """Return the float `value` if it is finite and >= 0 (> 0 where `positive`)."""
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number; got {value!r}")
-    value = float(value)
+    value = _as_float(value, name)
     if not (value > 0 if positive else value >= 0) or value == float("inf"):
         raise ValueError(
             f"{name}={value:g} must be finite and {'positive' if positive else 'nonnegative'}"

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, check_nonnegative, check_scores, check_target, reduce
+from ._loss import LossModule, check_hard, check_nonnegative, reduce
 
 
 def check_class_counts(class_counts, scores):
@@ -75,8 +75,7 @@ def focal_loss(scores, target, *, gamma=2.0, sample_weight=None, reduction="mean
     >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
     tensor(1.0397)
     """
-    scores = check_scores(scores)
-    target = check_target(scores, target, "focal_loss")
+    scores, target = check_hard(scores, target, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
     # 1 - q_y, away from zero: the power has an infinite slope there where gamma < 1.
@@ -148,8 +147,7 @@ def ldam_loss(
     >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
     tensor([0.7710, 1.0375])
     """
-    scores = check_scores(scores)
-    target = check_target(scores, target, "ldam_loss")
+    scores, target = check_hard(scores, target, "ldam_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
     margins = class_margins(class_counts, max_margin, scores)
     label = target.unsqueeze(1)
@@ -209,8 +207,7 @@ def logit_adjusted_loss(
     >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
     tensor(1.3863)
     """
-    scores = check_scores(scores)
-    target = check_target(scores, target, "logit_adjusted_loss")
+    scores, target = check_hard(scores, target, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     adjusted = scores + tau * (counts / counts.sum()).log()

@@ -1,16 +1,8 @@
 """Calibrated top-k hinge with the order statistic smoothed by Gaussian noise."""
 
-import torch
-
-from ._loss import LossModule, check_k, check_nonnegative, check_scores, check_target, reduce
+from ._loss import LossModule, check_hard, check_nonnegative, reduce
 from ._margins import class_margins
-from ._order_statistics import (
-    expected_kth_largest,
-    kth_largest,
-    mean_noised_kth_largest,
-    mean_sampled_kth_largest,
-    score_of_label,
-)
+from ._order_statistics import noised_kth_largest, score_of_label
 
 
 def noised_topk_loss(
@@ -96,10 +88,9 @@ def noised_topk_loss(
     >>> noised_topk_loss(scores, torch.tensor([1]), k=1, sigma=0.5, n_noise="exact")
     tensor(1.0028)
     """
-    scores = check_scores(scores)
-    target = check_target(scores, target, "noised_topk_loss")
+    scores, target = check_hard(scores, target, "noised_topk_loss")
     margin = check_nonnegative(margin, "margin")
-    threshold = _noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
+    threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
     loss = (margin + (threshold - score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
 
@@ -191,47 +182,12 @@ def noised_topk_imbalanced_loss(
     ... )
     tensor(2.)
     """
-    scores = check_scores(scores)
-    target = check_target(scores, target, "noised_topk_imbalanced_loss")
+    scores, target = check_hard(scores, target, "noised_topk_imbalanced_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = class_margins(class_counts, max_margin, scores)[target]
-    threshold = _noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
+    threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
     loss = scale * (margin + (threshold - score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
-
-
-def _noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
-    """Return the smoothed (k+1)-th largest score of each row, checking its parameters."""
-    rank = check_k(k, scores.shape[1]) + 1
-    sigma = check_nonnegative(sigma, "sigma")
-    if noise is not None:
-        _check_noise(noise, scores)
-    elif n_noise != "exact":
-        _check_n_noise(n_noise)
-    if sigma == 0:
-        return kth_largest(scores, rank)
-    if noise is not None:
-        return mean_noised_kth_largest(scores, rank, sigma, noise.to(scores))
-    if n_noise == "exact":
-        return expected_kth_largest(scores, rank, sigma)
-    return mean_sampled_kth_largest(scores, rank, sigma, n_noise, generator)
-
-
-def _check_n_noise(n_noise):
-    if isinstance(n_noise, bool) or not hasattr(n_noise, "__index__"):
-        raise TypeError(f'n_noise must be an integer or "exact"; got {n_noise!r}')
-    if n_noise < 1:
-        raise ValueError(f"n_noise={n_noise} must be at least 1")
-
-
-def _check_noise(noise, scores):
-    if not isinstance(noise, torch.Tensor):
-        raise TypeError(f"noise must be a torch.Tensor; got {type(noise).__name__}")
-    if noise.ndim != 3 or noise.shape[:2] != scores.shape or noise.shape[2] == 0:
-        raise ValueError(
-            f"noise must have shape ({scores.shape[0]}, {scores.shape[1]}, n_draws); "
-            f"got {tuple(noise.shape)}"
-        )
 
 
 class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):

@@ -4,6 +4,9 @@ import math
 from statistics import NormalDist
 
 import torch
+from torch.nn import functional as F
+
+from ._loss import check_count, check_k, check_nonnegative, check_tensor
 
 # Quadrature: how far from the k-th largest score it reaches, in standard deviations.
 _REACH = 7.5
@@ -17,6 +20,28 @@ def score_of_label(scores, target):
 def kth_largest(scores, k):
     """Return the k-th largest score of each row; of tied classes one takes the gradient."""
     return scores.topk(k, dim=1).values[:, -1]
+
+
+def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
+    """Return the smoothed (k+1)-th largest score of each row, checking its parameters."""
+    rank = check_k(k, scores.shape[1]) + 1
+    sigma = check_nonnegative(sigma, "sigma")
+    if noise is not None:
+        check_tensor(noise, "noise")
+        if noise.ndim != 3 or noise.shape[:2] != scores.shape or noise.shape[2] == 0:
+            raise ValueError(
+                f"noise must have shape ({scores.shape[0]}, {scores.shape[1]}, n_draws); "
+                f"got {tuple(noise.shape)}"
+            )
+    elif n_noise != "exact":
+        check_count(n_noise, "n_noise", 'an integer or "exact"')
+    if sigma == 0:
+        return kth_largest(scores, rank)
+    if noise is not None:
+        return mean_noised_kth_largest(scores, rank, sigma, noise.to(scores))
+    if n_noise == "exact":
+        return expected_kth_largest(scores, rank, sigma)
+    return mean_sampled_kth_largest(scores, rank, sigma, n_noise, generator)
 
 
 def mean_noised_kth_largest(scores, k, sigma, noise):
@@ -45,11 +70,9 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
     if torch.compiler.is_compiling() or n_samples == 0 or 3 * _n_top(n_classes, k) > n_classes:
         size = (n_samples, n_classes, n_draws)
         return mean_noised_kth_largest(scores, k, sigma, _standard_normal(size, scores, generator))
+    sample = _sample_kth_largest if scores.device.type == "cpu" else _draw_kth_largest
     with torch.no_grad():
-        if scores.device.type == "cpu":
-            value, winner = _sample_kth_largest(scores, k, sigma, n_draws, generator)
-        else:
-            value, winner = _draw_kth_largest(scores, k, sigma, n_draws, generator)
+        value, winner = sample(scores, k, sigma, n_draws, generator)
     return _mean_at(scores, value, winner)
 
 
@@ -88,9 +111,7 @@ def _multiply_pairs(factors, n_terms):
     """Multiply neighbouring polynomials in the last axis and keep the first coefficients."""
     if factors[0].shape[2] % 2:
         # The polynomial 1 completes the last pair.
-        factors = [
-            torch.nn.functional.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)
-        ]
+        factors = [F.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)]
     left, right = [f[..., 0::2] for f in factors], [f[..., 1::2] for f in factors]
     degree = len(factors) - 1
     return [
@@ -175,8 +196,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
         known = ((slot[draw] >= 0) & (value > -torch.inf)).nonzero().squeeze(1)
         every[slot[draw[known]], cls[known]] = value[known]
         best[short], winners[short] = every.topk(k, dim=1)
-    size = (n_samples, n_draws)
-    return best[:, -1].view(size), winners[:, -1].view(size)
+    return (last[:, -1].view(n_samples, n_draws) for last in (best, winners))
 
 
 def _exceedances(level, n_classes, generator):
@@ -240,6 +260,5 @@ def _merge(best, winners, draw, value, cls):
     values[:, :k], classes[:, :k] = best[active], winners[active]
     values[row, column], classes[row, column] = value, cls
     merged, position = values.topk(k, dim=1)
-    return best.index_copy(0, active, merged), winners.index_copy(
-        0, active, classes.gather(1, position)
-    )
+    winners = winners.index_copy(0, active, classes.gather(1, position))
+    return best.index_copy(0, active, merged), winners

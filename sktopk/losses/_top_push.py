@@ -1,6 +1,6 @@
 """Accuracy at the top with a threshold among the negative scores."""
 
-from ._accuracy_at_top import accuracy_at_top_loss
+from ._accuracy_at_top import loss_at
 from ._loss import LossModule
 from ._thresholds import KthLargest, Largest
 
@@ -56,14 +56,8 @@ def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, 
     >>> top_push_loss(scores, target)
     tensor(1.2500)
     """
-    return accuracy_at_top_loss(
-        scores,
-        target,
-        threshold=top_push_threshold(),
-        surrogate=surrogate,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    threshold = top_push_threshold()
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
 
 
 def top_push_k_threshold(k):
@@ -122,14 +116,8 @@ def top_push_k_loss(
     >>> top_push_k_loss(scores, target, k=2)
     tensor(0.5000)
     """
-    return accuracy_at_top_loss(
-        scores,
-        target,
-        threshold=top_push_k_threshold(k),
-        surrogate=surrogate,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    threshold = top_push_k_threshold(k)
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
 
 
 def pat_mat_np_threshold(tau):
@@ -189,14 +177,8 @@ def pat_mat_np_loss(
     >>> pat_mat_np_loss(scores, target, tau=0.5)
     tensor(1.2500)
     """
-    return accuracy_at_top_loss(
-        scores,
-        target,
-        threshold=pat_mat_np_threshold(tau),
-        surrogate=surrogate,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    threshold = pat_mat_np_threshold(tau)
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
 
 
 class TopPushLoss(LossModule, of=top_push_loss):

@@ -1,6 +1,6 @@
 """Accuracy at the top with a threshold among all scores or the positive ones."""
 
-from ._accuracy_at_top import accuracy_at_top_loss
+from ._accuracy_at_top import loss_at
 from ._loss import LossModule, check_fraction
 from ._thresholds import KthLargest
 
@@ -60,14 +60,8 @@ def recall_at_k_loss(
     >>> recall_at_k_loss(scores, target, k=2)
     tensor(1.2500)
     """
-    return accuracy_at_top_loss(
-        scores,
-        target,
-        threshold=recall_at_k_threshold(k),
-        surrogate=surrogate,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    threshold = recall_at_k_threshold(k)
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
 
 
 def pat_mat_threshold(tau):
@@ -126,14 +120,8 @@ def pat_mat_loss(
     >>> pat_mat_loss(scores, target, tau=0.5)
     tensor(1.2500)
     """
-    return accuracy_at_top_loss(
-        scores,
-        target,
-        threshold=pat_mat_threshold(tau),
-        surrogate=surrogate,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    threshold = pat_mat_threshold(tau)
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
 
 
 PRECISION_AT_RECALL_ERRORS = "false_positives"
@@ -195,15 +183,8 @@ def precision_at_recall_loss(
     >>> precision_at_recall_loss(scores, target, recall=1.0)
     tensor(2.2500)
     """
-    return accuracy_at_top_loss(
-        scores,
-        target,
-        threshold=precision_at_recall_threshold(recall),
-        errors=PRECISION_AT_RECALL_ERRORS,
-        surrogate=surrogate,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    threshold, errors = precision_at_recall_threshold(recall), PRECISION_AT_RECALL_ERRORS
+    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction, errors)
 
 
 class RecallAtKLoss(LossModule, of=recall_at_k_loss):

@@ -3,7 +3,7 @@
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, check_k, check_scores, is_soft, reduce
+from ._loss import LossModule, check_k, check_soft, reduce
 
 
 def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean"):
@@ -61,7 +61,8 @@ def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean
     >>> topk_grouping_loss(scores, torch.tensor([1]), k=2).exp()
     tensor(1.2500)
     """
-    scores, target, k = _check_grouping(scores, target, k)
+    scores, target = check_soft(scores, target)
+    k = check_k(k, scores.shape[1])
     _, log_grouped, _ = _group(scores, k)
     return reduce(negative_log_likelihood(log_grouped, target), sample_weight, reduction)
 
@@ -119,7 +120,8 @@ def topk_transition_loss(
     >>> topk_transition_loss(scores, torch.tensor([2]), k=2).exp()
     tensor(5.)
     """
-    scores, target, k = _check_grouping(scores, target, k)
+    scores, target = check_soft(scores, target)
+    k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
     # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k); a sum over the other classes keeps the
@@ -128,12 +130,6 @@ def topk_transition_loss(
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
     loss = grouping + (weight.detach() if detach_weight else weight) * gain
     return reduce(loss, sample_weight, reduction)
-
-
-def _check_grouping(scores, target, k):
-    scores = check_scores(scores)
-    target = target.to(scores.dtype) if is_soft(scores, target) else target.long()
-    return scores, target, check_k(k, scores.shape[1])
 
 
 def _group(scores, k):

@@ -2,7 +2,7 @@
 
 import torch
 
-from ._loss import LossModule, check_k, check_nonnegative, check_scores, check_target, reduce
+from ._loss import LossModule, check_hard, check_k, check_nonnegative, reduce
 from ._order_statistics import kth_largest, score_of_label
 
 
@@ -196,8 +196,7 @@ def topk_hinge_calibrated_loss(
 
 
 def _check_hinge(scores, target, k, margin, name):
-    scores = check_scores(scores)
-    target = check_target(scores, target, name)
+    scores, target = check_hard(scores, target, name)
     return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
 
 

@@ -44,9 +44,8 @@ class NormalizedLinear(nn.Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = nn.Parameter(
-            torch.empty(out_features, in_features, device=device, dtype=dtype)
-        )
+        weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
+        self.weight = nn.Parameter(weight)
         self.reset_parameters()
 
     def reset_parameters(self):

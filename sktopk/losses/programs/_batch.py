@@ -15,6 +15,8 @@ from torch.autograd.function import once_differentiable
 
 from sktopk.losses._loss import check_binary, check_name, check_nonnegative, check_weight, reduce
 
+from ._matrices import or_one
+
 SOLVERS = ("closed_form", "program")
 
 
@@ -143,11 +145,6 @@ def sum_after(weight):
     return reached[..., -1:] - reached
 
 
-def or_one(total):
-    """Return sums of weights, 1 for 0: safe to divide by."""
-    return torch.where(total > 0, total, 1.0)
-
-
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivative by the scores of the smallest weighted sum of hinges.
 
@@ -172,24 +169,22 @@ def sparse_matrix(entries, shape, like):
     entries : list of (rows, columns, values)
         Numbers or vectors, of which each triple is broadcast. Values may carry a gradient.
     """
-    row, column, value = [], [], []
+    triples = []
     for entry in entries:
-        r, c, v = torch.broadcast_tensors(
-            *(torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
-        )
-        row.append(r)
-        column.append(c)
-        value.append(v.to(like.dtype))
-    indices = torch.stack([torch.cat(row), torch.cat(column)])
-    return torch.sparse_coo_tensor(indices, torch.cat(value), shape, check_invariants=False)
+        parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
+        triples.append(torch.broadcast_tensors(*parts))
+    *indices, values = (torch.cat(parts) for parts in zip(*triples, strict=True))
+    values = values.to(like.dtype)
+    return torch.sparse_coo_tensor(torch.stack(indices), values, shape, check_invariants=False)
 
 
 def hinge_rows(batch):
     """Return the entries and the right sides of sign tau - z <= sign kink and -z <= 0.
 
-    Their variables are x = [tau, z_1, ..., z_n]; they take the rows 0 to 2n - 1.
+    Their variables are x = [tau, z_1, ..., z_n]; they take the rows 0 to 2n - 1. The numbers of
+    the rows of the batch come with them.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]
     right = batch.sign * batch.kink
-    return entries, torch.cat([right, torch.zeros_like(right)])
+    return entries, torch.cat([right, torch.zeros_like(right)]), i

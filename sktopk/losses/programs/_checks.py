@@ -9,37 +9,19 @@ from ._matrices import SPARSE_LAYOUTS
 
 def check_vector(vector, name, c):
     """Return a finite floating point tensor of at least one dimension, beside `c`."""
-    check_floating(vector, name)
-    if vector.ndim < 1 or (name == "c" and not vector.shape[-1]):
-        kind = "(..., n_variables)" if name == "c" else "(..., n_rows)"
-        raise ValueError(f"{name} must have shape {kind}; got {tuple(vector.shape)}")
-    _check_layout(vector, name, ())
-    _check_device(vector, name, c)
-    _check_finite(vector, name)
-    return vector
+    shape, least = ("(..., n_variables)", 1) if name == "c" else ("(..., n_rows)", 0)
+    return _check(vector, name, c, (), shape, lambda size: size and size[-1] >= least)
 
 
 def check_matrix(matrix, name, c):
     """Return a matrix, coalesced if it is sparse; None becomes one without rows."""
-    n_variables = c.shape[-1]
+    n = c.shape[-1]
     if matrix is None:
-        return c.new_zeros(0, n_variables)
-    check_floating(matrix, name)
-    _check_layout(matrix, name, SPARSE_LAYOUTS)
-    if matrix.ndim < 2 or matrix.shape[-1] != n_variables:
-        raise ValueError(
-            f"{name} must have shape (..., n_rows, {n_variables}), one column per entry of c; "
-            f"got {tuple(matrix.shape)}"
-        )
-    _check_device(matrix, name, c)
-    if matrix.layout == torch.sparse_coo:
-        if matrix.dense_dim():
-            raise ValueError(
-                f"{name} must have sparse dimensions only; got {matrix.dense_dim()} dense ones"
-            )
-        matrix = matrix.coalesce()
-    _check_finite(matrix if matrix.layout == torch.strided else matrix.values(), name)
-    return matrix
+        return c.new_zeros(0, n)
+    shape = f"(..., n_rows, {n}), one column per entry of c"
+    return _check(
+        matrix, name, c, SPARSE_LAYOUTS, shape, lambda size: len(size) > 1 and size[-1] == n
+    )
 
 
 def check_rhs(rhs, name, matrix, matrix_name, c):
@@ -83,19 +65,22 @@ def check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     return batch_shape
 
 
-def _check_layout(tensor, name, sparse_layouts):
+def _check(tensor, name, c, sparse_layouts, shape, fits):
+    check_floating(tensor, name)
     allowed = (torch.strided, *sparse_layouts)
     if tensor.layout not in allowed:
         layouts = ", ".join(str(layout) for layout in allowed)
         raise TypeError(f"{name} must have one of the layouts {layouts}; got {tensor.layout}")
-
-
-def _check_device(tensor, name, c):
+    if not fits(tensor.shape):
+        raise ValueError(f"{name} must have shape {shape}; got {tuple(tensor.shape)}")
     if tensor.device != c.device:
         raise ValueError(f"{name} must be on the device of c ({c.device}); got {tensor.device}")
-
-
-def _check_finite(values, name):
-    finite = values.detach().isfinite()
+    if tensor.layout == torch.sparse_coo:
+        if n_dense := tensor.dense_dim():
+            raise ValueError(f"{name} must have sparse dimensions only; got {n_dense} dense ones")
+        tensor = tensor.coalesce()
+    values = (tensor if tensor.layout == torch.strided else tensor.values()).detach()
+    finite = values.isfinite()
     if not finite.all():
-        raise ValueError(f"{name} must be finite; got {values.detach()[~finite][0].item()}")
+        raise ValueError(f"{name} must be finite; got {values[~finite][0].item()}")
+    return tensor

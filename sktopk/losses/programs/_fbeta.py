@@ -121,9 +121,8 @@ def fbeta_program(batch, beta):
     With t in units of 1 / n_+, and weights as shares of it, all numbers stay near 1.
     """
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
-    entries, right = hinge_rows(batch)
-    n, zero, one = len(batch.scores), right.new_zeros(1), right.new_ones(1)
-    i, t = torch.arange(n, device=right.device), n + 1
+    entries, right, i = hinge_rows(batch)
+    n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
     # A right side becomes the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, negative - positive), (0, t, 1 + beta**2)]
@@ -132,7 +131,7 @@ def fbeta_program(batch, beta):
         "A_ub": sparse_matrix(entries, (2 * n + 1, n + 2), right),
         "b_ub": right.new_zeros(2 * n + 1),
         "A_eq": sparse_matrix(denominator, (1, n + 2), right),
-        "b_eq": one,
+        "b_eq": right.new_ones(1),
     }
 
 

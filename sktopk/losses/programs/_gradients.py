@@ -17,8 +17,7 @@ class _Solved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, source, value, adjoint, solved):
-        ctx.adjoint = adjoint
-        ctx.solved = solved
+        ctx.adjoint, ctx.solved = adjoint, solved
         return value.clone()
 
     @staticmethod

@@ -2,7 +2,6 @@
 
 import torch
 
-from ._matrices import DenseRows
 from ._newton import Solution
 
 _NUMERICAL_DIFFICULTY = 4
@@ -12,28 +11,19 @@ def solve_highs(matrix, rhs, cost, equality):
     """Solve one program after the other on the CPU."""
     # scipy comes with scikit-learn, and only this method needs it.
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array
 
-    n_equations = int(equality.sum())
-    n_inequalities = len(equality) - n_equations
-    solution = Solution(
-        torch.zeros_like(cost),
-        torch.zeros_like(rhs),
-        torch.zeros(len(cost), dtype=torch.int64, device=cost.device),
-        torch.zeros(len(cost), dtype=torch.int64, device=cost.device),
-    )
+    n_inequalities = len(equality) - int(equality.sum())
+    status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
+    solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
     for program in range(len(cost)):
         rows = matrix.entries(program)
-        if not isinstance(matrix, DenseRows):
-            values, row, column = rows
-            rows = csr_array((values, (row, column)), shape=matrix.shape[1:])
         right_side = rhs[program].cpu().numpy()
         arguments = {
             "c": cost[program].cpu().numpy(),
-            "A_ub": rows[:n_inequalities] if n_inequalities else None,
-            "b_ub": right_side[:n_inequalities] if n_inequalities else None,
-            "A_eq": rows[n_inequalities:] if n_equations else None,
-            "b_eq": right_side[n_inequalities:] if n_equations else None,
+            "A_ub": rows[:n_inequalities],
+            "b_ub": right_side[:n_inequalities],
+            "A_eq": rows[n_inequalities:],
+            "b_eq": right_side[n_inequalities:],
             "bounds": (None, None),
         }
         found = linprog(**arguments, method="highs")

@@ -298,12 +298,9 @@ def linear_program(
         values = values.to(dtype) if values.is_floating_point() else values
         return values.view(batch_shape + values.shape[1:])
 
-    multipliers = solution.multipliers
-    return LinearProgramResult(
-        *(batched(x), batched(fun)),
-        *(batched(multipliers[:, :n_inequalities]), batched(multipliers[:, n_inequalities:])),
-        *(batched(solution.status), *map(batched, residuals), batched(solution.n_iter)),
-    )
+    multipliers = solution.multipliers.tensor_split([n_inequalities], 1)
+    found = (x, fun, *multipliers, solution.status, *residuals, solution.n_iter)
+    return LinearProgramResult(*map(batched, found))
 
 
 def _one_row_per_program(vector, batch_shape):
@@ -325,9 +322,7 @@ def _report(status, on_failure):
     if on_failure == "raise":
         raise LinearProgramError(message)
     warnings.warn(
-        f"{message}. An unsolved program has the gradient zero.",
-        LinearProgramWarning,
-        stacklevel=3,
+        f"{message}. An unsolved program has the gradient zero.", LinearProgramWarning, stacklevel=3
     )
 
 

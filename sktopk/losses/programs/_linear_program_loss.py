@@ -7,6 +7,7 @@ from torch import nn
 from ._linear_program import linear_program
 
 _PROGRAM = ("c", "A_ub", "b_ub", "A_eq", "b_eq")
+_OPTIONS = ("method", "smoothing", "tol", "max_iter", "on_failure")
 
 
 class LinearProgramLoss(nn.Module):
@@ -93,14 +94,7 @@ class LinearProgramLoss(nn.Module):
     """
 
     def __init__(
-        self,
-        build,
-        *,
-        method="newton",
-        smoothing=1e-2,
-        tol=None,
-        max_iter=500,
-        on_failure="warn",
+        self, build, *, method="newton", smoothing=1e-2, tol=None, max_iter=500, on_failure="warn"
     ):
         super().__init__()
         self.build = build
@@ -131,26 +125,18 @@ class LinearProgramLoss(nn.Module):
             )
         if "c" not in program:
             raise ValueError("build must return a dict with the key c, the costs")
-        program = {"A_ub": None, "b_ub": None} | program
-        result = linear_program(
-            **program,
-            method=self.method,
-            smoothing=self.smoothing,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_failure=self.on_failure,
-        )
-        if result.fun.ndim:
+        options = {name: getattr(self, name) for name in _OPTIONS}
+        fun = linear_program(**{"A_ub": None, "b_ub": None, **program}, **options).fun
+        if fun.ndim:
             raise ValueError(
                 "build must return one program, without leading dimensions; "
-                f"got a batch of shape {tuple(result.fun.shape)}"
+                f"got a batch of shape {tuple(fun.shape)}"
             )
-        return result.fun
+        return fun
 
     def extra_repr(self):
-        names = ("method", "smoothing", "tol", "max_iter", "on_failure")
         build = getattr(self.build, "__name__", repr(self.build))
-        return ", ".join([f"build={build}", *(f"{n}={getattr(self, n)!r}" for n in names)])
+        return ", ".join([f"build={build}", *(f"{n}={getattr(self, n)!r}" for n in _OPTIONS)])
 
 
 def _takes_weights(build):

@@ -5,6 +5,8 @@ solver needs and solve systems with the matrix of the active rows times its tran
 sparse kind never forms that product.
 """
 
+from typing import NamedTuple
+
 import torch
 
 SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr)
@@ -13,11 +15,15 @@ _CG_TOLERANCE = 1e-11
 _CG_MAX_ITER = 2000
 
 
-class DenseRows:
+def or_one(size):
+    """Return nonnegative sizes, 1 for 0: safe to divide by."""
+    return torch.where(size > 0, size, 1.0)
+
+
+class DenseRows(NamedTuple):
     """Dense matrices of shape (n_programs, n_rows, n_variables), or (1, ...) if shared."""
 
-    def __init__(self, values):
-        self.values = values
+    values: torch.Tensor
 
     def detach(self):
         return DenseRows(self.values.detach())
@@ -55,69 +61,63 @@ class DenseRows:
         return self.values[program if len(self.values) > 1 else 0].cpu().numpy()
 
 
-class SparseRows:
+class SparseRows(NamedTuple):
     """Sparse matrices of one batch as one list of entries.
 
     `rows` and `columns` number through the whole batch: row r of program b is
     b * n_rows + r, so that the batch is one block-diagonal matrix.
     """
 
-    def __init__(self, rows, columns, values, shape):
-        self.rows = rows
-        self.columns = columns
-        self.values = values
-        self.shape = shape
+    rows: torch.Tensor
+    columns: torch.Tensor
+    values: torch.Tensor
+    shape: tuple
 
     def detach(self):
-        return self._with_values(self.values.detach())
-
-    def _with_values(self, values):
-        return SparseRows(self.rows, self.columns, values, self.shape)
+        return self._replace(values=self.values.detach())
 
     def times(self, x):
         """Multiply with one x of shape (n_programs, n_variables) per program."""
-        return self._sum_rows(self.values * x.reshape(-1).index_select(0, self.columns))
+        return self._sum(self.values * x.reshape(-1).index_select(0, self.columns), self.rows, 1)
 
     def transposed_times(self, y):
         """Multiply the transpose with one y of shape (n_programs, n_rows) per program."""
-        return self._sum_columns(self.values * y.reshape(-1).index_select(0, self.rows))
+        return self._sum(self.values * y.reshape(-1).index_select(0, self.rows), self.columns, 2)
 
-    def _sum_rows(self, entries):
-        n_programs, n_rows, _ = self.shape
-        sums = entries.new_zeros(n_programs * n_rows)
-        return sums.index_add(0, self.rows, entries).view(n_programs, n_rows)
-
-    def _sum_columns(self, entries):
-        n_programs, _, n_variables = self.shape
-        sums = entries.new_zeros(n_programs * n_variables)
-        return sums.index_add(0, self.columns, entries).view(n_programs, n_variables)
+    def _sum(self, entries, places, axis):
+        shape = self.shape[0], self.shape[axis]
+        return entries.new_zeros(shape[0] * shape[1]).index_add(0, places, entries).view(shape)
 
     def scaled(self, rows, columns):
         factors = rows.reshape(-1)[self.rows] * columns.reshape(-1)[self.columns]
-        return self._with_values(self.values * factors)
+        return self._replace(values=self.values * factors)
 
     def norms(self):
         """Euclidean norms of the rows and of the columns."""
         squares = self.values.square()
-        return self._sum_rows(squares).sqrt(), self._sum_columns(squares).sqrt()
+        return self._sum(squares, self.rows, 1).sqrt(), self._sum(squares, self.columns, 2).sqrt()
 
     def active_solver(self, active, damping):
         r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
         weighted = self.values * active.reshape(-1)[self.rows]
-        diagonal = self._sum_columns(weighted * self.values) + damping
+        diagonal = self._sum(weighted * self.values, self.columns, 2) + damping
 
         def product(p):
             inner = self.times(p).view(-1).index_select(0, self.rows)
-            return self._sum_columns(weighted * inner).add_(damping * p)
+            return self._sum(weighted * inner, self.columns, 2).add_(damping * p)
 
         return lambda g: conjugate_gradients(product, diagonal, g)
 
     def entries(self, program):
-        """Return values, rows and columns of the matrix of one program as arrays."""
+        """Return the matrix of one program as an array."""
+        # scipy comes with scikit-learn, and only "highs" needs it.
+        from scipy.sparse import csr_array
+
         _, n_rows, n_variables = self.shape
         mine = self.rows.div(n_rows, rounding_mode="floor") == program
         rows, columns = self.rows[mine] % n_rows, self.columns[mine] % n_variables
-        return tuple(part.cpu().numpy() for part in (self.values[mine], rows, columns))
+        values, *place = (part.cpu().numpy() for part in (self.values[mine], rows, columns))
+        return csr_array((values, tuple(place)), shape=(n_rows, n_variables))
 
 
 def conjugate_gradients(product, diagonal, g):
@@ -168,10 +168,9 @@ def _flat_entries(A, batch_shape):
     """Return the program, the row, the column and the value of each entry of the batch."""
     if A.layout == torch.strided:
         A = A.expand(*batch_shape, *A.shape[-2:])
-        program, row, column = torch.ones(
-            (batch_shape.numel(), *A.shape[-2:]), dtype=torch.bool, device=A.device
-        ).nonzero(as_tuple=True)
-        return program, row, column, A.reshape(-1)
+        shape = batch_shape.numel(), *A.shape[-2:]
+        everywhere = torch.ones(shape, dtype=torch.bool, device=A.device)
+        return *everywhere.nonzero(as_tuple=True), A.reshape(-1)
     if A.layout == torch.sparse_csr:
         indices, values = A.detach().to_sparse_coo().coalesce().indices(), A.values().flatten()
     else:
@@ -197,9 +196,8 @@ def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
     rows, columns = like.new_ones(n_programs, n_rows), like.new_ones(n_programs, n_variables)
     passes = _EQUILIBRATION_PASSES if scale_rows else 1
     for power in [0.5] * (passes - 1) + [1.0]:
-        row_norms, column_norms = matrix.scaled(rows, columns).norms()
-        columns = columns / torch.where(column_norms > 0, column_norms, 1.0) ** power
+        _, column_norms = matrix.scaled(rows, columns).norms()
+        columns = columns / or_one(column_norms) ** power
         if scale_rows:
-            row_norms = matrix.scaled(rows, columns).norms()[0]
-            rows = rows / torch.where(row_norms > 0, row_norms, 1.0) ** power
+            rows = rows / or_one(matrix.scaled(rows, columns).norms()[0]) ** power
     return rows, columns

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ._matrices import equilibrate
+from ._matrices import equilibrate, or_one
 
 OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED = 0, 1, 2, 3
 
@@ -53,11 +53,10 @@ class ScaledProgram:
             matrix, *rhs.shape, cost.shape[-1], scale_rows=scale_rows
         )
         self.matrix = matrix.scaled(self.rows, self.columns)
-        row_norms = self.matrix.norms()[0]
-        self.row_norms = torch.where(row_norms > 0, row_norms, 1.0)
+        self.row_norms = or_one(self.matrix.norms()[0])
         self.equality = equality
-        self.rhs_unit = _largest_or_one(self.rows * rhs)
-        self.cost_unit = _largest_or_one(self.columns * cost)
+        self.rhs_unit = or_one(_largest(self.rows * rhs))
+        self.cost_unit = or_one(_largest(self.columns * cost))
         self.rhs = self.rows * rhs / self.rhs_unit
         self.cost = self.columns * cost / self.cost_unit
 
@@ -78,10 +77,7 @@ class ScaledProgram:
         return self.equality | (multipliers > noise)
 
     def unscale(self, x, multipliers):
-        return (
-            self.rhs_unit * self.columns * x,
-            self.cost_unit * self.rows * multipliers,
-        )
+        return self.rhs_unit * self.columns * x, self.cost_unit * self.rows * multipliers
 
 
 def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
@@ -123,14 +119,12 @@ class _Newton:
         self.last_width = last_width
         self.damping = torch.zeros_like(last_width)
         self.tol = tol
-        certified = min(_CERTIFIED_NORM_TIMES_TOL / tol, _LARGEST_NORM)
-        self.certified_norm = max(certified, _LEAST_NORM)
+        self.certified_norm = max(min(_CERTIFIED_NORM_TIMES_TOL / tol, _LARGEST_NORM), _LEAST_NORM)
         self.use_multipliers = use_multipliers
         self.x = self.anchor = torch.zeros_like(program.cost)
         self.multipliers = torch.zeros_like(program.rhs)
         self.slack = -program.rhs  # M x - h
-        n_programs = len(program.cost)
-        self.status = torch.full((n_programs,), -1, device=program.cost.device)
+        self.status = torch.full_like(program.cost[:, 0], -1, dtype=torch.int64)
         self.n_iter = torch.zeros_like(self.status)
         self.stalled = torch.zeros_like(self.status, dtype=torch.bool)
         self.has_ray = torch.zeros_like(self.stalled)
@@ -172,12 +166,10 @@ class _Newton:
         direction = solve(-self.width * self.gradient)
         image = matrix.times(direction)
         length, accepted = self._search(direction, image)
-        moved = accepted & (self.status < 0)
+        moved = (accepted & (self.status < 0)).unsqueeze(-1)
         before = self.active
-        self.x = torch.where(moved.unsqueeze(-1), self.x + length * direction, self.x)
-        self.slack = torch.where(
-            moved.unsqueeze(-1), matrix.times(self.x) - self.program.rhs, self.slack
-        )
+        self.x = torch.where(moved, self.x + length * direction, self.x)
+        self.slack = torch.where(moved, matrix.times(self.x) - self.program.rhs, self.slack)
         self._evaluate()
         # A full step within one piece of a piecewise quadratic function is exact.
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
@@ -261,8 +253,7 @@ class _Newton:
 
     def _is_ray(self, direction):
         """Tell whether x can go along `direction`, or close to it, for ever, the cost falling."""
-        size = _largest(direction)
-        direction = direction / torch.where(size > 0, size, 1.0)
+        direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
         if (nearly & ~found).any():
@@ -289,8 +280,7 @@ class _Newton:
     def _is_proof(self, step):
         """Tell whether a step of the multipliers proves infeasibility (Farkas)."""
         step = self.program.project(step)
-        size = _largest(step)
-        step = step / torch.where(size > 0, size, 1.0)
+        step = step / or_one(_largest(step))
         contradiction = -_dot(self.program.rhs, step)
         error = _largest(self.program.matrix.transposed_times(step))
         certified = self.certified_norm * error <= contradiction
@@ -312,12 +302,9 @@ def _polish(program, x, multipliers, noise):
         new_x = new_x - solve(program.matrix.transposed_times(slack))
         gradient = program.cost + program.matrix.transposed_times(new_multipliers)
         new_multipliers = new_multipliers - active * program.matrix.times(solve(gradient))
-    new_multipliers = program.project(new_multipliers)
-    better = program.error(new_x, new_multipliers, program.cost) < program.error(
-        x, multipliers, program.cost
-    )
-    better = better.unsqueeze(-1)
-    return torch.where(better, new_x, x), torch.where(better, new_multipliers, multipliers)
+    old, new = (x, multipliers), (new_x, program.project(new_multipliers))
+    better = program.error(*new, program.cost) < program.error(*old, program.cost)
+    return [torch.where(better.unsqueeze(-1), *pair) for pair in zip(new, old, strict=True)]
 
 
 def _polish_minimiser(program, width, x):
@@ -340,8 +327,3 @@ def _dot(a, b):
 
 def _largest(values):
     return values.abs().amax(-1, keepdim=True)
-
-
-def _largest_or_one(values):
-    largest = _largest(values)
-    return torch.where(largest > 0, largest, 1.0)

@@ -88,14 +88,7 @@ def precision_at_recall_program_loss(
 
 
 def recall_at_fpr_loss(
-    scores,
-    target,
-    *,
-    fpr,
-    margin=1.0,
-    solver="closed_form",
-    sample_weight=None,
-    reduction="mean",
+    scores, target, *, fpr, margin=1.0, solver="closed_form", sample_weight=None, reduction="mean"
 ):
     r"""Push the positives above the lowest threshold that surely keeps the false-positive rate.
 
@@ -189,9 +182,8 @@ def _at_budget(batch, budget):
 
 def budget_program(batch, budget):
     """Return the program in x = [tau, z] whose budget is the mean hinge of the positives."""
-    entries, right = hinge_rows(batch)
-    n = len(batch.scores)
-    i = torch.arange(n, device=right.device)
+    entries, right, i = hinge_rows(batch)
+    n = len(i)
     entries.append((2 * n, 1 + i, batch.positive / batch.positive.sum()))
     return {
         "c": torch.cat([right.new_zeros(1), batch.negative / batch.negative.sum()]),

@@ -8,10 +8,9 @@ from torch.nn import functional as F
 
 from sktopk.losses._loss import (
     LossModule,
+    check_hard,
     check_name,
     check_nonnegative,
-    check_scores,
-    check_target,
     check_weight,
 )
 
@@ -169,8 +168,7 @@ class Problems(NamedTuple):
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
     """Check the arguments; return the problems and the weights of the rows."""
-    scores = check_scores(scores)
-    target = check_target(scores, target, "pairwise_auc_loss")
+    scores, target = check_hard(scores, target, "pairwise_auc_loss")
     scores = scores / check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
     weight = check_weight(sample_weight, scores)

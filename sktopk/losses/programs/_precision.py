@@ -129,9 +129,8 @@ def _elastic(batch, precision, penalty):
 
 def elastic_program(batch, precision, penalty):
     """Return the program in x = [tau, z, violation]."""
-    entries, right = hinge_rows(batch)
-    n, zero = len(batch.scores), right.new_zeros(1)
-    i = torch.arange(n, device=right.device)
+    entries, right, i = hinge_rows(batch)
+    n, zero = len(i), right.new_zeros(1)
     n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
     price = penalty / n_negative
     counted = precision * batch.negative + (1 - precision) * batch.positive
@@ -144,14 +143,7 @@ def elastic_program(batch, precision, penalty):
 
 
 def precision_at_k_loss(
-    scores,
-    target,
-    *,
-    k,
-    margin=1.0,
-    solver="closed_form",
-    sample_weight=None,
-    reduction="mean",
+    scores, target, *, k, margin=1.0, solver="closed_form", sample_weight=None, reduction="mean"
 ):
     r"""Push negatives out of the k highest scores, and the best positives in.
 
