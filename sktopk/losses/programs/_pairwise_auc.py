@@ -6,13 +6,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from sktopk.losses._loss import (
-    LossModule,
-    check_hard,
-    check_name,
-    check_nonnegative,
-    check_weight,
-)
+from sktopk.losses._loss import LossModule, check_hard, check_name, check_nonnegative, check_weight
 
 from ._batch import (
     SOLVERS,
