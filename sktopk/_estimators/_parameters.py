@@ -97,17 +97,17 @@ def assembled(cls):
 def estimator(cls):
     """Make a class with annotated parameters an estimator.
 
-    It gets an `__init__` with explicit parameters that stores them and does nothing else, the own
-    ones before those of its base classes, and a docstring with the text of all of them.
+    It gets an `__init__` with explicit parameters that stores them and does nothing else, of the
+    keywords the own ones first, and a docstring with the text of all of them.
     """
     cls = dataclass(eq=False, repr=False)(cls)
     signature = inspect.signature(cls.__init__)
     places = [name for base in cls.__mro__ for name in vars(base).get("__annotations__", ())]
-    kept = sorted(
+    ordered = sorted(
         signature.parameters.values(),
-        key=lambda each: (each.kind, places.index(each.name) if each.name in places else -1),
+        key=lambda each: (each.kind, each.kind is each.KEYWORD_ONLY and places.index(each.name)),
     )
-    cls.__init__.__signature__ = signature.replace(parameters=kept)
+    cls.__init__.__signature__ = signature.replace(parameters=ordered)
     if cls.__doc__:  # not under python -OO
         cls.__doc__ = assembled(cls)
     return cls
