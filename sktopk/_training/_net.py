@@ -283,8 +283,7 @@ class Net(NeuralNetClassifier):
                     f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
                     f"training, too; got shape {tuple(scores.shape)}"
                 )
-            loss, gradient = self.criterion_.loss_and_gradient(scores, target, weight)
-            scores.backward(gradient)
+            loss = self.criterion_.backward(scores, target, weight)
             for callback in listeners:
                 callback.on_grad_computed(
                     self,

@@ -10,7 +10,7 @@ class Criterion(nn.Module):
     What a subclass may define, and when the net calls it:
 
     - `begin`, before the first batch of every training;
-    - `loss_and_gradient`, in every step. The default differentiates `forward`;
+    - `backward`, in every step. The default differentiates `forward`;
     - `forward`, for rows that are a sample of nothing, such as validation rows;
     - `draws`, whether it draws random numbers: from `generator`, which `seed` gives it once;
     - `hard_rows`, the rows that join every batch, if it asks for some;
@@ -73,8 +73,8 @@ class Criterion(nn.Module):
         """Return the loss of rows that are no batch, a Tensor of shape ()."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
-    def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of a batch and its gradient.
+    def backward(self, scores, target, weight):
+        """Send the gradient of the loss of a batch into the network, and return the loss.
 
         Parameters
         ----------
@@ -87,16 +87,14 @@ class Criterion(nn.Module):
 
         Returns
         -------
-        loss, gradient : Tensor of shape (), without a graph, and Tensor like `scores`
+        loss : Tensor of shape (), without a graph
         """
-        scores = scores.detach().requires_grad_()
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
             # Weights have mean 1 over all batches: a batch of light rows weighs little.
             loss = loss * weight.mean()
-        # Not `autograd.grad`: a user's loss may have parameters of its own to learn.
         loss.backward()
-        return loss.detach(), scores.grad
+        return loss.detach()
 
 
 class RowLoss(Criterion):
@@ -156,6 +154,29 @@ class TwoClassCriterion(Criterion):
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see :meth:`Criterion.begin`."""
         self.class_total, self.mean_weight = class_total, mean_weight
+
+    def backward(self, scores, target, weight):
+        """Send the gradient of `loss_and_gradient` into the network; see the base."""
+        loss, gradient = self.loss_and_gradient(scores, target, weight)
+        scores.backward(gradient)
+        return loss
+
+    def loss_and_gradient(self, scores, target, weight):
+        """Return the loss of a batch, or of the batches of all processes, and its gradient.
+
+        Parameters
+        ----------
+        scores, target, weight
+            As for `backward`; the graph of the scores is left alone.
+
+        Returns
+        -------
+        loss, gradient : Tensor of shape (), without a graph, and Tensor like `scores`
+        """
+        scores = scores.detach().requires_grad_()
+        loss = self(scores, target, weight)
+        loss.backward()
+        return loss.detach(), scores.grad
 
 
 class BatchCriterion(Criterion):

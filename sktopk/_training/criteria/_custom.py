@@ -37,9 +37,9 @@ class CustomLoss(Criterion):
         for module in self._drawing:
             module.generator = generator
 
-    def loss_and_gradient(self, scores, target, weight):
+    def backward(self, scores, target, weight):
         try:
-            return super().loss_and_gradient(scores, target, weight)
+            return super().backward(scores, target, weight)
         except RuntimeError as error:
             if "does not require grad" not in str(error):
                 raise
