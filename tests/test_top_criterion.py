@@ -231,8 +231,3 @@ def test_the_float_type_of_the_network_is_not_that_of_its_totals():
     totals = clf.fit(X, y, sample_weight=np.full(60, 1 + 2.0**-40)).net_.criterion_.class_total
     copy_ = pickle.loads(pickle.dumps(clf)).net_.criterion_.class_total
     assert copy_.tolist() == totals.tolist() == [40 + 40 * 2.0**-40, 20 + 20 * 2.0**-40]
-
-
-def test_refuses_what_cannot_be_called():
-    with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 'max'"):
-        TopCriterion("max", "false_negatives", "hinge", 1)

@@ -48,7 +48,7 @@ def walk(clf, y, monkeypatch):
     ("clf", "y", "n_files", "n_stays", "loss"),
     [
         (TopKClassifier(k=2), Y, 14, 60, "losses/_smooth_topk.py"),
-        (DeepTopPushClassifier(), Y > 2, 15, 77, "losses/_top_push.py"),
+        (DeepTopPushClassifier(), Y > 2, 15, 66, "losses/_top_push.py"),
     ],
     ids=["TopKClassifier", "DeepTopPushClassifier"],
 )

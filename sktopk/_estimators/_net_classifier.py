@@ -116,7 +116,6 @@ class NetClassifier(TrainedNet):
       come, to note what the parameters mean for them;
     - `_check_classes(y)`: which labels are allowed;
     - `_weights(target, weight)`: what the rows weigh in the loss;
-    - `_min_positives()`: the least number of rows of ``classes_[1]`` in a batch, if it matters;
     - `_settle(training, final)`: after training, and before predictions within it: what
       predictions need besides the network, such as a threshold;
     - `_calibrate(rows)`: with `calibration`, after training: sets `calibration_`.
@@ -257,9 +256,6 @@ class NetClassifier(TrainedNet):
     def _weights(self, target, weight):
         return weight
 
-    def _min_positives(self):
-        return None
-
     @property
     def _batch_size(self):
         """Number of rows of a batch."""
@@ -294,9 +290,7 @@ class NetClassifier(TrainedNet):
         return known
 
     def _check_validation(self, X_val, y_val, classes):
-        """Return the validation rows that the user passed, or None."""
-        if X_val is None and y_val is None:
-            return None
+        """Return the validation rows that the user passed."""
         return check_validation(self, X_val, y_val)
 
     def _plan(self, given, X_val, y_val, new, chosen):
@@ -306,7 +300,9 @@ class NetClassifier(TrainedNet):
             raise ValueError(
                 f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
             )
-        validation = self._check_validation(X_val, y_val, classes)
+        validation = None
+        if X_val is not None or y_val is not None:
+            validation = self._check_validation(X_val, y_val, classes)
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
         rows, own = given, validation is not None
@@ -437,10 +433,19 @@ class NetClassifier(TrainedNet):
                     X_val = X_val.astype(self._numpy_dtype(), copy=False)
                 data |= {"X_val": X_val, "y_val": encode(self.classes_, validation.y)}
             callbacks = self._callbacks_of(training)
-            sizes = {"batch_size": self._batch_size, "min_positives": self._min_positives()}
+            size, least = self._batch_size, None
+            if net.n_outputs == 1:
+                least = self.min_positives
             weight = self._weights(target, rows.weight)
             batches = make_batches(
-                net, rows.X, target, weight, self.class_count_, resumed=training.partial, **sizes
+                net,
+                rows.X,
+                target,
+                weight,
+                self.class_count_,
+                batch_size=size,
+                min_positives=least,
+                resumed=training.partial,
             )
             net.train(batches, training.epochs, callbacks, training.checkpoint, **data)
             batches.carry()

@@ -82,7 +82,7 @@ class Rows:
         self.device, self.dtype = device, dtype
         self._sparse = sparse and stays_sparse(X)
         is_array = isinstance(X, np.ndarray)
-        resident = resident and is_array and not is_memory_map(X)
+        resident = resident and is_array and (X.base is None or not is_memory_map(X))
         self.resident = resident and stays_on(device, X.size * dtype.itemsize)
         if resident and not X.flags.writeable:
             X = X.copy()  # frames hand out read-only arrays
@@ -278,11 +278,12 @@ def make_batches(
         Whether these rows come on top of those of trainings before.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
-    sampler = None
+    sampler, repeats = None, False
     if min_positives is not None and batch_size < n_rows and target.any():
         sampler = StratifiedBatchSampler(
             target, batch_size, min_positives=min_positives, generator=net.generator
         )
+        repeats = sampler.repeats_positives
     elif n_rows > batch_size + 1:
         sampler = ShuffledBatches(n_rows, batch_size, net.generator)
     elif resumed and hard is not None:
@@ -303,10 +304,11 @@ def make_batches(
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
+    criterion.n_processes = len(shared)
     criterion.begin(class_total, mean_weight, int(n_rows_of.sum()), resumed=resumed)
     rows = net.rows(X, resident=True)
     if hard is not None:
-        hard.fresh_repeats = getattr(sampler, "repeats_positives", False)
+        hard.fresh_repeats = repeats
         rows, target, weight = _with_carried(hard, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None

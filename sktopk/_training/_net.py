@@ -72,7 +72,8 @@ class Net(NeuralNetClassifier):
         net.n_outputs = task.n_outputs
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
-        net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
+        if net.criterion_.draws:
+            net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
         if task.compile:
             net.module_.compile()
             if net.criterion_.is_mean:

@@ -153,6 +153,7 @@ def loop(name, wrap, rank, world):
     X, positive = torch.from_numpy(X), torch.from_numpy(y == 1)
     threshold, errors, buffer_size = CRITERIA[name]
     criterion = TopCriterion(threshold, errors, "quadratic", buffer_size)
+    criterion.n_processes = world
     criterion.class_total.copy_(torch.tensor([float((y == 0).sum()), float(y.sum())]))
     torch.manual_seed(0)
     module = wrap(linear(N_FEATURES, 1).double())

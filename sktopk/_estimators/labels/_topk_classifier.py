@@ -310,7 +310,8 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         )
         if self.loss_params:
             # Their values are refused before training.
-            criterion.seed(torch.Generator())
+            if named.draws:
+                criterion.seed(torch.Generator())
             with torch.no_grad():
                 criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
         net = Net

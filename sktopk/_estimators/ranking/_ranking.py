@@ -167,9 +167,7 @@ class RankingClassifier(NetClassifier):
 
     def _check_validation(self, X_val, y_val, classes):
         rows = super()._check_validation(X_val, y_val, classes)
-        if rows is None or not self._is_ranking(classes):
-            return rows
-        if not np.array_equal(np.unique(rows.y), classes):
+        if self._is_ranking(classes) and not np.array_equal(np.unique(rows.y), classes):
             raise ValueError(
                 f"y_val must have rows of both classes, {classes.tolist()}, and no others; "
                 f"got {np.unique(rows.y).tolist()}"
@@ -179,9 +177,6 @@ class RankingClassifier(NetClassifier):
     def _is_ranking(self, classes):
         """Whether there is one score a row, with a threshold, and not one for each class."""
         return True
-
-    def _min_positives(self):
-        return self.min_positives if self._is_ranking(self.classes_) else None
 
     def _default_scorer(self):
         name, params = self._scorer()

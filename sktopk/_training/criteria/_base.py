@@ -18,6 +18,8 @@ class Criterion(nn.Module):
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each.
 
+    It finds as `n_processes` how many processes train together, from `begin` on.
+
     Whatever it learns from the rows is in its `state_dict`, as buffers or as the extra state of
     nn.Module, and so is the state of its generator. A criterion that is built anew and given
     that state goes on as the old one would have.
@@ -33,6 +35,7 @@ class Criterion(nn.Module):
     generator = None
     hard_rows = None
     remedies = ()
+    n_processes = 1
 
     def __init__(self):
         super().__init__()
@@ -54,9 +57,8 @@ class Criterion(nn.Module):
         """
 
     def seed(self, generator):
-        """Draw from this torch.Generator from now on, if there is anything to draw."""
-        if self.draws:
-            self.generator = generator
+        """Draw from this torch.Generator from now on."""
+        self.generator = generator
 
     def get_extra_state(self):
         """What `state_dict` keeps beside tensors of fixed shape: plain values and tensors."""

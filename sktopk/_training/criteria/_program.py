@@ -36,16 +36,16 @@ class ProgramCriterion(TwoClassCriterion):
 
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch, or of the batches of all processes together; see the base."""
-        lengths = all_objects(len(scores))
         rows, positive = scores.detach(), target == 1
-        if len(lengths) > 1:
+        if self.n_processes > 1:
+            lengths = all_objects(len(scores))
             rows = all_rows(rows.flatten(), lengths)
             positive = all_rows(positive.to(scores.dtype), lengths) == 1
             weight = None if weight is None else all_rows(weight, lengths)
         self.n_batches += 1
         self.n_without_class += positive.all() | ~positive.any()
         loss, gradient = super().loss_and_gradient(rows, positive, weight)
-        if len(lengths) > 1:
+        if self.n_processes > 1:
             # Gradients are averaged over the processes afterwards.
             start = sum(lengths[: distributed.get_rank()])
             gradient = len(lengths) * gradient[start : start + len(scores)].view_as(scores)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import torch
 
-from sktopk._training._process import all_objects, all_rows, world_size
-from sktopk.losses._accuracy_at_top import check_threshold, errors_and_gradient
+from sktopk._training._process import all_objects, all_rows
+from sktopk.losses._accuracy_at_top import errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
@@ -145,7 +145,6 @@ class TopCriterion(TwoClassCriterion):
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
-        check_threshold(threshold)
         self.threshold, self.errors, self.surrogate = threshold, errors, surrogate
         self.hard_rows = HardRows(buffer_size) if buffer_size else None
         self.trace = {"threshold": []}
@@ -188,7 +187,7 @@ class TopCriterion(TwoClassCriterion):
         if hard is not None and hard.batch is None:
             hard = None
         n_fresh = len(scores) if hard is None else hard.n_fresh
-        if world_size() > 1:
+        if self.n_processes > 1:
             loss, gradient = self._shared(scores.detach().flatten(), target, weight, hard, n_fresh)
         else:
             values = arrays(scores, target, weight)
