@@ -289,6 +289,12 @@ class NetClassifier(TrainedNet):
             raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
         return known
 
+    def _validation(self, X_val, y_val, classes):
+        """Return the validation rows that the user passed, or None."""
+        if X_val is None and y_val is None:
+            return None
+        return self._check_validation(X_val, y_val, classes)
+
     def _check_validation(self, X_val, y_val, classes):
         """Return the validation rows that the user passed."""
         return check_validation(self, X_val, y_val)
@@ -300,9 +306,7 @@ class NetClassifier(TrainedNet):
             raise ValueError(
                 f"warm_start=True continues with the classes {self.classes_}; y has {classes}"
             )
-        validation = None
-        if X_val is not None or y_val is not None:
-            validation = self._check_validation(X_val, y_val, classes)
+        validation = self._validation(X_val, y_val, classes)
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
         rows, own = given, validation is not None

@@ -43,7 +43,7 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     # A CSR matrix without its rows of weight 0.
     X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
     classes = copy._all_classes(y)
-    validation = copy._check_validation(X_val, y_val, classes)
+    validation = copy._validation(X_val, y_val, classes)
     k = largest_k(estimator.k, len(classes))
     # A generator that a later call shall find where this one found it draws nothing here.
     keeps = estimator.random_state is None and estimator.checkpoint is not None
