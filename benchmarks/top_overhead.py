@@ -10,11 +10,9 @@ MLP 50-25 with batch normalisation. Images: 60 000 of 28 x 28, 10 % positive, th
 import argparse
 import statistics
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sktopk._estimators.ranking._binary import BinaryNetClassifier
 from torch import nn
 from torch.nn import functional as F
 
@@ -26,6 +24,8 @@ from sktopk import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
+from sktopk._estimators._parameters import estimator
+from sktopk._estimators.ranking._ranking import RankingClassifier
 from sktopk._training.criteria._base import Criterion
 
 CLASSIFIERS = {
@@ -54,12 +54,12 @@ class BalancedCrossEntropy(Criterion):
         return (torch.where(target, each / n_positives, each / (len(target) - n_positives))).sum()
 
 
-@dataclass(eq=False, repr=False)
-class Baseline(BinaryNetClassifier):
+@estimator
+class Baseline(RankingClassifier):
     """Class-balanced cross-entropy on the same base as the others."""
 
-    def _criterion(self):
-        return BalancedCrossEntropy()
+    def _task(self, dtype):
+        return self._task_of(dtype, BalancedCrossEntropy(), 1)
 
     def _scorer(self):
         return "positives_at_top", {}

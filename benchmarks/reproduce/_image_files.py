@@ -10,7 +10,8 @@ import json
 import numpy as np
 from sklearn.utils import Bunch
 
-from sktopk.datasets._folders import check_subset, data_file
+from sktopk._common._scalars import check_option
+from sktopk.datasets._folders import SUBSETS, data_file
 
 PARTS = {"train": "train", "test": "t10k"}
 SIDE = 32  # of the tiles of a mosaic
@@ -34,7 +35,7 @@ def load_cifar100(subset="train"):
     Reads ``cifar100/labels.json`` and a mosaic of each class, ``cifar100/train/CLASS.webp``,
     tiles row by row. Also returns `groups` (100,), the group of each class, and `group_names`.
     """
-    check_subset(subset)
+    check_option(subset, "subset", SUBSETS)
     labels = json.loads(data_file(None, "cifar100", "labels.json").read_text())
     names = labels["fine"]
     images = [_mosaic(data_file(None, "cifar100", subset, f"{name}.webp")) for name in names]
@@ -60,7 +61,7 @@ def _mosaic(path):
 
 def _idx(folder, subset, names):
     """Return images and labels of the format of MNIST: big-endian sizes, then bytes."""
-    check_subset(subset)
+    check_option(subset, "subset", SUBSETS)
     arrays = []
     for kind in ("images-idx3", "labels-idx1"):
         path = data_file(None, folder, f"{PARTS[subset]}-{kind}-ubyte.gz")
