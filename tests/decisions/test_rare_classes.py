@@ -48,7 +48,9 @@ def warned(clf, X, y):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         clf.fit(X, y)
-    return [str(each.message) for each in caught]
+    # Older versions of scikit-learn have their own word for half as many classes as rows.
+    messages = [str(each.message) for each in caught]
+    return [each for each in messages if not each.startswith("The number of unique classes")]
 
 
 @pytest.mark.parametrize("method", CONFORMAL)
