@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from sktopk._estimators.labels._folds_by_content import deal
+from sktopk._common._folds_by_content import deal
 
 
 def test_parts_depend_on_content_only(rng):

@@ -1,6 +1,7 @@
 """What every estimator with a network shares: fit, partial_fit, scores."""
 
 import copy
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from sktopk._common._folds_by_content import deal
 from sktopk._common._input import (
     COLUMNS,
     Labelled,
@@ -20,20 +22,26 @@ from sktopk._common._input import (
     is_stream,
 )
 from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._scoring import weight_for
 from sktopk._common._splits import held_out
 from sktopk._common._streams import partial_fit_pieces
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._callbacks import ProgressBar, Validation
+from sktopk._training._callbacks import ProgressBar, Validation, WarmUpEnd
+from sktopk._training._folds import Folds
 from sktopk._training._net import DivergedError, Net
 from sktopk._training._process import all_objects, trainable, world_size
 from sktopk._training._task import Task
 from sktopk._training.checkpoint._checkpoint import Checkpoint, CheckpointError, describe_call
+from sktopk._training.criteria._base import RowLoss
+from sktopk._training.criteria._members import MemberLoss
+from sktopk._training.criteria._warm_up import TwoClassCrossEntropy, WarmUp
+from sktopk.losses import cross_entropy_loss
 from sktopk.modules import MLP
 
 from ._parameters import OPTIMIZERS
 from ._trained_net import TrainedNet
-from ._validation import ValidationScore
+from ._validation import MemberScores, ValidationScore
 
 # What a net that goes on training may find changed; all else was built into it.
 CHANGEABLE = {
@@ -81,6 +89,8 @@ class Training:
         Rows to score after each epoch.
     own_validation : bool
         Whether these are rows of the user's, not held out of `given`.
+    folds : Folds or None
+        Which members of the network leave out which of the rows.
     checkpoint : Checkpoint or None
     """
 
@@ -95,6 +105,7 @@ class Training:
     chosen: dict = field(default_factory=dict)
     validation: Labelled | None = None
     own_validation: bool = False
+    folds: Folds | None = None
     checkpoint: Checkpoint | None = None
 
 
@@ -118,7 +129,9 @@ class NetClassifier(TrainedNet):
     - `_weights(target, weight)`: what the rows weigh in the loss;
     - `_settle(training, final)`: after training, and before predictions within it: what
       predictions need besides the network, such as a threshold;
-    - `_calibrate(rows)`: with `calibration`, after training: sets `calibration_`.
+    - `_decision(scores)`: what `decision_function` makes of the scores of the network;
+    - `_calibrate(rows, scores=None)`: with `calibration`, after training: sets `calibration_`,
+      from the scores that the network, or its members that have not seen them, give to rows.
     """
 
     # Tags of scikit-learn: more than two classes are allowed; labels are not what is trained for.
@@ -192,9 +205,13 @@ class NetClassifier(TrainedNet):
             given = check_labelled(self, X, y, sample_weight, reset=new)
             training = self._plan(given, X_val, y_val, new, chosen)
         self._run(training)
-        self._warn_unsettled(training.validation)
-        if self.calibration is not None:
+        self._warn_unsettled(training)
+        if training.folds is not None:
+            self._keep_out_of_fold(training)
+        if self.calibration is not None and training.validation is not None:
             self._calibrate(training.validation)
+        elif self.calibration is not None:
+            self._calibrate(*self._out_of_fold(training))
         if training.checkpoint is not None:
             training.checkpoint.remove()
         return self
@@ -309,8 +326,10 @@ class NetClassifier(TrainedNet):
         validation = self._validation(X_val, y_val, classes)
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
-        rows, own = given, validation is not None
-        if not own and (self.early_stopping or self.calibration is not None):
+        rows, own, folds = given, validation is not None, None
+        if self.cross_fit:
+            folds = self._folds(given, encode(classes, given.y))
+        if not own and folds is None and (self.early_stopping or self.calibration is not None):
             mask = held_out(given.y, self.validation_fraction, random, self._stratify)
             rows, validation = given.take(~mask), given.take(mask)
         return Training(
@@ -324,8 +343,23 @@ class NetClassifier(TrainedNet):
             chosen=chosen,
             validation=validation,
             own_validation=own,
+            folds=folds,
             checkpoint=checkpoint,
         )
+
+    def _folds(self, rows, target):
+        """Deal rows into folds by their content, so that they are the same in every fit."""
+        fold, _ = deal(rows.X, target, self.n_members, seed=0)
+        groups = [fold[target == c] for c in np.unique(target)] if self._stratify else [fold]
+        least = min(len(np.unique(group[group >= 0])) for group in groups)
+        if least < self.n_members:
+            if least < 2:
+                raise ValueError(
+                    "cross_fit=True needs rows to leave out: y must have at least 2 different "
+                    f"rows of each class{'' if self._stratify else ', or of one'}; got {least}"
+                )
+            fold, _ = deal(rows.X, target, least, seed=0)
+        return Folds(fold, min(least, self.n_members), self.n_members)
 
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
@@ -349,15 +383,25 @@ class NetClassifier(TrainedNet):
         if self.module is None:
             module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
         optimizer = self.optimizer
+        score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
+        n_members = self.n_members
+        if n_members > 1:
+            criterion = MemberLoss(criterion, n_members)
+        if self.warm_up:
+            first = TwoClassCrossEntropy() if n_outputs == 1 else RowLoss(cross_entropy_loss, {})
+            first = MemberLoss(first, n_members) if n_members > 1 else first
+            criterion = WarmUp(first, criterion, self.cross_entropy_share, score_scale)
+            score_scale = 1.0
         return Task(
             net=net,
             n_features=self.n_features_in_,
             n_outputs=n_outputs,
             n_classes=len(self.classes_),
+            n_members=n_members,
             criterion=criterion,
             module=MLP if self.module is None else self.module,
             module_params=module_params,
-            score_scale=score_scale if isinstance(self.score_scale, str) else self.score_scale,
+            score_scale=score_scale,
             # Modules of others may draw random numbers in every forward pass.
             draws=draws or self.module is not None or bool(module_params.get("dropout")),
             optimizer=OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer,
@@ -394,7 +438,11 @@ class NetClassifier(TrainedNet):
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)
+            net.show_rows(X)
             net.probe(X)
+            if self.warm_up and training.partial:
+                # A stream has no end at which a phase of it could begin.
+                net.criterion_.end_warm_up()
         except BaseException:
             self._forget()
             raise
@@ -450,8 +498,12 @@ class NetClassifier(TrainedNet):
                 batch_size=size,
                 min_positives=least,
                 resumed=training.partial,
+                folds=training.folds,
             )
-            net.train(batches, training.epochs, callbacks, training.checkpoint, **data)
+            n_epochs = training.epochs
+            if "warm_up" in callbacks:
+                n_epochs += self.warm_up
+            net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
             batches.carry()
             ended = True
         except BaseException as error:
@@ -492,14 +544,44 @@ class NetClassifier(TrainedNet):
             score = ValidationScore(self, validation, lambda: self._settle(training, final=False))
             patience = self.n_iter_no_change if self.early_stopping else None
             callbacks["validation"] = Validation(score, patience, self.tol)
+        elif training.folds is not None and self.early_stopping:
+            what = "Training, valid_score on the rows that members leave out"
+            settle = functools.partial(self._settle, training, final=False)
+            score = MemberScores(self, training.rows, training.folds, settle)
+            callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol)
+        n_epochs = training.epochs
+        if self.warm_up and not self.net_.criterion_.warm:
+            n_epochs += self.warm_up
+            callbacks["warm_up"] = WarmUpEnd(self.warm_up, callbacks.get("validation"))
         if self.verbose == 1:
-            callbacks["progress"] = ProgressBar(training.epochs, what)
+            callbacks["progress"] = ProgressBar(n_epochs, what)
         return callbacks
 
-    def _warn_unsettled(self, validation):
+    def _keep_out_of_fold(self, training):
+        """Set what the members say of rows that they have not seen."""
+        rows, scores = self._out_of_fold(training)
+        y_score = self._decision(scores)
+        known = training.folds.fold >= 0
+        self.oob_decision_function_ = np.full(
+            (len(known), *y_score.shape[1:]), np.nan, y_score.dtype
+        )
+        self.oob_decision_function_[known] = y_score
+        scorer, numbers = self._default_scorer(), np.arange(len(scores))
+        weight = weight_for(scorer, rows.weight)
+        self.oob_score_ = scorer(self._knowing(scores), numbers, rows.y, **weight)
+
+    def _out_of_fold(self, training):
+        """The rows that some members have not seen, and the scores that these give them."""
+        rows, folds = self.net_.rows(training.rows.X), training.folds
+        known = folds.fold >= 0
+        scores = self.net_.score_out_of_fold(rows, folds)[known]
+        return training.rows.take(known), scores[:, 0] if self.net_.n_outputs == 1 else scores
+
+    def _warn_unsettled(self, training):
         """Warn if `max_epochs` ended a training that was still improving."""
         n = self.n_iter_no_change
-        if validation is not None and self.early_stopping:
+        judged = training.validation is not None or training.folds is not None
+        if judged and self.early_stopping:
             if not self.net_.stop_training:
                 warn(
                     f"max_epochs={self.max_epochs} ended the training before the validation "
@@ -507,7 +589,7 @@ class NetClassifier(TrainedNet):
                     ConvergenceWarning,
                 )
             return
-        loss = [row["train_loss"] for row in self.history_]
+        loss = [row["train_loss"] for row in self.history_[self.warm_up :]]
         if len(loss) > 2 * n and loss[-n - 1] - loss[-1] > 0.05 * loss[0]:
             warn(
                 f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "

@@ -124,6 +124,23 @@ class TrainingParameters(BaseEstimator):
         ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.
     hidden_layer_sizes : tuple of int, default=(100,)
         Hidden layers of the default network; ``()`` is a linear model.
+    n_members : int, default=1
+        Networks that are trained side by side, each with initial weights and a loss of its own;
+        the scores are their mean. A `module` with a parameter `n_members` builds all of them in
+        one and returns scores (n_samples, n_members, n_outputs), see
+        :class:`sktopk.modules.Members`; any other is built `n_members` times.
+    cross_fit : bool, default=False
+        Whether each member is trained without one of `n_members` folds of the rows (fewer if a
+        class has fewer rows), so that every row has a score of a member that has not seen it,
+        see `oob_decision_function_`. These take the place of rows held out: for
+        `early_stopping`, where each member keeps its own best epoch, and `calibration`.
+        Rows that are equal lie in one fold.
+    warm_up : int, default=0
+        Epochs of cross-entropy before those of the loss, with `early_stopping` at most so many.
+        The loss then starts from the best weights, at a quarter of the learning rate; the best
+        epoch of all is kept. 0 trains with the loss from the start, as the papers do.
+    cross_entropy_share : float, default=0.5
+        After a warm-up: the share a of cross-entropy L' in ``a L' + (1 - a) L``, in [0, 1).
     score_scale : float or "auto", default="auto"
         Factor on the network's output. The initial weights of a last linear layer are divided
         by it, so that training starts from the same scores. "auto" is 1.
@@ -198,6 +215,11 @@ class TrainingParameters(BaseEstimator):
         Column names, if X was a frame with string names.
     n_iter_ : int
         Epochs trained, over all warm starts and partial fits.
+    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        With `cross_fit`: what `decision_function` says of the rows of `fit`, by the members that
+        have not seen them. NaN for the only row of a class, which all members see.
+    oob_score_ : float
+        With `cross_fit`: the metric of `score`, of these.
     history_ : list of dict
         A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
         dur (seconds) and what callbacks recorded.
@@ -208,6 +230,10 @@ class TrainingParameters(BaseEstimator):
     _: KW_ONLY
     module: object = None
     hidden_layer_sizes: tuple = (100,)
+    n_members: int = 1
+    cross_fit: bool = False
+    warm_up: int = 0
+    cross_entropy_share: float = 0.5
     score_scale: object = "auto"
     optimizer: object = "adam"
     learning_rate: float = 1e-3
@@ -279,7 +305,15 @@ class TrainingParameters(BaseEstimator):
         for name in ("max_epochs", "n_iter_no_change", "checkpoint_every"):
             check_number(getattr(self, name), name, 1, integer=True)
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
-        for name in ("early_stopping", "compile", "warm_start"):
+        check_number(self.n_members, "n_members", 1, integer=True)
+        check_number(self.warm_up, "warm_up", 0, integer=True)
+        check_number(self.cross_entropy_share, "cross_entropy_share", 0, 1, bounds="left")
+        if self.cross_fit and self.n_members == 1:
+            raise ValueError(
+                "cross_fit=True needs members, each without a fold of the rows: n_members must "
+                "be at least 2; got 1"
+            )
+        for name in ("early_stopping", "cross_fit", "compile", "warm_start"):
             check_flag(getattr(self, name), name)
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)

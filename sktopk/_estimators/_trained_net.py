@@ -32,10 +32,11 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
             Scores in the float type of the network, columns in the order of `classes_`. For
             two classes the second score minus the first: positive means ``classes_[1]``.
         """
-        check_is_fitted(self)
-        if len(self.classes_) > 2:
-            return self._scores(X)
-        return self._map_rows(X, (), None, lambda scores: scores[:, 1] - scores[:, 0])
+        return self._decision(self._scores(X))
+
+    def _decision(self, scores):
+        """What `decision_function` makes of the scores of the network."""
+        return scores if len(self.classes_) > 2 else scores[:, 1] - scores[:, 0]
 
     def predict(self, X):
         """Return the label of the highest score of each row.
@@ -106,6 +107,12 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
         fitted = type(self)(**params)
         vars(fitted).update({k: v for k, v in vars(self).items() if k.endswith("_")})
         return fitted
+
+    def _knowing(self, scores):
+        """This estimator for rows that are known by number, with these scores of the network."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _scores=lambda X: scores[X])
+        return other
 
     def _numpy_dtype(self):
         return np.dtype(str(self.net_.dtype).removeprefix("torch."))

@@ -57,3 +57,33 @@ class ValidationScore:
 
     def _score(self):
         return self.scorer(self.classifier, self.X, self.rows.y, **self.params)
+
+
+class MemberScores:
+    """Score each member of a network on the rows that it leaves out.
+
+    Parameters
+    ----------
+    classifier : NetClassifier
+        With a net.
+    rows : Labelled
+        Those of the training.
+    folds : Folds
+    settle : callable
+        Readies the classifier to predict labels.
+    """
+
+    def __init__(self, classifier, rows, folds, settle):
+        self.net = classifier.net_
+        of_fold = [
+            ValidationScore(classifier, rows.take(folds.fold == fold), settle)
+            for fold in range(folds.n_folds)
+        ]
+        self.of_member = [of_fold[fold] for fold in folds.of_member]
+
+    def __call__(self):
+        scores = []
+        for m, score in enumerate(self.of_member):
+            with self.net.only(m):
+                scores.append(score())
+        return np.array(scores)

@@ -218,13 +218,15 @@ class MiniBatches:
         None stands for equal weights.
     sampler : iterable
         Row numbers of each batch of an epoch; all rows in the order given, if None.
-    hard : HardRows, default=None
+    hard : HardRows or MemberHardRows, default=None
         Rows that are joined to each batch of the sampler.
+    folds : Folds, default=None
+        Which members of the network leave out which rows.
     """
 
-    def __init__(self, rows, target, weight, sampler, hard=None):
+    def __init__(self, rows, target, weight, sampler, hard=None, folds=None):
         self.rows, self.target, self.weight = rows, target, weight
-        self.sampler, self.hard = sampler, hard
+        self.sampler, self.hard, self.folds = sampler, hard, folds
 
     def __len__(self):
         return 1 if self.sampler is None else len(self.sampler)
@@ -237,6 +239,8 @@ class MiniBatches:
             elif self.hard is not None:
                 rows = torch.cat([rows, self.rows[self.hard.index.cpu()]])
             weight = None if self.weight is None else self.weight[joined]
+            if self.folds is not None:
+                weight = self.folds.weights(joined, weight, self.target.device, self.rows.dtype)
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
@@ -253,12 +257,21 @@ class MiniBatches:
 
     def carry(self):
         """Keep copies of the hard rows beyond these batches."""
-        if self.hard is not None:
-            self.hard.carry(self.rows.dense(), self.target, self.weight)
+        for each in [] if self.hard is None else self.hard.each:
+            each.carry(self.rows.dense(), self.target, self.weight)
 
 
 def make_batches(
-    net, X, target, weight, class_total, *, batch_size, min_positives=None, resumed=False
+    net,
+    X,
+    target,
+    weight,
+    class_total,
+    *,
+    batch_size,
+    min_positives=None,
+    resumed=False,
+    folds=None,
 ):
     """Return the minibatches of a training, and tell the criterion what it is going to see.
 
@@ -276,6 +289,8 @@ def make_batches(
         Least number of rows of class 1 in a batch; None if the loss asks for none.
     resumed : bool, default=False
         Whether these rows come on top of those of trainings before.
+    folds : Folds, default=None
+        Which members of the network leave out which rows.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     sampler, repeats = None, False
@@ -291,6 +306,11 @@ def make_batches(
     n_classes = len(class_total)
     n_rows_of = np.bincount(target, minlength=n_classes)
     weight_of = np.bincount(target, weight, minlength=n_classes)
+    if folds is not None:
+        seen = [
+            np.bincount(target, each, minlength=n_classes) for each in folds.each_weight(weight)
+        ]
+        weight_of = np.column_stack([weight_of, *seen])
     n_batches, weighted = 1 if sampler is None else len(sampler), bool(np.any(weight != 1))
     shared = all_objects((n_batches, n_rows_of, weight_of, weighted))
     lengths, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
@@ -300,29 +320,42 @@ def make_batches(
             f"{[*lengths]}: give each as many rows, for classifiers of two classes of each class"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
+    n_rows_in_all = int(n_rows_of.sum())
+    if folds is not None:
+        # Of each class, what every member sees; a column for each of them.
+        of_all, weight_of = weight_of[:, :1], weight_of[:, 1:]
+        class_total = class_total[:, np.newaxis] * (weight_of / np.where(of_all > 0, of_all, 1))
+        n_rows_of = n_rows_of[:, np.newaxis]
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
-    criterion.begin(class_total, mean_weight, int(n_rows_of.sum()), resumed=resumed)
+    criterion.begin(class_total, mean_weight, n_rows_in_all, resumed=resumed)
     rows = net.rows(X, resident=True)
     if hard is not None:
-        hard.fresh_repeats = repeats
-        rows, target, weight = _with_carried(hard, rows, target, weight)
+        for each in hard.each:
+            each.fresh_repeats = repeats
+        rows, target, weight = _with_carried(hard.each, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None
     joins = sampler is not None and hard is not None and hard.size
-    return MiniBatches(rows, target, weight, sampler, hard if joins else None)
+    return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds)
 
 
 def _with_carried(hard, rows, target, weight):
     """The data followed by the hard rows that earlier pieces left behind."""
-    carried, hard.batch = hard.carried, None
-    if carried is None:
-        hard.index = hard.index[:0]
+    n_rows, carried = len(target), []
+    for each in hard:
+        each.batch, each.index = None, each.index[:0]
+        if each.carried is not None:
+            carried.append(each.carried)
+            each.index = torch.arange(n_rows, n_rows + len(each.carried["rows"]))
+            n_rows += len(each.index)
+    if not carried:
         return rows, target, weight
-    hard.index = torch.arange(len(target), len(target) + len(carried["rows"]))
-    target = np.concatenate([target, carried["target"].numpy().astype(target.dtype)])
-    weight = np.concatenate([weight, carried["weight"].numpy()])
-    return RowsAndMore(rows.dense(), carried["rows"]), target, weight
+    target = np.concatenate([target, *(part["target"].numpy() for part in carried)]).astype(
+        target.dtype
+    )
+    weight = np.concatenate([weight, *(part["weight"].numpy() for part in carried)])
+    return RowsAndMore(rows.dense(), torch.cat([part["rows"] for part in carried])), target, weight

@@ -1,15 +1,18 @@
 """Our own callbacks of the skorch net."""
 
-from numbers import Real
-
 import numpy as np
 import torch
 from skorch.callbacks import Callback
 from tqdm.auto import tqdm
 
+from sktopk.modules._members import of_member
+
 from ._process import all_objects
 from ._state import copied_weights
 from .criteria._top import TopCriterion
+
+# What the learning rate is multiplied by when the warm-up is over.
+RATE_AFTER_WARM_UP = 0.25
 
 
 class ProgressBar(Callback):
@@ -67,16 +70,21 @@ class TrueThreshold(Callback):
     """
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
-        if not isinstance(net.criterion_, TopCriterion):
+        criterion = net.criterion_.losses[0]
+        if not isinstance(criterion, TopCriterion):
             raise TypeError(
                 "callbacks must have no TrueThreshold where the loss has no threshold; got one "
-                f"for {type(net.criterion_).__name__}"
+                f"for {type(criterion).__name__}"
             )
         rows, positive, weight = net.rows(X), torch.from_numpy(np.asarray(y) == 1), net.weight_
 
         def threshold():
-            scores = torch.cat([each.flatten().cpu() for _, each in net.score_rows(rows)])
-            return net.criterion_.threshold(scores.double(), positive, weight)
+            scores = torch.cat([each.cpu() for _, each in net.score_members(rows)]).double()
+            # The mean over the members.
+            members = scores.view(len(scores), -1).unbind(1)
+            return sum(criterion.threshold(each, positive, weight) for each in members) / len(
+                members
+            )
 
         self.threshold_ = threshold
 
@@ -91,15 +99,16 @@ class TrueThreshold(Callback):
 
 
 class Validation(Callback):
-    """Score held-out rows after each epoch; keep the best weights, stop when they get old.
+    """Score rows that were not trained on after each epoch; keep the best weights, stop in time.
 
     Parameters
     ----------
     score : callable
-        Returns a float, the larger the better.
+        Returns a float, the larger the better, or such an array of shape (n_members,): then
+        each member of the network keeps its own best weights.
     patience : int or None
-        Epochs without an improvement of more than `tol` after which to stop and put the best
-        weights back; None only records.
+        Epochs without an improvement of more than `tol`, of any member, after which to stop and
+        put the best weights back; None only records.
     tol : float
     """
 
@@ -111,28 +120,75 @@ class Validation(Callback):
         self.best_loss_ = np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        scores = all_objects(self.score())
         # Processes that train together decide together.
-        score = scores[0] if len(scores) == 1 else float(np.mean(scores))
-        if not isinstance(score, Real) or not np.isfinite(score):
-            raise ValueError(f"scoring must return a finite number; got {score!r}")
-        net.history.record("valid_score", float(score))
-        # What skorch's callbacks look for.
-        loss = float(np.mean(all_objects(net.mean_loss(dataset_valid.X, dataset_valid.y))))
-        net.history.record("valid_loss", loss)
-        net.history.record("valid_loss_best", loss < self.best_loss_)
-        self.best_loss_ = min(loss, self.best_loss_)
+        scores = np.mean(all_objects(self.score()), axis=0)
+        if scores.dtype.kind not in "biuf" or not np.isfinite(scores).all():
+            raise ValueError(f"scoring must return a finite number; got {scores!r}")
+        net.history.record("valid_score", float(scores.mean()))
+        if dataset_valid is not None:
+            # What skorch's callbacks look for.
+            loss = float(np.mean(all_objects(net.mean_loss(dataset_valid.X, dataset_valid.y))))
+            net.history.record("valid_loss", loss)
+            net.history.record("valid_loss_best", loss < self.best_loss_)
+            self.best_loss_ = min(loss, self.best_loss_)
         if self.patience is None:
             return
-        if score > self.best_:
+        better = scores > self.best_
+        if better.any():
             # Any gain is kept, but only one above tol buys more time.
-            if score > self.best_ + self.tol:
+            if (scores > self.best_ + self.tol).any():
                 self.age_ = -1
-            self.best_ = score
-            self.weights_ = copied_weights(net.module_)
+            self.best_ = np.where(better, scores, self.best_)
+            self._keep(net.module_, better)
         self.age_ += 1
         net.stop_training = self.age_ >= self.patience
 
-    def on_train_end(self, net, X=None, y=None, **kwargs):
+    def _keep(self, module, better):
+        """Copy the weights of the whole network, or of the members that are better."""
+        if better.ndim == 0 or better.all():
+            self.weights_ = copied_weights(module)
+            return
+        now = module.state_dict()
+        for m in np.flatnonzero(better):
+            for name, index in of_member(module, m).items():
+                self.weights_[name][index] = now[name][index]
+
+    def put_back(self, net):
+        """Give the network the best weights so far."""
         if self.weights_ is not None:
             net.module_.load_state_dict(self.weights_)
+
+    def on_train_end(self, net, X=None, y=None, **kwargs):
+        self.put_back(net)
+
+
+class WarmUpEnd(Callback):
+    """End the warm-up after so many epochs, or when validation rows ask for it.
+
+    The loss that follows starts from the best weights, at a lower rate, and with no moments.
+
+    Parameters
+    ----------
+    n_epochs : int
+    validation : Validation or None
+        Comes before this callback.
+    """
+
+    def __init__(self, n_epochs, validation):
+        self.n_epochs, self.validation = n_epochs, validation
+
+    def on_train_begin(self, net, X=None, y=None, **kwargs):
+        self.n_done_ = 0
+
+    def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
+        self.n_done_ += 1
+        if net.criterion_.warm or not (net.stop_training or self.n_done_ >= self.n_epochs):
+            return
+        net.stop_training = False
+        if self.validation is not None and self.validation.patience is not None:
+            self.validation.put_back(net)
+            self.validation.age_ = 0
+        net.criterion_.end_warm_up()
+        net.optimizer_.state.clear()
+        for group in net.optimizer_.param_groups:
+            group["lr"] *= RATE_AFTER_WARM_UP

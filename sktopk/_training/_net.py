@@ -1,7 +1,7 @@
 """The training engine: everything that knows skorch."""
 
 import inspect
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
 from sktopk._common._warnings import warn
-from sktopk.modules import ScaledScores
+from sktopk.modules import Members, ScaledScores
+from sktopk.modules._members import packs_members
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
@@ -26,6 +27,9 @@ from ._process import (
     world_size,
 )
 from ._state import copied_weights
+
+# Rows from which a network learns the scales of columns.
+MOST_SHOWN = 1 << 15
 
 
 class DivergedError(ValueError):
@@ -43,6 +47,8 @@ class Net(NeuralNetClassifier):
     forward_in_training = None
     # and the weights of the rows, for callbacks.
     weight_ = None
+    # The member whose scores count, if it is not the mean of all.
+    member = None
 
     @classmethod
     def build(cls, task, seed):
@@ -69,7 +75,7 @@ class Net(NeuralNetClassifier):
             ).initialize()
             net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
-        net.n_outputs = task.n_outputs
+        net.n_outputs, net.n_members = task.n_outputs, task.n_members
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
         if net.criterion_.draws:
@@ -101,7 +107,15 @@ class Net(NeuralNetClassifier):
                 "module must return scores with a gradient; got scores that do not depend on its "
                 "parameters, or are detached from them"
             )
-        if tuple(scores.shape) not in {(n_rows, self.n_outputs), (n_rows,) * (self.n_outputs == 1)}:
+        if self.n_members > 1 and tuple(scores.shape) != (n_rows, self.n_members, self.n_outputs):
+            raise ValueError(
+                f"module with n_members={self.n_members} must return scores of shape (n_samples, "
+                f"{self.n_members}, {self.n_outputs}), those of each member; got shape "
+                f"{tuple(scores.shape)} for {n_rows} rows"
+            )
+        one = self.n_members == 1 and self.n_outputs == 1
+        allowed = {(n_rows, self.n_outputs), (n_rows,) if one else None}
+        if self.n_members == 1 and tuple(scores.shape) not in allowed:
             raise ValueError(
                 f"module must return scores of shape (n_samples, {self.n_outputs}), one per "
                 f"class, or per row of two classes that are ranked; got shape "
@@ -279,7 +293,7 @@ class Net(NeuralNetClassifier):
                 scores = (self.forward_in_training or self.module_)(rows)
             if self.precision is not None:
                 scores = scores.to(self.dtype)
-            if scores.numel() != len(rows) * self.n_outputs:
+            if scores.numel() != len(rows) * self.n_members * self.n_outputs:
                 raise ValueError(
                     f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
                     f"training, too; got shape {tuple(scores.shape)}"
@@ -315,13 +329,63 @@ class Net(NeuralNetClassifier):
         return torch.autocast(device, dtype=getattr(torch, self.precision))
 
     def score_rows(self, rows):
-        """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type."""
+        """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type.
+
+        Those of several members are their mean: of scores of classes it is that of their
+        log-probabilities, up to a number for each row.
+        """
+        for chunk, scores in self.score_members(rows):
+            if self.n_members > 1:
+                scores = scores.mean(1) if self.member is None else scores[:, self.member]
+            yield chunk, scores
+
+    def score_members(self, rows):
+        """Yield ``(slice, scores)`` as `score_rows`, with what the module returns."""
         note_threads()
         self.module_.eval()
-        for chunk in rows.chunks(self.n_outputs):
+        for chunk in rows.chunks(self.n_members * self.n_outputs):
             with torch.inference_mode(), self.autocast():
                 scores = self.module_(rows[chunk])
             yield chunk, scores.to(self.dtype)
+
+    def score_out_of_fold(self, rows, folds):
+        """Scores (n_samples, n_outputs) by the members that have not seen a row; NaN if all have.
+
+        Those of several such members are their mean.
+        """
+        scores = torch.empty(len(rows), self.n_outputs, dtype=self.dtype)
+        for chunk, of_members in self.score_members(rows):
+            share = folds.unseen(chunk).to(self.dtype)
+            scores[chunk] = torch.einsum("nmc,nm->nc", of_members.cpu(), share)
+            scores[chunk][share.sum(1) == 0] = torch.nan
+        return scores.numpy()
+
+    @contextmanager
+    def only(self, m):
+        """Score rows with member m alone."""
+        self.member = m
+        try:
+            yield
+        finally:
+            self.member = None
+
+    def show_rows(self, X):
+        """Let the networks that ask for it, by a method `from_data`, see rows of the training.
+
+        Of more than `MOST_SHOWN` they see so many, spaced evenly.
+        """
+        network = self.network
+        each = network if isinstance(network, Members) else [network]
+        each = [
+            getattr(one, "module", one) if isinstance(one, ScaledScores) else one for one in each
+        ]
+        asking = [one for one in each if hasattr(one, "from_data")]
+        if asking:
+            index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
+            shown = Rows(X, torch.device("cpu"), self.dtype)[torch.from_numpy(index).long()]
+            for one in asking:
+                one.from_data(shown)
+            share_buffers(self.module_)
 
     def _listeners(self, method):
         """Callbacks that do something at `method`."""
@@ -360,7 +424,14 @@ def _plain_row(row):
 
 
 def _build_module(task):
-    module = task.module(task.n_features, task.n_outputs, **task.module_params)
+    n_members, packs = task.n_members, packs_members(task.module)
+    if n_members == 1 or packs:
+        return _build_member(task, {"n_members": n_members} if n_members > 1 else {})
+    return Members(_build_member(task, {}) for _ in range(n_members))
+
+
+def _build_member(task, more):
+    module = task.module(task.n_features, task.n_outputs, **task.module_params, **more)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
     if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):

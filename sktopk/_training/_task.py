@@ -19,6 +19,8 @@ class Task:
         Subclass of Net.
     n_features, n_outputs, n_classes : int
         Columns (or channels) of a row, scores of the network for it, classes of the labels.
+    n_members : int
+        Networks that are trained side by side. With several, `criterion` is a `MemberLoss`.
     criterion : Criterion
         The loss, new or as it was left by trainings before.
     module : callable
@@ -50,6 +52,7 @@ class Task:
     n_features: int
     n_outputs: int
     n_classes: int
+    n_members: int
     criterion: Criterion
     module: Callable
     module_params: dict[str, Any]

@@ -6,13 +6,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from sktopk._common._folds_by_content import deal
 from sktopk._common._input import check_labelled, encode
 from sktopk._common._scoring import with_names
 from sktopk._training._process import all_objects
 from sktopk.metrics._statistics import PairedDifference, clear_sign
 
 from ._comparison import Rows, largest_k, make_scorer, run_trial, with_params
-from ._folds_by_content import deal
 from ._losses import params_for
 
 BASELINE = "cross_entropy"

@@ -254,6 +254,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 "n_candidates needs an optimizer that treats each weight by itself, one of "
                 f"{', '.join(map(repr, OPTIMIZERS))}; got {self.optimizer!r}"
             )
+        if self.n_members > 1 or self.warm_up:
+            raise ValueError(
+                "n_candidates does not go with n_members or warm_up: set n_members=1 and "
+                f"warm_up=0; got n_members={self.n_members} and warm_up={self.warm_up}"
+            )
         if self.compile:
             raise ValueError("n_candidates does not go with compile=True: set one of them")
 

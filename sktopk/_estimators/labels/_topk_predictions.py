@@ -134,8 +134,9 @@ class TopKPredictions:
             index[chunk] = classes.cpu().numpy()
         return self.classes_[index]
 
-    def _calibrate(self, rows):
-        calibrate(self, self._scores(self.net_.rows(rows.X)), rows.y, rows.weight)
+    def _calibrate(self, rows, scores=None):
+        scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
+        calibrate(self, scores, rows.y, rows.weight)
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))

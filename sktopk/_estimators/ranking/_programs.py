@@ -43,7 +43,7 @@ class ProgramClassifier(RankingClassifier):
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         super()._warn_of_ranking(y_score, scores, positive, weight)
-        criterion = self.net_.criterion_
+        criterion = self.net_.criterion_.losses[0]
         n_without = int(criterion.n_without_class)
         if n_without:
             warn(

@@ -98,7 +98,9 @@ class RankingClassifier(NetClassifier):
             Score minus `threshold_`, in the float type of the network: positive means
             ``classes_[1]``. :class:`AUCClassifier` has a score for each of several classes.
         """
-        scores = self._scores(X)
+        return super().decision_function(X)
+
+    def _decision(self, scores):
         # In float64, where the difference of two scores cannot vanish.
         return (scores.astype(np.float64) - getattr(self, "threshold_", 0.0)).astype(scores.dtype)
 
@@ -185,10 +187,13 @@ class RankingClassifier(NetClassifier):
     def _settle(self, training, final=True):
         if not self._is_ranking(self.classes_):
             return
-        rows = training.given
+        rows, scores = training.given, None
         if self._judged_on_validation and training.own_validation:
             rows = training.validation
-        scores, positive = self._scores(self.net_.rows(rows.X)), encode(self.classes_, rows.y) == 1
+        elif training.folds is not None:
+            rows, scores = self._out_of_fold(training)
+        scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
+        positive = encode(self.classes_, rows.y) == 1
         scores, positive, weight = joined(scores, positive, rows.weight)
         tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
         t = self._score_threshold(*tensors).item()
@@ -221,9 +226,9 @@ class RankingClassifier(NetClassifier):
         middle = (t + float(below)) / 2
         return middle if middle < t else float(below)
 
-    def _calibrate(self, rows):
-        y_score = self.decision_function(self.net_.rows(rows.X))
-        calibrate(self, _columns(y_score), rows.y, rows.weight)
+    def _calibrate(self, rows, scores=None):
+        scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
+        calibrate(self, _columns(self._decision(scores)), rows.y, rows.weight)
 
 
 @estimator
@@ -271,7 +276,8 @@ class TopClassifier(RankingClassifier):
     def _go_on(self, count, partial):
         super()._go_on(count, partial)
         # Its rank may be clipped to other rows now.
-        self.net_.criterion_.threshold = self._threshold()
+        for criterion in self.net_.criterion_.losses:
+            criterion.threshold = self._threshold()
 
     def _clip_k(self, partial, total, what):
         """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""

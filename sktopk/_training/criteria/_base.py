@@ -41,6 +41,11 @@ class Criterion(nn.Module):
         super().__init__()
         self.trace = {}
 
+    @property
+    def losses(self):
+        """The criteria of the loss itself, of each member of the network."""
+        return [self]
+
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training, those of all processes together.
 
@@ -179,6 +184,18 @@ class TwoClassCriterion(Criterion):
         loss = self(scores, target, weight)
         loss.backward()
         return loss.detach(), scores.grad
+
+    def proportional(self, scores, positive, weight):
+        """Weights (n_samples,) under which the classes weigh what they weigh in training."""
+        own = torch.ones_like(scores) if weight is None else weight
+        n_positives = positive.sum()
+        seen = torch.stack([len(positive) - n_positives, n_positives]) * self.mean_weight
+        # A batch of light rows weighs little: what counts is the mean weight in training.
+        seen = seen.to(scores.dtype)
+        factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
+        # The unit is of no importance; that of the batch keeps numbers near 1.
+        factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
+        return own * torch.where(positive, factor[1], factor[0])
 
 
 class BatchCriterion(Criterion):

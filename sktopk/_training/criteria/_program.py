@@ -32,7 +32,7 @@ class ProgramCriterion(TwoClassCriterion):
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are no batch, such as validation rows."""
         scores, positive = check_binary(scores.flatten(), target)
-        return self.loss(scores, positive, self._proportional(scores, positive, sample_weight))
+        return self.loss(scores, positive, self.proportional(scores, positive, sample_weight))
 
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch, or of the batches of all processes together; see the base."""
@@ -50,15 +50,3 @@ class ProgramCriterion(TwoClassCriterion):
             start = sum(lengths[: distributed.get_rank()])
             gradient = len(lengths) * gradient[start : start + len(scores)].view_as(scores)
         return loss, gradient
-
-    def _proportional(self, scores, positive, weight):
-        """Weights under which the classes weigh what they weigh in training."""
-        own = torch.ones_like(scores) if weight is None else weight
-        n_positives = positive.sum()
-        seen = torch.stack([len(positive) - n_positives, n_positives]) * self.mean_weight
-        # A batch of light rows weighs little: what counts is the mean weight in training.
-        seen = seen.to(scores.dtype)
-        factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
-        # The unit is of no importance; that of the batch keeps numbers near 1.
-        factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
-        return own * torch.where(positive, factor[1], factor[0])

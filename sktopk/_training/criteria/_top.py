@@ -33,6 +33,11 @@ class HardRows:
         self.n_rows = 0
         self.forget()
 
+    @property
+    def each(self):
+        """The hard rows of each member of the network."""
+        return [self]
+
     def begin(self, n_rows, resumed):
         """Choose from these rows, on top of those before or anew."""
         if not resumed:
@@ -65,6 +70,10 @@ class HardRows:
         self.n_seen += self.n_fresh
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
+
+    def n_fresh_of(self, n_rows):
+        """How many of the rows of a batch did not join it for being hard."""
+        return n_rows if self.batch is None else self.n_fresh
 
     def keep(self, positions):
         """Remember the rows at these positions of the joined batch."""

@@ -1,0 +1,67 @@
+"""Which members of a network are trained without which rows."""
+
+import numpy as np
+import torch
+
+
+class Folds:
+    """Cross-fitted members: member m never sees the rows of fold m mod n_folds.
+
+    Parameters
+    ----------
+    fold : ndarray of int of shape (n_samples,)
+        From 0 to n_folds - 1; -1 for a row that all members see.
+    n_folds, n_members : int
+        At least 2 folds, at most one for each member.
+    """
+
+    def __init__(self, fold, n_folds, n_members):
+        self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
+        self.of_member = np.arange(n_members) % n_folds
+        left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
+        # So that the weights of each member have the mean over all rows that they had.
+        self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
+        self._tensors = {}
+
+    def each_weight(self, weight):
+        """Yield the weights of the rows for each member."""
+        for fold, factor in zip(self.of_member, self.factor, strict=True):
+            yield np.where(self.fold == fold, 0.0, weight * factor)
+
+    def weights(self, index, weight, device, dtype):
+        """The weights of a batch for all members.
+
+        Parameters
+        ----------
+        index : slice or Tensor of int of shape (n_rows,)
+        weight : Tensor of shape (n_rows,) or None
+        device : torch.device
+        dtype : torch.dtype
+
+        Returns
+        -------
+        weights : Tensor of shape (n_rows, n_members)
+        """
+        if device not in self._tensors:
+            arrays = self.fold, self.of_member
+            fold, of_member = (torch.from_numpy(each).to(device) for each in arrays)
+            factor = torch.from_numpy(self.factor).to(device, dtype)
+            self._tensors[device] = fold, of_member, factor
+        fold, of_member, factor = self._tensors[device]
+        weights = (fold[index].unsqueeze(1) != of_member) * factor
+        return weights if weight is None else weights * weight.unsqueeze(1)
+
+    def rows_of(self, m):
+        """Mask of the rows that member m has not seen."""
+        return self.fold == self.of_member[m]
+
+    def unseen(self, chunk):
+        """For each row of a slice, which share each member that has not seen it has in the mean.
+
+        Returns
+        -------
+        share : Tensor of shape (n_rows, n_members)
+            Rows sum to 1, those that all members have seen to 0.
+        """
+        mask = torch.from_numpy(self.fold[chunk, np.newaxis] == self.of_member)
+        return mask / mask.sum(1, keepdim=True).clamp(min=1)

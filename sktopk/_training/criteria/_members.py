@@ -1,0 +1,149 @@
+"""The loss of several networks: the mean of their losses, each on its own scores."""
+
+import copy
+
+import torch
+from torch import nn
+
+from ._base import Criterion
+
+
+class MemberLoss(Criterion):
+    r"""Train the members of a network side by side, each as if it were alone.
+
+    .. math::
+        \frac{1}{M} \sum_{m=1}^M L\bigl(f_m(x), y, w_m\bigr)
+
+    and not the loss of their mean, which would make them depend on each other.
+
+    A loss of rows takes the scores of all members as so many rows; one of a batch as a whole has
+    a criterion for each member, with a threshold and hard rows of its own.
+
+    Scores have shape (n_samples, n_members, n_outputs), weights that of the rows, or
+    (n_samples, n_members) where each member has its own. Rows that are no batch have the mean of
+    the scores, and the loss of that.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        That of one member.
+    n_members : int
+    """
+
+    def __init__(self, criterion, n_members):
+        super().__init__()
+        self.n_members, self.is_mean = n_members, criterion.is_mean
+        n_criteria = 1 if self.is_mean else n_members
+        each = [criterion, *(copy.deepcopy(criterion) for _ in range(n_criteria - 1))]
+        self.criteria = nn.ModuleList(each)
+        self.draws, self.remedies = criterion.draws, criterion.remedies
+        hard = [each.hard_rows for each in self.criteria if each.hard_rows is not None]
+        self.hard_rows = MemberHardRows(hard) if hard else None
+
+    @property
+    def losses(self):
+        """The criteria of the members."""
+        return list(self.criteria)
+
+    def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
+        """Take note of the rows in training, for each member; see :meth:`Criterion.begin`.
+
+        With members that leave out rows, `class_total` and `mean_weight` have shape
+        (n_classes, n_members).
+        """
+        each = class_total.ndim > 1
+        for m, criterion in enumerate(self.criteria):
+            criterion.n_processes = self.n_processes
+            total, mean = class_total, mean_weight
+            if each and self.is_mean:
+                total, mean = total.mean(1), mean.mean(1)
+            elif each:
+                total, mean = total[:, m], mean[:, m]
+            criterion.begin(total, mean, n_rows, resumed=resumed)
+
+    def seed(self, generator):
+        super().seed(generator)
+        for criterion in self.criteria:
+            criterion.seed(generator)
+
+    def get_extra_state(self):
+        """Nothing: the criteria of the members keep their state, the generator among it."""
+        return None
+
+    def set_extra_state(self, state):
+        """Take back nothing."""
+
+    def forward(self, scores, target, sample_weight=None):
+        """Return the loss of rows that are no batch, from the mean scores of the members."""
+        return self.criteria[0](scores, target, sample_weight)
+
+    def backward(self, scores, target, weight):
+        """Send the gradient of the mean of the losses into the network; see the base."""
+        if self.is_mean:
+            target = target.repeat_interleave(self.n_members)
+            if weight is not None:
+                weight = weight.unsqueeze(1) if weight.ndim == 1 else weight
+                weight = weight.expand(-1, self.n_members).flatten()
+            return self.criteria[0].backward(scores.flatten(0, 1), target, weight)
+        losses, gradient = [], torch.zeros_like(scores)
+        for m, criterion in enumerate(self.criteria):
+            places = [slice(None)] if self.hard_rows is None else self.hard_rows.places(m)
+            own = torch.cat([scores.detach()[place, m] for place in places]).requires_grad_()
+            own_weight = weight
+            if weight is not None:
+                column = weight if weight.ndim == 1 else weight[:, m]
+                own_weight = torch.cat([column[place] for place in places])
+            own_target = torch.cat([target[place] for place in places])
+            losses.append(criterion.backward(own, own_target, own_weight))
+            stop = 0
+            for place in places:
+                start, stop = stop, stop + len(gradient[place])
+                gradient[place, m] = own.grad[start:stop]
+        scores.backward(gradient / self.n_members)
+        for name, found in self.criteria[0].trace.items():
+            if found:
+                # The mean over the members.
+                values = [torch.as_tensor(each.trace[name].pop()) for each in self.criteria]
+                self.trace.setdefault(name, []).append(torch.stack(values).mean(0))
+        return torch.stack([torch.as_tensor(loss) for loss in losses]).mean()
+
+
+class MemberHardRows:
+    """The hard rows of all members, joined to each batch one member after the other.
+
+    Parameters
+    ----------
+    each : list of HardRows
+    """
+
+    def __init__(self, each):
+        self.each = each
+
+    @property
+    def size(self):
+        """Most rows that are joined to a batch."""
+        return sum(hard.size for hard in self.each)
+
+    @property
+    def index(self):
+        """Row numbers of the remembered rows, of member after member."""
+        return torch.cat([hard.index for hard in self.each])
+
+    def join(self, index):
+        """Row numbers of a batch followed by the remembered ones."""
+        n_fresh = len(index)
+        joined, self._stops = [index], [n_fresh]
+        for hard in self.each:
+            joined.append(hard.join(index)[n_fresh:])
+            self._stops.append(self._stops[-1] + len(joined[-1]))
+        return torch.cat(joined)
+
+    def n_fresh_of(self, n_rows):
+        """How many of the rows of a batch did not join it for being hard."""
+        return self.each[0].n_fresh_of(n_rows)
+
+    def places(self, m):
+        """Where the rows stand in a joined batch that member m looks at."""
+        if self.each[m].batch is None:
+            return [slice(None)]
+        return [slice(self._stops[0]), slice(self._stops[m], self._stops[m + 1])]
