@@ -371,11 +371,14 @@ class NetClassifier(TrainedNet):
 
     # The parts of a training.
 
-    def _task_of(self, dtype, criterion, n_outputs, *, score_scale=1.0, draws=False, net=Net):
+    def _task_of(
+        self, dtype, criterion, n_outputs, *, score_scale=1.0, draws=False, net=Net, k_ordered=None
+    ):
         """The task of the parameters that all estimators have.
 
         `dtype` is the name of the float type, `score_scale` what "auto" stands for, `draws`
-        whether the loss draws from torch's generator, `net` the class of the net.
+        whether the loss draws from torch's generator, `net` the class of the net, `k_ordered`
+        how many classes the loss puts in front where cross-entropy orders them.
         """
         net_params = dict(self.net_params or {})
         of_module = [key for key in net_params if key.startswith("module__")]
@@ -387,16 +390,21 @@ class NetClassifier(TrainedNet):
         n_members = self.n_members
         if n_members > 1:
             criterion = MemberLoss(criterion, n_members)
-        if self.warm_up:
+        if self.warm_up or k_ordered is not None:
             first = TwoClassCrossEntropy() if n_outputs == 1 else RowLoss(cross_entropy_loss, {})
             first = MemberLoss(first, n_members) if n_members > 1 else first
-            criterion = WarmUp(first, criterion, self.cross_entropy_share, score_scale)
-            score_scale = 1.0
+            n_heads = 1 if k_ordered is None else 2
+            share = self.cross_entropy_share
+            criterion = WarmUp(first, criterion, share, score_scale, n_heads)
+            if not self.warm_up:
+                criterion.end_warm_up()
+            n_outputs, score_scale = n_heads * n_outputs, 1.0
         return Task(
             net=net,
             n_features=self.n_features_in_,
             n_outputs=n_outputs,
             n_classes=len(self.classes_),
+            k_ordered=k_ordered,
             n_members=n_members,
             criterion=criterion,
             module=MLP if self.module is None else self.module,
@@ -560,6 +568,7 @@ class NetClassifier(TrainedNet):
     def _keep_out_of_fold(self, training):
         """Set what the members say of rows that they have not seen."""
         rows, scores = self._out_of_fold(training)
+        scores = self._answered(scores)
         y_score = self._decision(scores)
         known = training.folds.fold >= 0
         self.oob_decision_function_ = np.full(
@@ -574,8 +583,12 @@ class NetClassifier(TrainedNet):
         """The rows that some members have not seen, and the scores that these give them."""
         rows, folds = self.net_.rows(training.rows.X), training.folds
         known = folds.fold >= 0
-        scores = self.net_.score_out_of_fold(rows, folds)[known]
-        return training.rows.take(known), scores[:, 0] if self.net_.n_outputs == 1 else scores
+        return training.rows.take(known), self.net_.score_out_of_fold(rows, folds)[known]
+
+    def _answered(self, scores):
+        """Scores as `_scores` returns them, from those of the members that had not seen a row."""
+        scores = self.net_.answer(scores).numpy()
+        return scores[:, 0] if self.net_.n_scores == 1 else scores
 
     def _warn_unsettled(self, training):
         """Warn if `max_epochs` ended a training that was still improving."""

@@ -122,17 +122,20 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
         check_is_fitted(self)
         return self.net_.rows(check_rows(self, X, reset=False))
 
-    def _map_rows(self, X, shape, dtype, function):
+    def _map_rows(self, X, shape, dtype, function, in_order=False):
         """Apply `function` to the scores of chunks of rows; X may be checked `Rows`."""
         rows = X if isinstance(X, Rows) else self._rows(X)
         out = np.empty((len(rows), *shape), self._numpy_dtype() if dtype is None else dtype)
-        for chunk, scores in self.net_.score_rows(rows):
+        for chunk, scores in self.net_.score_rows(rows, in_order):
             out[chunk] = function(scores).cpu().numpy()
         return out
 
-    def _scores(self, X):
-        """Scores of shape (n_samples, n_outputs), or (n_samples,) of one output."""
+    def _scores(self, X, in_order=False):
+        """Scores of shape (n_samples, n_classes), or (n_samples,) of one output.
+
+        With two heads, they are one, or those of the second, see `Answer`.
+        """
         check_is_fitted(self)
-        if self.net_.n_outputs == 1:
+        if self.net_.n_scores == 1:
             return self._map_rows(X, (), None, lambda scores: scores.flatten())
-        return self._map_rows(X, (self.net_.n_outputs,), None, lambda scores: scores)
+        return self._map_rows(X, (self.net_.n_scores,), None, lambda scores: scores, in_order)

@@ -80,6 +80,8 @@ def cut(net, rows):
     That a module ends in its last linear layer, with nothing behind that, can only be seen by its
     scores.
     """
+    if net.n_members > 1 or net.answer.n_heads > 1:
+        return None
     try:
         parts = CutNetwork(net)
         return parts if parts.is_true(rows[:2]) else None

@@ -11,7 +11,7 @@ from skorch.dataset import Dataset
 
 from sktopk._common._warnings import warn
 from sktopk.modules import Members, ScaledScores
-from sktopk.modules._members import packs_members
+from sktopk.modules._members import Answer, mean_of_members, packs_members
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
@@ -76,6 +76,7 @@ class Net(NeuralNetClassifier):
             net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.n_members = task.n_outputs, task.n_members
+        net.answer = Answer(task.k_ordered)
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
         if net.criterion_.draws:
@@ -128,6 +129,11 @@ class Net(NeuralNetClassifier):
         """What the task's `module` built, without the factor on its scores."""
         module = self.module_
         return module.module if isinstance(module, ScaledScores) else module
+
+    @property
+    def n_scores(self):
+        """Columns of the scores of `score_rows`."""
+        return self.n_outputs // self.answer.n_heads
 
     def check_last_layer(self, rows):
         """Raise unless the network ends as steps of this net need it; any will do."""
@@ -235,7 +241,7 @@ class Net(NeuralNetClassifier):
         state = None if noise is None else noise.get_state()
         total, known = 0.0, y >= 0
         rows = self.rows(X)
-        chunks = self.score_rows(rows)
+        chunks = ((chunk, mean_of_members(each)) for chunk, each in self.score_members(rows))
         if not self.criterion_.is_mean:
             # Scores of one number a row, and a loss that has no parts.
             chunks = [(slice(None), torch.cat([scores for _, scores in chunks]))]
@@ -328,16 +334,17 @@ class Net(NeuralNetClassifier):
         device = torch.device(self.device).type
         return torch.autocast(device, dtype=getattr(torch, self.precision))
 
-    def score_rows(self, rows):
+    def score_rows(self, rows, in_order=False):
         """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type.
 
         Those of several members are their mean: of scores of classes it is that of their
-        log-probabilities, up to a number for each row.
+        log-probabilities, up to a number for each row. Those of two heads become one, see
+        `Answer`; `in_order` are those of the second alone.
         """
         for chunk, scores in self.score_members(rows):
-            if self.n_members > 1:
-                scores = scores.mean(1) if self.member is None else scores[:, self.member]
-            yield chunk, scores
+            if self.member is not None:
+                scores = scores[:, self.member]
+            yield chunk, self.answer.in_order(scores) if in_order else self.answer(scores)
 
     def score_members(self, rows):
         """Yield ``(slice, scores)`` as `score_rows`, with what the module returns."""
@@ -349,16 +356,17 @@ class Net(NeuralNetClassifier):
             yield chunk, scores.to(self.dtype)
 
     def score_out_of_fold(self, rows, folds):
-        """Scores (n_samples, n_outputs) by the members that have not seen a row; NaN if all have.
+        """Scores by the members that have not seen a row; NaN if all have.
 
-        Those of several such members are their mean.
+        They have shape (n_samples, n_outputs): two heads are not one yet.
         """
-        scores = torch.empty(len(rows), self.n_outputs, dtype=self.dtype)
+        scores = []
         for chunk, of_members in self.score_members(rows):
             share = folds.unseen(chunk).to(self.dtype)
-            scores[chunk] = torch.einsum("nmc,nm->nc", of_members.cpu(), share)
-            scores[chunk][share.sum(1) == 0] = torch.nan
-        return scores.numpy()
+            mean = torch.einsum("nmc,nm->nc", of_members.cpu(), share)
+            seen = share.sum(1, keepdim=True) == 0
+            scores.append(mean.masked_fill(seen, torch.nan))
+        return torch.cat(scores)
 
     @contextmanager
     def only(self, m):

@@ -19,6 +19,8 @@ class Task:
         Subclass of Net.
     n_features, n_outputs, n_classes : int
         Columns (or channels) of a row, scores of the network for it, classes of the labels.
+    k_ordered : int or None
+        With two heads: how many classes the first puts in front, see `Answer`.
     n_members : int
         Networks that are trained side by side. With several, `criterion` is a `MemberLoss`.
     criterion : Criterion
@@ -52,6 +54,7 @@ class Task:
     n_features: int
     n_outputs: int
     n_classes: int
+    k_ordered: int | None
     n_members: int
     criterion: Criterion
     module: Callable

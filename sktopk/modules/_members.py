@@ -37,6 +37,64 @@ class Members(nn.ModuleList):
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
 
+class Answer:
+    r"""One vector of scores from those of several members, and of two heads.
+
+    The members' scores are averaged. Of two heads, s and o, the first says which k classes stand
+    before all others, the second in which order, inside and outside:
+
+    .. math::
+        f_j = o_j + c\,[s_j \text{ is among the } k \text{ largest of } s]
+
+    where c is as small as it may be: 0 where the k largest of o are the same.
+
+    Parameters
+    ----------
+    k : int or None, default=None
+        None if there is one head.
+    """
+
+    def __init__(self, k=None):
+        self.k, self.n_heads = k, 1 if k is None else 2
+
+    def __call__(self, scores):
+        """Return scores (n_samples, n_classes) from (n_samples, [n_members,] n_outputs)."""
+        scores = mean_of_members(scores)
+        return scores if self.k is None else ordered_sets(*scores.chunk(2, dim=1), self.k)
+
+    def in_order(self, scores):
+        """Return the scores of the last head alone."""
+        return mean_of_members(scores).chunk(self.n_heads, dim=-1)[-1]
+
+
+def mean_of_members(scores):
+    """Scores of shape (n_samples, n_outputs), or (n_samples,), that may be those of members."""
+    return scores.mean(1) if scores.ndim == 3 else scores
+
+
+def ordered_sets(sets, order, k):
+    """The scores `order`, raised by a number in each row for the k largest of `sets`.
+
+    Parameters
+    ----------
+    sets, order : Tensor of shape (n_samples, n_classes)
+    k : int
+        Tied classes are taken in order.
+
+    Returns
+    -------
+    scores : Tensor of shape (n_samples, n_classes)
+    """
+    columns = sets.sort(dim=1, descending=True, stable=True).indices[:, :k]
+    inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
+    lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
+    highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
+    # Well above, so that rounding does not make ties.
+    room = (lowest.abs() + highest.abs() + 1) * 2.0**-10
+    raised = torch.where(highest >= lowest, highest - lowest + room, 0)
+    return torch.where(inside, order + raised, order)
+
+
 def of_member(module, m):
     """Which entries of `module.state_dict()` belong to member m alone, and where in them.
 

@@ -74,6 +74,10 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         Parameters that the loss alone has, such as ``{"gamma": 1.0}`` of "focal": `margin`,
         `n_noise`, `max_margin`, `gamma`, `scale`, under the names and with the defaults of its
         function. ``loss__gamma`` can be set and searched directly.
+    order : "cross_entropy" or None, default=None
+        What orders the labels. None: the loss. "cross_entropy": the network has two heads, and
+        the loss says which k labels are in front, cross-entropy in which order they and the
+        others are: `predict` is its label among the k, `predict_proba` its own.
     n_candidates : int, default=None
         For thousands of classes and more: a step trains the labels of its batch and this many
         classes drawn at random, see the notes. Larger than k, and better many times k: where at
@@ -162,6 +166,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     tau: float = 1.0
     sigma: float = 0.2
     loss_params: dict | None = None
+    order: str | None = None
     n_candidates: int | None = None
     class_weight: object = None
 
@@ -209,6 +214,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             check_k_distribution(self.k)
         for k in self.k if isinstance(self.k, dict) else [self.k]:
             check_number(k, "k", 1, integer=True)
+        check_option(self.order, "order", (None, "cross_entropy"))
         check_number(self.tau, "tau", 0, bounds="neither")
         check_number(self.sigma, "sigma", 0)
         if self.loss_params is not None:
@@ -254,10 +260,10 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 "n_candidates needs an optimizer that treats each weight by itself, one of "
                 f"{', '.join(map(repr, OPTIMIZERS))}; got {self.optimizer!r}"
             )
-        if self.n_members > 1 or self.warm_up:
+        if self.n_members > 1 or self.warm_up or self.order is not None:
             raise ValueError(
-                "n_candidates does not go with n_members or warm_up: set n_members=1 and "
-                f"warm_up=0; got n_members={self.n_members} and warm_up={self.warm_up}"
+                "n_candidates does not go with n_members, warm_up or order: set n_members=1, "
+                f"warm_up=0, order=None; got {self.n_members}, {self.warm_up}, {self.order!r}"
             )
         if self.compile:
             raise ValueError("n_candidates does not go with compile=True: set one of them")
@@ -279,7 +285,14 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             )
         # What scores mean is what they were trained for, whatever is set later.
         self._exponent_unit_ = self.k_ * self.tau if loss == "smooth_topk" else 1.0
+        if self._k_ordered is not None:
+            self._exponent_unit_ = 1.0
+        elif self.warm_up and loss == "smooth_topk":
+            # The factor is in the loss.
+            scale = self._scale() if isinstance(self.score_scale, str) else self.score_scale
+            self._exponent_unit_ /= scale
         self._models_proba_ = isinstance(loss, str) and LOSSES[loss].models_proba
+        self._models_proba_ = self._models_proba_ or self._k_ordered is not None
         if isinstance(self.loss, str) and self.loss in LOSSES:
             self._warn_of_ignored(loss)
 
@@ -298,7 +311,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         loss, n_classes = self._loss_in_use, len(self.classes_)
         if not isinstance(loss, str):
             criterion = CustomLoss(copy.deepcopy(loss).to(getattr(torch, dtype)))
-            return self._task_of(dtype, criterion, n_classes, draws=True)
+            return self._task_of(dtype, criterion, n_classes, draws=True, k_ordered=self._k_ordered)
         named, k = LOSSES[loss], self.k_
         params = {name: getattr(self, name) for name in named.params} | (self.loss_params or {})
         function = named.function
@@ -324,11 +337,24 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             net = CandidateNet
             unit = k * self.tau if "tau" in named.params else 1.0
             criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
-        scale = max(named.room, named.room_per_k * k, named.room_per_k_tau * k * self.tau)
+        scale, k_ordered = self._scale(), self._k_ordered
+        return self._task_of(
+            dtype, criterion, n_classes, score_scale=scale, net=net, k_ordered=k_ordered
+        )
+
+    @property
+    def _k_ordered(self):
+        """How many classes the loss puts in front; None if their order is its own as well."""
+        has_order = self.order is None or self._loss_in_use == "cross_entropy"
+        return None if has_order or self.k_ == 1 else self.k_
+
+    def _scale(self):
+        """What score_scale="auto" stands for."""
+        loss, k = LOSSES[self._loss_in_use], self.k_
         normalizes = self.module is None and (self.net_params or {}).get("module__normalize")
-        if normalizes and "scale" in own_parameters(loss):
-            scale = 1.0
-        return self._task_of(dtype, criterion, n_classes, score_scale=scale, net=net)
+        if normalizes and "scale" in own_parameters(self._loss_in_use):
+            return 1.0
+        return max(loss.room, loss.room_per_k * k, loss.room_per_k_tau * k * self.tau)
 
     def _weights(self, target, weight):
         """Sample weight times class weight, of mean 1 over the rows of all processes."""

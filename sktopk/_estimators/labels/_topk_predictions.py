@@ -102,7 +102,9 @@ class TopKPredictions:
         k = self._check_predict_k(k)
         unit, shape = self._exponent_unit_, (len(self.classes_),)
         each = [
-            self._map_rows(rows, shape, None, lambda s: topk_inclusion_proba(s / unit, k=k))
+            self._map_rows(
+                rows, shape, None, lambda s: topk_inclusion_proba(s / unit, k=k), in_order=True
+            )
             for rows in views
         ]
         return sum(each) / len(each)
@@ -122,7 +124,7 @@ class TopKPredictions:
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
-        scores = self._scores(X)
+        scores = self._scores(X, in_order=True)
         if not hasattr(self, "calibration_"):
             return softmax(scores, axis=1)
         return calibrated_proba(*self.calibration_, scores)
@@ -135,7 +137,10 @@ class TopKPredictions:
         return self.classes_[index]
 
     def _calibrate(self, rows, scores=None):
-        scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
+        if scores is None:
+            scores = self._scores(self.net_.rows(rows.X), in_order=True)
+        else:
+            scores = self.net_.answer.in_order(scores).numpy()
         calibrate(self, scores, rows.y, rows.weight)
 
     def _check_predict_k(self, k):

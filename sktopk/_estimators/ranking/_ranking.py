@@ -192,6 +192,7 @@ class RankingClassifier(NetClassifier):
             rows = training.validation
         elif training.folds is not None:
             rows, scores = self._out_of_fold(training)
+            scores = self._answered(scores)
         scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
         positive = encode(self.classes_, rows.y) == 1
         scores, positive, weight = joined(scores, positive, rows.weight)
@@ -227,7 +228,8 @@ class RankingClassifier(NetClassifier):
         return middle if middle < t else float(below)
 
     def _calibrate(self, rows, scores=None):
-        scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
+        known = scores is not None
+        scores = self._answered(scores) if known else self._scores(self.net_.rows(rows.X))
         calibrate(self, _columns(self._decision(scores)), rows.y, rows.weight)
 
 

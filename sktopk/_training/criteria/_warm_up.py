@@ -25,6 +25,9 @@ class WarmUp(Criterion):
     .. math::
         L_1(f), \quad \text{then} \quad a\, L_1(f) + (1 - a)\, L_2(c f)
 
+    With two heads f is a pair of score vectors, of which L_1 has the second and L_2 the first:
+    :math:`L_1(f_1) + L_1(f_2)`, then :math:`a\, L_1(f_2) + (1 - a)\, L_2(c f_1)`.
+
     Parameters
     ----------
     first, then : Criterion
@@ -33,20 +36,22 @@ class WarmUp(Criterion):
         The a of the second phase, in [0, 1).
     scale : float
         The c: what the second loss multiplies scores by.
+    n_heads : {1, 2}, default=1
+        Two: the last dimension of scores holds those of one head after those of the other.
 
     Attributes
     ----------
-    warm : Tensor of bool of shape ()
+    warm : bool
         Whether the first phase is over.
     """
 
-    def __init__(self, first, then, share, scale):
+    def __init__(self, first, then, share, scale, n_heads=1):
         super().__init__()
         self.first, self.then, self.share, self.scale = first, then, share, scale
+        self.n_heads, self.warm = n_heads, False
         self.is_mean, self.draws = then.is_mean and first.is_mean, then.draws
         self.hard_rows, self.remedies = then.hard_rows, then.remedies
         self.trace = then.trace
-        self.register_buffer("warm", torch.zeros((), dtype=torch.bool))
 
     @property
     def losses(self):
@@ -65,41 +70,59 @@ class WarmUp(Criterion):
 
     def end_warm_up(self):
         """Begin with the second phase."""
-        self.warm = torch.ones_like(self.warm)
+        self.warm = True
         for hard in [] if self.hard_rows is None else self.hard_rows.each:
             # None was looked for yet.
             hard.forget()
 
     def get_extra_state(self):
-        """Nothing: the two losses keep their state, the generator among it."""
-        return None
+        """The phase; the two losses keep their own state, the generator among it."""
+        return {"warm": self.warm}
 
     def set_extra_state(self, state):
-        """Take back nothing."""
+        """Put back what `get_extra_state` returned."""
+        self.warm = bool(state["warm"])
+
+    def _heads(self, scores):
+        """Views of the scores of the second and of the first loss."""
+        return scores.chunk(2, dim=-1) if self.n_heads == 2 else (scores, scores)
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of the phase of rows that are no batch, a Tensor of shape ()."""
+        of_then, of_first = self._heads(scores)
         if not self.warm:
-            return self.first(scores, target, sample_weight)
-        loss = (1 - self.share) * self.then(self.scale * scores, target, sample_weight)
+            return self.first(of_first, target, sample_weight)
+        loss = (1 - self.share) * self.then(self.scale * of_then, target, sample_weight)
         if self.share:
-            loss = loss + self.share * self.first(scores, target, sample_weight)
+            loss = loss + self.share * self.first(of_first, target, sample_weight)
         return loss
 
     def backward(self, scores, target, weight):
         """Send the gradient of the loss of the phase into the network; see the base."""
-        if not self.warm:
-            return self.first.backward(scores, target, weight)
-        own = (self.scale * scores.detach()).requires_grad_()
-        loss = (1 - self.share) * self.then.backward(own, target, weight)
-        gradient = (1 - self.share) * self.scale * own.grad
-        if self.share:
-            # Rows that joined the batch for being hard are no sample.
-            hard = self.hard_rows
-            n_fresh = len(scores) if hard is None else hard.n_fresh_of(len(scores))
-            own = scores.detach()[:n_fresh].requires_grad_()
-            weight = None if weight is None else weight[:n_fresh]
-            loss = loss + self.share * self.first.backward(own, target[:n_fresh], weight)
-            gradient[:n_fresh] += self.share * own.grad
+        gradient = torch.zeros_like(scores)
+        pairs = zip(self._heads(scores.detach()), self._heads(gradient), strict=True)
+        (of_then, to_then), (of_first, to_first) = pairs
+        # Rows that joined the batch for being hard are no sample.
+        hard = self.hard_rows
+        n_fresh = len(scores) if hard is None else hard.n_fresh_of(len(scores))
+        fresh = target[:n_fresh], None if weight is None else weight[:n_fresh]
+        loss = 0.0
+        if self.warm:
+            value, own = _gradient(self.then, self.scale * of_then, target, weight)
+            loss = (1 - self.share) * value
+            to_then += (1 - self.share) * self.scale * own
+        elif self.n_heads == 2:
+            to_then[:n_fresh] += _gradient(self.first, of_then[:n_fresh], *fresh)[1]
+        share = self.share if self.warm else 1.0
+        if share:
+            value, own = _gradient(self.first, of_first[:n_fresh], *fresh)
+            loss = loss + share * value
+            to_first[:n_fresh] += share * own
         scores.backward(gradient)
         return loss
+
+
+def _gradient(criterion, scores, target, weight):
+    """The loss of a batch and its gradient."""
+    own = scores.detach().clone().requires_grad_()
+    return criterion.backward(own, target, weight), own.grad
