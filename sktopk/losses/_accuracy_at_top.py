@@ -201,6 +201,11 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     -------
     value, gradient : scalar and array of shape (n_samples,)
     """
+    # No NaN is below infinity, either. The rows of weight 0 are told from the others if need be.
+    sure = xp is torch or scores.max(initial=-math.inf) < math.inf
+    if not sure and not largest_score(xp, scores, weight) < math.inf:
+        undefined = xp.full_like(scores, math.nan)
+        return undefined.sum(), undefined
     t, index, share = located
     if weight is not None:
         # Rows of weight 0 are no rows.
@@ -216,8 +221,4 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     if xp is torch:
         largest = largest_score(xp, scores, weight)
         return nan_above(value, largest), nan_above(gradient, largest)
-    # A NaN is not below infinity, either, and rare enough to look twice.
-    sure = scores.max(initial=-math.inf) < math.inf
-    if not sure and not largest_score(xp, scores, weight) < math.inf:
-        return value * math.nan, gradient * math.nan
     return value, gradient
