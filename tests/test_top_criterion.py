@@ -231,3 +231,27 @@ def test_the_float_type_of_the_network_is_not_that_of_its_totals():
     totals = clf.fit(X, y, sample_weight=np.full(60, 1 + 2.0**-40)).net_.criterion_.class_total
     copy_ = pickle.loads(pickle.dumps(clf)).net_.criterion_.class_total
     assert copy_.tolist() == totals.tolist() == [40 + 40 * 2.0**-40, 20 + 20 * 2.0**-40]
+
+
+@every_threshold
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("buffer_size", [0, 5])
+@pytest.mark.filterwarnings("error")
+def test_nan_or_infinity_in_any_row_makes_the_loss_nan(threshold, value, buffer_size, library):
+    scores, positive, _ = table(weighted=False)
+    weight = torch.ones_like(scores)
+    for kind in KINDS[:4]:
+        for row in (int(positive.nonzero()[0]), int((~positive).nonzero()[0])):
+            bad = scores.clone()
+            bad[row] = value
+            for given in (None, weight):
+                criterion = TopCriterion(threshold, **kind, buffer_size=buffer_size)
+                begun(criterion, positive, weight)
+                for loss, gradient, _ in steps(criterion, bad, positive, given, [range(N_ROWS)]):
+                    assert loss.isnan()
+                    assert gradient.isnan().any()
+                assert criterion(bad[:, None], positive, given).isnan()
+            absent = weight.index_fill(0, torch.tensor([row]), 0.0)
+            criterion = begun(TopCriterion(threshold, **kind, buffer_size=0), positive, absent)
+            if threshold is not middle:
+                assert not criterion(bad[:, None], positive, absent).isnan()

@@ -1,4 +1,8 @@
-"""Losses on torch tensors: functions, and an nn.Module of each."""
+"""Losses on torch tensors: functions, and an nn.Module of each.
+
+Which scores and weights they take, and what NaN and infinity do, is said in docs/api/losses.rst,
+under "What the numbers may be".
+"""
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import Candidates, sample_candidates

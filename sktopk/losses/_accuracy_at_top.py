@@ -9,7 +9,14 @@ import math
 import torch
 from torch.nn import functional as F
 
-from ._loss import check_binary, check_name, check_weight, reduce
+from ._loss import (
+    REDUCTIONS,
+    check_binary,
+    check_name,
+    check_weight,
+    nan_above,
+    reduce_checked,
+)
 
 ERRORS = ("false_negatives", "false_positives")
 
@@ -141,6 +148,7 @@ def loss_at(
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
     check_name(errors, "errors", ERRORS)
+    check_name(reduction, "reduction", REDUCTIONS)
     t = threshold(scores, positive, sample_weight)
     counted = positive if errors == "false_negatives" else ~positive
     weight = counted.to(scores.dtype)
@@ -148,7 +156,15 @@ def loss_at(
         counted = counted & (sample_weight != 0)
         weight = weight * sample_weight
     wrong = distance(torch, t, scores, counted, errors)
-    return reduce(get_surrogate(surrogate)(torch, wrong), weight, reduction)
+    loss = reduce_checked(get_surrogate(surrogate)(torch, wrong), weight, reduction)
+    return nan_above(loss, largest_score(torch, scores.detach(), sample_weight))
+
+
+def largest_score(xp, scores, weight):
+    """The largest score of the rows of positive weight, NaN if one of them is; -inf of none."""
+    if weight is not None:
+        scores = xp.where(weight != 0, scores, -math.inf)
+    return scores.max() if len(scores) else xp.asarray(-math.inf)
 
 
 def distance(xp, t, scores, counted, errors):
@@ -185,6 +201,11 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     -------
     value, gradient : scalar and array of shape (n_samples,)
     """
+    # No NaN is below infinity, either. The rows of weight 0 are told from the others if need be.
+    sure = xp is torch or scores.max(initial=-math.inf) < math.inf
+    if not sure and not largest_score(xp, scores, weight) < math.inf:
+        undefined = xp.full_like(scores, math.nan)
+        return undefined.sum(), undefined
     t, index, share = located
     if weight is not None:
         # Rows of weight 0 are no rows.
@@ -196,4 +217,8 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     scale = 1 / xp.asarray(total + (total == 0), dtype=scores.dtype)
     gradient = slope * (-scale if errors == "false_negatives" else scale)
     gradient[index] -= share * gradient.sum()
-    return value.sum() * scale, gradient
+    value = value.sum() * scale
+    if xp is torch:
+        largest = largest_score(xp, scores, weight)
+        return nan_above(value, largest), nan_above(gradient, largest)
+    return value, gradient

@@ -63,7 +63,10 @@ def _at_least_single(scores):
 
 
 def check_weight(sample_weight, scores):
-    """Return None, or a weight of each row in the dtype and on the device of `scores`."""
+    """Return None, or a weight of each row in the dtype and on the device of `scores`.
+
+    One that is negative or not finite is refused where it can be seen, and NaN elsewhere.
+    """
     if sample_weight is None:
         return None
     sample_weight = torch.as_tensor(sample_weight, dtype=scores.dtype, device=scores.device)
@@ -72,7 +75,54 @@ def check_weight(sample_weight, scores):
             f"sample_weight must have shape {tuple(scores.shape[:1])}, one weight per sample; "
             f"got {tuple(sample_weight.shape)}"
         )
-    return sample_weight
+    return _check_weight_values(sample_weight)
+
+
+def _check_weight_values(weight):
+    ends = look(weight)
+    if ends is None:
+        return torch.where((weight >= 0) & (weight < torch.inf), weight, torch.nan)
+    if not (ends[0] >= 0 and ends[1] < float("inf")):
+        refused = weight[~((weight >= 0) & (weight < torch.inf))][0].item()
+        raise ValueError(f"sample_weight must be finite and nonnegative; got {refused:g}")
+    return weight
+
+
+def look(tensor):
+    """Return the smallest and the largest value, NaN if any is, or None where none can be seen.
+
+    A compiled graph cannot branch on values, nor can vmap, and a GPU would have to be waited for.
+    """
+    if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
+        return None
+    try:
+        low, high = tensor.detach().aminmax()
+        return low.item(), high.item()
+    except RuntimeError:  # What vmap raises.
+        return None
+
+
+def nan_above(values, largest):
+    """Return the values, NaN where the largest score is NaN or infinite: no loss is defined there.
+
+    By the factor NaN their gradient is NaN, too.
+    """
+    ends = look(largest)
+    if ends is not None and ends[1] < float("inf"):
+        return values
+    return values * torch.where(largest < torch.inf, torch.ones_like(largest), torch.nan)
+
+
+def check_once(name):
+    """Raise in a backward pass that records a graph, where the gradient was found without one.
+
+    torch's `once_differentiable` finds that out only if what comes in has a gradient, and passes
+    on a gradient without a graph if it does not.
+    """
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        raise RuntimeError(
+            f"{name} can be differentiated once: it has no backward pass with create_graph=True"
+        )
 
 
 def check_name(value, name, allowed):
@@ -175,7 +225,8 @@ def reduce(loss, sample_weight=None, reduction="mean"):
     loss : Tensor of shape (n_samples,)
         Loss of each sample.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
+        Finite nonnegative weights; None means 1 for every sample. Others raise an error on the
+        CPU; on a GPU, compiled or under vmap, where none can look, they make the loss NaN.
     reduction : {"none", "sum", "mean"}, default="mean"
         "none" returns the weighted losses themselves.
 
@@ -187,7 +238,8 @@ def reduce(loss, sample_weight=None, reduction="mean"):
     Raises
     ------
     ValueError
-        If `reduction` is unknown or `sample_weight` has another shape than `loss`.
+        If `reduction` is unknown, or `sample_weight` has another shape than `loss`, or one of
+        the weights, on the CPU, is negative or not finite.
 
     Examples
     --------
@@ -197,11 +249,16 @@ def reduce(loss, sample_weight=None, reduction="mean"):
     tensor(2.)
     """
     check_name(reduction, "reduction", REDUCTIONS)
+    return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
+
+
+def reduce_checked(loss, sample_weight, reduction):
+    """Do what `reduce` does with weights that were checked."""
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
         return loss.sum() if reduction == "sum" else loss
-    sample_weight, dtype = check_weight(sample_weight, loss), loss.dtype
+    dtype = loss.dtype
     if reduction == "mean":
         # It lies among the losses, though products with large weights may leave float32.
         sample_weight, loss = sample_weight.double(), loss.double()

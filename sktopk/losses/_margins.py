@@ -151,7 +151,9 @@ def ldam_loss(
     scale = check_nonnegative(scale, "scale", positive=True)
     margins = class_margins(class_counts, max_margin, scores)
     label = target.unsqueeze(1)
-    demanded = scores.scatter_add(1, label, -margins[label])
+    # In units of the largest, lest scores times the scale leave the range of their dtype.
+    demanded = scores - scores.detach().amax(1, keepdim=True).nan_to_num(0.0)
+    demanded.scatter_add_(1, label, -margins[label])
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 

@@ -2,7 +2,7 @@
 
 from ._loss import LossModule, check_hard, check_nonnegative, reduce
 from ._margins import class_margins
-from ._order_statistics import noised_kth_largest, score_of_label
+from ._order_statistics import lead, noised_kth_largest, score_of_label
 
 
 def noised_topk_loss(
@@ -91,7 +91,7 @@ def noised_topk_loss(
     scores, target = check_hard(scores, target, "noised_topk_loss")
     margin = check_nonnegative(margin, "margin")
     threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
-    loss = (margin + (threshold - score_of_label(scores, target))).relu()
+    loss = (margin + lead(threshold, score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
 
 
@@ -186,7 +186,7 @@ def noised_topk_imbalanced_loss(
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = class_margins(class_counts, max_margin, scores)[target]
     threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
-    loss = scale * (margin + (threshold - score_of_label(scores, target))).relu()
+    loss = scale * (margin + lead(threshold, score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
 
 

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import torch
 from torch.nn import functional as F
 
-from ._loss import check_count, check_k, check_nonnegative, check_tensor
+from ._loss import check_count, check_k, check_nonnegative, check_tensor, look, nan_above
 
 # Quadrature: how far from the k-th largest score it reaches, in standard deviations.
 _REACH = 7.5
@@ -17,9 +17,25 @@ def score_of_label(scores, target):
     return scores.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
+def lead(others, label):
+    """Return how far the scores `others` are above the label's, minus infinity where they are.
+
+    NaN where the label's score is NaN or plus infinity.
+    """
+    ends = look(others)
+    if ends is not None and ends[0] > -math.inf:
+        return others - nan_above(label, label)
+    missing = (others == -torch.inf) & (label < torch.inf)
+    return torch.where(missing, others, others - nan_above(label, label))
+
+
 def kth_largest(scores, k):
-    """Return the k-th largest score of each row; of tied classes one takes the gradient."""
-    return scores.topk(k, dim=1).values[:, -1]
+    """Return the k-th largest score of each row; of tied classes one takes the gradient.
+
+    NaN where the largest is NaN or infinite.
+    """
+    best = scores.topk(k, dim=1).values
+    return nan_above(best[:, -1], best[:, 0])
 
 
 def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
@@ -59,7 +75,8 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
     """
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
-        value, winner = (best[:, -1] for best in noised.topk(k, dim=1))
+        best, winner = noised.topk(k, dim=1)
+        value, winner = nan_above(best[:, -1], best[:, 0]), winner[:, -1]
     return _mean_at(scores, value, winner)
 
 
@@ -91,8 +108,8 @@ def expected_kth_largest(scores, k, sigma):
     """
     # At most k - 1 classes score above s_[k], so the k-th largest stays close to it.
     centre = kth_largest(scores, k).detach()
-    present = centre > -torch.inf
-    centre = torch.where(present, centre, 0.0)
+    absent = centre == -torch.inf
+    centre = centre.masked_fill(absent, 0.0)
     # The error is exp(-2 (pi / step)^2 variance). Of n equal scores the k-th largest has a
     # variance of about 1 / (2 k log n), the smallest there is.
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
@@ -104,7 +121,7 @@ def expected_kth_largest(scores, k, sigma):
         factors = _multiply_pairs(factors, k)
     exceeds = 1 - sum(factors[:k]).squeeze(2)
     value = centre + sigma * (step * (exceeds.sum(1) - 0.5) - _REACH)
-    return torch.where(present, value, -torch.inf)
+    return value.masked_fill(absent, -torch.inf)
 
 
 def _multiply_pairs(factors, n_terms):
@@ -124,7 +141,9 @@ def _mean_at(scores, value, winner):
     """Return the row means of `value`, with the gradient of `scores` at the winners."""
     kept = scores.gather(1, winner)
     # A winner of score minus infinity has that value, too, and no noise.
-    return (kept + (value - kept).nan_to_num(0.0).detach()).mean(1)
+    noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
+    mean = (kept + noise).mean(1)
+    return nan_above(mean, mean.detach())
 
 
 def _n_top(n_classes, k):
@@ -146,7 +165,7 @@ def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     for _ in range(n_draws):
         noised = _standard_normal(scores.shape, scores, generator).mul_(sigma).add_(scores)
         value, winner = noised.topk(k, dim=1)
-        best.append((value[:, -1], winner[:, -1]))
+        best.append((nan_above(value[:, -1], value[:, 0]), winner[:, -1]))
     return (torch.stack(column, dim=1) for column in zip(*best, strict=True))
 
 
@@ -196,7 +215,8 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
         known = ((slot[draw] >= 0) & (value > -torch.inf)).nonzero().squeeze(1)
         every[slot[draw[known]], cls[known]] = value[known]
         best[short], winners[short] = every.topk(k, dim=1)
-    return (last[:, -1].view(n_samples, n_draws) for last in (best, winners))
+    value = best[:, -1].view(n_samples, n_draws)
+    return nan_above(value, top.amax(1, keepdim=True)), winners[:, -1].view(n_samples, n_draws)
 
 
 def _exceedances(level, n_classes, generator):

@@ -1,7 +1,6 @@
 """The smooth top-k SVM loss and the probability of belonging to the top k, exact."""
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from ._elementary_symmetric import (
     MAX_K,
@@ -12,7 +11,16 @@ from ._elementary_symmetric import (
     rest_inclusion,
     subset_sums,
 )
-from ._loss import LossModule, check_k, check_nonnegative, check_scores, is_soft, reduce
+from ._loss import (
+    LossModule,
+    check_k,
+    check_nonnegative,
+    check_once,
+    check_scores,
+    is_soft,
+    nan_above,
+    reduce,
+)
 from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
@@ -24,15 +32,16 @@ class _SmoothTopK(torch.autograd.Function):
     def forward(ctx, scores, target, k, tau, margin):
         label = target.unsqueeze(1)
         head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
+        label_score = scores.gather(1, label).squeeze(1)
+        largest = torch.maximum(head[:, 0], label_score)
         # Fewer than k other classes that are not masked: no loss, no gradient.
-        undefined = head[:, k - 1] == -torch.inf
+        undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
         head = head.masked_fill(undefined.unsqueeze(1), 0.0)
         left_out = torch.cat([classes, label], dim=1)
         gradient_needed = ctx.needs_input_grad[0]
         sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
-        label_score = scores.gather(1, label).squeeze(1).double()
-        gap = (head[:, k - 1].double() - label_score) / (k * tau)
-        x = margin / tau + gap + sums.log_ratio
+        gap = (head[:, k - 1].double() - label_score.double()) / (k * tau)
+        x = nan_above(margin / tau + gap + sums.log_ratio, largest)
         loss = tau * torch.logaddexp(x, torch.zeros_like(x))
         if gradient_needed:
             weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
@@ -48,8 +57,8 @@ class _SmoothTopK(torch.autograd.Function):
         return loss.masked_fill(undefined, 0.0).to(scores.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_output):
+        check_once("smooth_topk_loss")
         (gradient,) = ctx.saved_tensors
         return gradient * grad_output.unsqueeze(1), None, None, None, None
 
@@ -201,6 +210,7 @@ def topk_inclusion_proba(scores, *, k, tau=None):
     scale = 1.0 if tau is None else k * check_nonnegative(tau, "tau", positive=True)
     with torch.autocast(scores.device.type, enabled=False):
         head, classes = largest(scores, min(2 * k, scores.shape[1]))
+        largest_score = head[:, :1]
         undefined = (head[:, k - 1] == -torch.inf).unsqueeze(1)
         head = head.masked_fill(undefined, 0.0)
         sums = subset_sums(scores, head, classes, k, scale, keep_rest=True)
@@ -210,4 +220,5 @@ def topk_inclusion_proba(scores, *, k, tau=None):
             proba = rest_inclusion(sums, rest_coefficients(sums)[:-1])
         inner = head_inclusion(sums)[0][: head.shape[1]].t().to(scores.dtype)
         proba.scatter_(1, classes, inner)
-        return torch.where(undefined, (scores > -torch.inf).to(scores.dtype), proba)
+        proba = torch.where(undefined, (scores > -torch.inf).to(scores.dtype), proba)
+        return nan_above(proba, largest_score)

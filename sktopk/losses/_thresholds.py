@@ -160,7 +160,8 @@ class KthLargest(_Ranked):
 
     def locate(self, xp, key, order, reached):
         rank = self.rank(xp, reached[-1:])
-        index = order[xp.searchsorted(reached, rank * NEARLY)]
+        # The last row reaches the rank: it need not be asked, and weights of NaN find a row, too.
+        index = order[xp.searchsorted(reached[:-1], rank * NEARLY)]
         # Of an empty group the key of any row, which is infinite.
         return -key[index], index, 1.0
 

@@ -126,8 +126,11 @@ def topk_transition_loss(
     grouping = negative_log_likelihood(log_grouped, target)
     # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k); a sum over the other classes keeps the
     # digits of 1 - Q.
-    gain = negative_log_likelihood(log_proba, target) - grouping
+    cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
+    # Both may be infinite: equal losses gain nothing, and neither do any of weight 0.
+    nothing = (cross_entropy == grouping) | (weight == 0)
+    gain = (cross_entropy - grouping).masked_fill(nothing, 0.0)
     loss = grouping + (weight.detach() if detach_weight else weight) * gain
     return reduce(loss, sample_weight, reduction)
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from ._loss import LossModule, check_hard, check_k, check_nonnegative, reduce
-from ._order_statistics import kth_largest, score_of_label
+from ._loss import LossModule, check_hard, check_k, check_nonnegative, nan_above, reduce
+from ._order_statistics import kth_largest, lead, score_of_label
 
 
 def topk_hinge_loss(
@@ -72,7 +72,7 @@ def topk_hinge_loss(
     """
     scores, target, k, margin = _check_hinge(scores, target, k, margin, "topk_hinge_loss")
     others = scores.scatter(1, target.unsqueeze(1), -torch.inf)
-    violation = kth_largest(others, k) - score_of_label(scores, target)
+    violation = lead(kth_largest(others, k), score_of_label(scores, target))
     loss = (margin + (violation / k if scaled else violation)).relu()
     return reduce(loss, sample_weight, reduction)
 
@@ -131,8 +131,11 @@ def topk_hinge_convex_loss(scores, target, *, k, margin=1.0, sample_weight=None,
     """
     scores, target, k, margin = _check_hinge(scores, target, k, margin, "topk_hinge_convex_loss")
     label = target.unsqueeze(1)
-    violation = (scores - scores.gather(1, label) + margin).scatter(1, label, 0.0)
-    loss = violation.topk(k, dim=1, sorted=False).values.mean(1).relu()
+    best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
+    violation = lead(best, scores.gather(1, label)) + margin
+    # The label takes the place of the k-th other where that is no violation.
+    violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
+    loss = nan_above(violation.mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)
 
 
@@ -191,7 +194,7 @@ def topk_hinge_calibrated_loss(
     scores, target, k, margin = _check_hinge(
         scores, target, k, margin, "topk_hinge_calibrated_loss"
     )
-    loss = (margin + (kth_largest(scores, k + 1) - score_of_label(scores, target))).relu()
+    loss = (margin + lead(kth_largest(scores, k + 1), score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
 
 

@@ -14,7 +14,7 @@ from sktopk import losses
 # Of larger scores a difference times the scale of a loss may leave float32.
 LARGEST = 2.0**118
 # These sum scores times the weights of both classes, in units of the margin.
-LARGEST_OF_PROGRAM = 2.0**80
+LARGEST_OF_PROGRAM = 2.0**100
 
 
 def finite(largest):

@@ -8,12 +8,21 @@ which are at least 1 where the prediction s > tau is wrong. Each has its kink at
 s_j + 1, and between kinks everything is linear in tau.
 """
 
+from math import isfinite
 from typing import NamedTuple
 
 import torch
-from torch.autograd.function import once_differentiable
 
-from sktopk.losses._loss import check_binary, check_name, check_nonnegative, check_weight, reduce
+from sktopk.losses._loss import (
+    check_binary,
+    check_name,
+    check_nonnegative,
+    check_once,
+    check_weight,
+    look,
+    nan_above,
+    reduce,
+)
 
 from ._matrices import or_one
 
@@ -28,11 +37,15 @@ class Batch(NamedTuple):
     negative: torch.Tensor  # 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
     kink: torch.Tensor
+    # Whether a low number stands for a score of minus infinity; None if there is none.
+    bottom: torch.Tensor | None = None
 
     @property
     def mirrored(self):
         """The batch with the classes and the order of scores exchanged."""
-        return Batch(-self.scores, self.negative, self.positive, -self.sign, -self.kink)
+        return Batch(
+            -self.scores, self.negative, self.positive, -self.sign, -self.kink, self.bottom
+        )
 
     @property
     def balanced(self):
@@ -41,7 +54,7 @@ class Batch(NamedTuple):
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
     def select(self, rows):
-        return Batch(*(part[rows] for part in self))
+        return Batch(*(None if part is None else part[rows] for part in self))
 
 
 def split_classes(scores, target, margin, sample_weight):
@@ -52,15 +65,35 @@ def split_classes(scores, target, margin, sample_weight):
     if sample_weight is not None:
         # Absent rows may have any score, also an infinite one.
         scores = scores.masked_fill(sample_weight == 0, 0.0)
-    # Only differences of scores count. Near 0, a threshold between them has its digits, too;
-    # and a shift by one of the scores leaves ties what they are.
-    scores = (scores - scores.detach().median()) / margin
+    # Only differences of scores count. Near 0, a threshold between them has its digits, too; and a
+    # shift by one of the scores leaves ties what they are.
+    scores, bottom = in_units(scores, margin, centred=True)
     positive = is_positive.to(scores.dtype)
     negative = 1 - positive
     sign = positive - negative
     if sample_weight is not None:
         positive, negative = sample_weight * positive, sample_weight * negative
-    return Batch(scores, positive, negative, sign, scores - sign)
+    return Batch(scores, positive, negative, sign, scores - sign, bottom)
+
+
+def in_units(scores, margin, *, centred=False):
+    """Return scores in units of the margin, and which of them were minus infinity or None.
+
+    These become numbers so far below the others along the first axis that no hinge and no sigmoid
+    tells. Beside a NaN or plus infinity all become NaN. Where `centred`, the median is 0.
+    """
+    known = scores.detach()
+    ends = look(known)
+    if not len(scores) or (ends is not None and isfinite(ends[0]) and isfinite(ends[1])):
+        return (scores - known.median() if centred else scores) / margin, None
+    bottom, largest = scores == -torch.inf, known.amax()
+    if centred:
+        scores = scores - known.masked_fill(bottom, largest).median()
+    scores = nan_above(scores, largest) / margin
+    known = scores.detach()
+    lowest = known.masked_fill(bottom, torch.inf).amin(0)
+    low = lowest - (known.amax(0) - lowest) - 1e4
+    return torch.where(bottom, torch.where(lowest < torch.inf, low, 0.0), scores), bottom
 
 
 class WithGradient(torch.autograd.Function):
@@ -72,28 +105,40 @@ class WithGradient(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_output):
+        check_once("this loss")
         return grad_output.unsqueeze(-1) * ctx.saved_tensors[0], None, None
 
 
-def batch_loss(batch, closed_form, program, solver, reduction, **parameters):
+def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
     """Return the loss of a batch by one of two ways; it is 0 where a class is missing.
 
     `closed_form` returns the optimum and its derivative by the scores, which the multipliers
-    of the program are; `program` returns the arguments of :func:`linear_program`.
+    of the program are; `program` returns the arguments of :func:`linear_program`. The loss tends
+    to its `bound` where a score that it depends on tends to minus infinity.
     """
     check_name(solver, "solver", SOLVERS)
     scores, positive, negative = batch[:3]
     if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
         loss = 0.0 * scores.sum()
     elif solver == "program":
+        check_finite(batch.scores, batch.bottom)
         loss = optimum(program(batch.select(positive + negative > 0), **parameters))
     else:
         with torch.no_grad():
             value, gradient = closed_form(batch, **parameters)
+            if batch.bottom is not None:
+                # Where the slope at the number is not 0, the loss falls or rises on and on.
+                unbounded = (gradient * batch.bottom).any()
+                value = torch.where(unbounded, value.clamp(min=bound), value)
         loss = WithGradient.apply(scores, value, gradient)
     return reduce_batch(loss, positive + negative, reduction)
+
+
+def check_finite(scores, bottom):
+    """Raise unless all scores of a program are finite."""
+    if (bottom is not None and bottom.any()) or not scores.isfinite().all():
+        raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
 
 
 def reduce_batch(loss, weight, reduction):

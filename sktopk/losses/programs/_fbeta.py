@@ -97,7 +97,7 @@ def fbeta_loss(
     """
     beta = check_nonnegative(beta, "beta", positive=True)
     batch = split_classes(scores, target, margin, sample_weight)
-    return batch_loss(batch, _closed_form, fbeta_program, solver, reduction, beta=beta)
+    return batch_loss(batch, _closed_form, fbeta_program, solver, reduction, bound=1.0, beta=beta)
 
 
 def _closed_form(batch, beta):

@@ -2,6 +2,8 @@
 
 import torch
 
+from sktopk.losses._loss import check_once
+
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
 # Where x is not unique, the part of a gradient that no row sees grows by 1 / _DAMPING before
@@ -22,11 +24,7 @@ class _Solved(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "linear_program can be differentiated once: it has no backward pass with "
-                "create_graph=True"
-            )
+        check_once("linear_program")
         gradient = ctx.adjoint(gradient)
         # An unsolved program passes on nothing, whatever comes in or was found.
         solved = ctx.solved.view(-1, *[1] * (gradient.ndim - 1))

@@ -6,11 +6,19 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from sktopk.losses._loss import LossModule, check_hard, check_name, check_nonnegative, check_weight
+from sktopk.losses._loss import (
+    LossModule,
+    check_hard,
+    check_name,
+    check_nonnegative,
+    check_weight,
+)
 
 from ._batch import (
     SOLVERS,
     WithGradient,
+    check_finite,
+    in_units,
     optimum,
     or_one,
     reduce_batch,
@@ -125,13 +133,18 @@ def pairwise_auc_loss(
     else:
         batch = split_classes(scores, target, margin, sample_weight)
         problems = Problems(*(part.unsqueeze(0) for part in batch[:3]))
+        if batch.bottom is not None:
+            problems = problems._replace(bottom=batch.bottom.unsqueeze(0))
         weight = batch.positive + batch.negative
     if not problems.scores.numel():
         loss = problems.scores.sum()
     elif solver == "closed_form":
         problems = problems.balanced
-        loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems)).sum()
+        loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems[:3])).sum()
+        if problems.bottom is not None and surrogate != "ramp":  # which is bounded
+            loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
     else:
+        check_finite(problems.scores, problems.bottom)
         program = pairwise_auc_program(problems)
         loss = optimum(program) if len(program["c"]) else 0.0 * problems.scores.sum()
     return reduce_batch(loss, weight, reduction)
@@ -146,12 +159,20 @@ class Problems(NamedTuple):
     scores: torch.Tensor
     positive: torch.Tensor
     negative: torch.Tensor
+    bottom: torch.Tensor | None = None
 
     @property
     def balanced(self):
         """The problems with weights in units of the largest of each: their products stay."""
-        weights = self.positive, self.negative
-        return Problems(self.scores, *(w / or_one(w.amax(-1, keepdim=True)) for w in weights))
+        positive, negative = (
+            w / or_one(w.amax(-1, keepdim=True)) for w in (self.positive, self.negative)
+        )
+        return self._replace(positive=positive, negative=negative)
+
+    def unbounded(self):
+        """Whether a positive of minus infinity, beside any negative, has an infinite hinge."""
+        positive = (self.positive * self.bottom).sum(-1)
+        return (positive * self.negative.sum(-1)).any()
 
     def scale(self):
         """The inverse of the weight of all pairs times the number of problems that have any."""
@@ -163,7 +184,7 @@ class Problems(NamedTuple):
 def _multi_class(scores, target, margin, multi_class, sample_weight):
     """Check the arguments; return the problems and the weights of the rows."""
     scores, target = check_hard(scores, target, "pairwise_auc_loss")
-    scores = scores / check_nonnegative(margin, "margin", positive=True)
+    margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
     weight = check_weight(sample_weight, scores)
     if weight is None:
@@ -173,9 +194,14 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
     # Raises if the target is no class index.
     class_weight = scores.new_zeros(n_classes).index_add(0, target, weight)
     of_class = target == torch.arange(n_classes, device=target.device).unsqueeze(1)
+    scores, bottom = in_units(scores, margin)
     positive, scores = weight * of_class, scores.T
+    bottom = None if bottom is None else bottom.T
     if multi_class == "mu":
         a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
+        if bottom is not None:
+            # The difference of two scores has no limit that both tend to.
+            scores = scores.masked_fill(bottom, torch.nan)
         return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
     if multi_class == "ovo":
         # One score orders the class against each other one: against a rest where each other
@@ -183,7 +209,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class
-    return Problems(scores, positive, negative), weight
+    return Problems(scores, positive, negative, bottom), weight
 
 
 # Weighted sums of l(s_j - s_i) over the pairs of each row.
@@ -213,6 +239,12 @@ def _quadratic_pairs(scores, positive, negative):
 
 
 def _ramp_pairs(scores, positive, negative):
+    # Pairs further apart than the margin are all alike. With gaps of at most twice that, s_i - 1
+    # differs from s_i however large the scores are.
+    dtype = scores.dtype
+    scores, order = scores.sort(-1)
+    scores = scores.diff(prepend=scores[..., :1]).clamp(max=2).double().cumsum(-1)
+    positive, negative = positive.gather(-1, order), negative.gather(-1, order)
     # As for the hinge, with s_i - 1 < t < s_i.
     kink = torch.cat([scores - positive.sign(), scores], -1)
     # A GPU sums in the dtype of the summands: weights that do not quite cancel in float32
@@ -220,7 +252,7 @@ def _ramp_pairs(scores, positive, negative):
     rise = torch.cat([positive, -positive], -1).double()
     fall = torch.cat([negative, torch.zeros_like(negative)], -1)
     gap, before, after = _around_gaps(kink, rise, fall)
-    return (gap * (before * after)).sum(-1)
+    return (gap * (before * after)).sum(-1).to(dtype)
 
 
 def _logistic_pairs(scores, positive, negative):

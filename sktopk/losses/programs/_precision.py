@@ -231,7 +231,7 @@ def _counts(batch, k):
 
 
 def _top_sums(batch, k):
-    scores, positive, negative, sign, _ = batch
+    scores, positive, negative, sign = batch[:4]
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
     best = scores.argsort(descending=True, stable=True)
@@ -259,7 +259,7 @@ def precision_at_k_program(batch, k):
     The largest sum is the least k lambda + w'z with lambda + z >= s_i + [y_i = 0], its dual;
     y chooses T*.
     """
-    scores, positive, negative, sign, _ = batch
+    scores, positive, negative, sign = batch[:4]
     n = len(scores)
     i = torch.arange(n, device=scores.device)
     k, *right = _counts(batch, k)
