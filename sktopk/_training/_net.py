@@ -13,7 +13,7 @@ from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
 from sktopk._common._warnings import warn
-from sktopk.modules import ScaledScores
+from sktopk.modules import MLP, ScaledScores
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
@@ -118,9 +118,11 @@ class Net(NeuralNetClassifier):
         accepted = inspect.signature(task.optimizer).parameters
         params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
         device = check_device(task.device)
-        with isolated_rng(device, seed=seed):
+        # Where nothing draws from torch's generators, which all threads share, they are left alone.
+        own = None if task.draws else torch.Generator().manual_seed(seed)
+        with isolated_rng(device, seed=seed) if task.draws else nullcontext():
             net = cls(
-                _build_module(task).to(task.dtype),
+                _build_module(task, own).to(task.dtype),
                 criterion=task.criterion,
                 optimizer=task.optimizer,
                 lr=task.learning_rate,
@@ -132,7 +134,9 @@ class Net(NeuralNetClassifier):
                 use_caching=False,
                 **params,
             ).initialize()
-            net.rng_state = rng_state(device)
+            net.own_generator = own
+            if task.draws:
+                net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.turns = task.n_outputs, Turns()
         net.generator = torch.Generator().manual_seed(seed)
@@ -173,6 +177,19 @@ class Net(NeuralNetClassifier):
                 f"{tuple(scores.shape)} for {n_rows} rows"
             )
         self.check_last_layer(rows)
+
+    @property
+    def rng_state(self):
+        """State of the generators that the network draws from, torch's or one of its own."""
+        own = self.own_generator
+        return self.shared_state if own is None else [own.get_state()]
+
+    @rng_state.setter
+    def rng_state(self, state):
+        if self.own_generator is None:
+            self.shared_state = state
+        else:
+            self.own_generator.set_state(state[0])
 
     @property
     def network(self):
@@ -439,8 +456,12 @@ def _plain_row(row):
     }
 
 
-def _build_module(task):
-    module = task.module(task.n_features, task.n_outputs, **task.module_params)
+def _build_module(task, generator):
+    params = task.module_params
+    if task.module is MLP:
+        # The same weights, whatever torch's default dtype is.
+        params = {"dtype": torch.float32, "generator": generator} | params
+    module = task.module(task.n_features, task.n_outputs, **params)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
     if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
