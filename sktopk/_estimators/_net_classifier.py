@@ -411,7 +411,7 @@ class NetClassifier(TrainedNet):
             module_params=module_params,
             score_scale=score_scale,
             # Modules of others may draw random numbers in every forward pass.
-            draws=draws or self.module is not None or bool(module_params.get("dropout")),
+            draws=draws or self.module is not None,
             optimizer=OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,

@@ -199,7 +199,9 @@ class TrainingParameters(BaseEstimator):
     verbose : int, default=0
         1 shows a progress bar, 2 a line per epoch.
     random_state : int, RandomState or None, default=None
-        Seed of initialisation, batches and splits. Torch's own generators stay as they are.
+        Seed of initialisation, dropout, batches and splits. Torch's own generators stay as they
+        are. A `module` or loss of yours draws from them, and they are put back: such fits take
+        turns, and are repeatable where no other thread draws meanwhile.
 
     Attributes
     ----------

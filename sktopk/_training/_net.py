@@ -1,7 +1,11 @@
 """The training engine: everything that knows skorch."""
 
 import inspect
+import os
+import threading
+import weakref
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 
 import numpy as np
 import torch
@@ -10,7 +14,7 @@ from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
 from sktopk._common._warnings import warn
-from sktopk.modules import Members, ScaledScores
+from sktopk.modules import MLP, Members, ScaledScores
 from sktopk.modules._members import Answer, mean_of_members, packs_members
 from sktopk.modules._mlp import takes_sparse
 
@@ -30,10 +34,73 @@ from ._state import copied_weights
 
 # Rows from which a network learns the scales of columns.
 MOST_SHOWN = 1 << 15
+_TURNS = weakref.WeakSet()
+# The net, and the member of it, whose scores count alone in this thread.
+_ONLY = ContextVar("_ONLY", default=(None, None))
 
 
 class DivergedError(ValueError):
     """The loss or the weights stopped being finite."""
+
+
+class Turns:
+    """Whose turn it is with a module: one step of its training, or any number of predictions.
+
+    Whether batch normalisation learns from its rows and dropout drops is a mode of the module,
+    which all threads share. So a step waits for the predictions that have begun, and these wait
+    for the step; the step finds every mode as the one before left it.
+
+    All that is held is held by `with` on locks written in C: Ctrl-C leaves none of them locked.
+    """
+
+    def __init__(self):
+        # The training has the door while a step runs; it may predict in its midst.
+        self.door = threading.RLock()
+        # A lock for each prediction, free once that is over.
+        self.predictions, self.frozen = set(), None
+        _TURNS.add(self)
+
+    def __reduce__(self):
+        # A copy belongs to a module of its own.
+        return Turns, ()
+
+    def train(self, module, step, *args):
+        """Return ``step(*args)``, run alone, in the modes of training."""
+        with self.door:
+            for running in tuple(self.predictions):
+                with running:
+                    self.predictions.discard(running)
+            if self.frozen is not None:
+                module.train()
+                for part in self.frozen:
+                    part.training = False
+                self.frozen = None
+            return step(*args)
+
+    def predict(self, module, forward):
+        """Return ``forward()``, run beside other predictions alone, in the mode of evaluation."""
+        running = threading.Lock()
+        with running:
+            with self.door:
+                parts = list(module.modules())
+                if any(part.training for part in parts):
+                    self.frozen = [part for part in parts if not part.training]
+                    module.eval()
+                self.predictions.add(running)
+            try:
+                return forward()
+            finally:
+                self.predictions.discard(running)
+
+
+def _begin_child():
+    """Let go, in a process just forked, of what is held by threads that it does not have."""
+    for turns in list(_TURNS):
+        turns.__init__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
 
 
 class Net(NeuralNetClassifier):
@@ -47,8 +114,6 @@ class Net(NeuralNetClassifier):
     forward_in_training = None
     # and the weights of the rows, for callbacks.
     weight_ = None
-    # The member whose scores count, if it is not the mean of all.
-    member = None
 
     @classmethod
     def build(cls, task, seed):
@@ -59,9 +124,11 @@ class Net(NeuralNetClassifier):
         accepted = inspect.signature(task.optimizer).parameters
         params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
         device = check_device(task.device)
-        with isolated_rng(device, seed=seed):
+        # Where nothing draws from torch's generators, which all threads share, they are left alone.
+        own = None if task.draws else torch.Generator().manual_seed(seed)
+        with isolated_rng(device, seed=seed) if task.draws else nullcontext():
             net = cls(
-                _build_module(task).to(task.dtype),
+                _build_module(task, own).to(task.dtype),
                 criterion=task.criterion,
                 optimizer=task.optimizer,
                 lr=task.learning_rate,
@@ -73,10 +140,13 @@ class Net(NeuralNetClassifier):
                 use_caching=False,
                 **params,
             ).initialize()
-            net.rng_state = rng_state(device)
+            net.own_generator = own
+            if task.draws:
+                net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.n_members = task.n_outputs, task.n_members
         net.answer = Answer(task.k_ordered)
+        net.turns = Turns()
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
         if net.criterion_.draws:
@@ -123,6 +193,19 @@ class Net(NeuralNetClassifier):
                 f"{tuple(scores.shape)} for {n_rows} rows"
             )
         self.check_last_layer(rows)
+
+    @property
+    def rng_state(self):
+        """State of the generators that the network draws from, torch's or one of its own."""
+        own = self.own_generator
+        return self.shared_state if own is None else [own.get_state()]
+
+    @rng_state.setter
+    def rng_state(self, state):
+        if self.own_generator is None:
+            self.shared_state = state
+        else:
+            self.own_generator.set_state(state[0])
 
     @property
     def network(self):
@@ -189,7 +272,7 @@ class Net(NeuralNetClassifier):
                 for epoch in range(done, 0 if self.stop_training else epochs):
                     self.notify("on_epoch_begin", **data)
                     self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
-                    share_buffers(self.module_)
+                    self.alone(share_buffers, self.module_)
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, data)
                     self.stop_training = any(all_objects(self.stop_training))
@@ -225,7 +308,7 @@ class Net(NeuralNetClassifier):
             return
         if "train_loss" not in self.history_[-1]:
             self.history_.pop()
-        self.module_.load_state_dict(weights)
+        self.alone(self.module_.load_state_dict, weights)
         if isinstance(error, DivergedError):
             # Its moments are no longer finite.
             self.initialize_optimizer()
@@ -256,7 +339,7 @@ class Net(NeuralNetClassifier):
 
     def run_single_epoch(self, iterator, training, prefix, step_fn, **fit_params):
         """Run `step_fn` over the batches and record their mean loss, once."""
-        self.module_.train()
+        self.alone(self.module_.train)
         begin = self._listeners("on_batch_begin")
         end = self._listeners("on_batch_end")
         losses, sizes, trace = [], [], self.criterion_.trace
@@ -267,7 +350,7 @@ class Net(NeuralNetClassifier):
         for batch in iterator:
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
-            loss, scores = step_fn(batch)
+            loss, scores = self.alone(step_fn, batch)
             losses.append(loss)
             sizes.append(len(scores))
             for callback in end:
@@ -286,9 +369,13 @@ class Net(NeuralNetClassifier):
                 values = torch.cat([torch.as_tensor(value) for value in values])
                 self.history.record_batch(name, values.double().tolist())
 
-    def step(self, batch):
-        """One step of the optimizer; returns the loss, detached, and the scores."""
+    def step(self, batch, n_scores=None):
+        """One step of the optimizer; returns the loss, detached, and the scores.
+
+        `n_scores` is how many a row has, if not one per output.
+        """
         rows, (target, weight) = batch
+        n_scores = self.n_members * self.n_outputs if n_scores is None else n_scores
         listeners = self._listeners("on_grad_computed")
         result, lengths = [], {}
         trace = self.criterion_.trace
@@ -299,9 +386,9 @@ class Net(NeuralNetClassifier):
                 scores = (self.forward_in_training or self.module_)(rows)
             if self.precision is not None:
                 scores = scores.to(self.dtype)
-            if scores.numel() != len(rows) * self.n_members * self.n_outputs:
+            if scores.numel() != len(rows) * n_scores:
                 raise ValueError(
-                    f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
+                    f"module must return scores of shape ({len(rows)}, {n_scores}) in "
                     f"training, too; got shape {tuple(scores.shape)}"
                 )
             loss = self.criterion_.backward(scores, target, weight)
@@ -342,18 +429,30 @@ class Net(NeuralNetClassifier):
         `Answer`; `in_order` are those of the second alone.
         """
         for chunk, scores in self.score_members(rows):
-            if self.member is not None:
-                scores = scores[:, self.member]
+            net, m = _ONLY.get()
+            if net is self:
+                scores = scores[:, m]
             yield chunk, self.answer.in_order(scores) if in_order else self.answer(scores)
 
     def score_members(self, rows):
         """Yield ``(slice, scores)`` as `score_rows`, with what the module returns."""
         note_threads()
-        self.module_.eval()
         for chunk in rows.chunks(self.n_members * self.n_outputs):
-            with torch.inference_mode(), self.autocast():
-                scores = self.module_(rows[chunk])
-            yield chunk, scores.to(self.dtype)
+            values = rows[chunk]
+
+            def forward(values=values):
+                with torch.inference_mode(), self.autocast():
+                    return self.module_(values)
+
+            yield chunk, self.evaluated(forward).to(self.dtype)
+
+    def alone(self, step, *args):
+        """Return ``step(*args)``, which changes the module, while no other thread uses it."""
+        return self.turns.train(self.module_, step, *args)
+
+    def evaluated(self, forward):
+        """Return ``forward()``, which predicts, while no other thread changes the module."""
+        return self.turns.predict(self.module_, forward)
 
     def score_out_of_fold(self, rows, folds):
         """Scores by the members that have not seen a row; NaN if all have.
@@ -371,11 +470,11 @@ class Net(NeuralNetClassifier):
     @contextmanager
     def only(self, m):
         """Score rows with member m alone."""
-        self.member = m
+        before = _ONLY.set((self, m))
         try:
             yield
         finally:
-            self.member = None
+            _ONLY.reset(before)
 
     def show_rows(self, X):
         """Let the networks that ask for it, by a method `from_data`, see rows of the training.
@@ -431,15 +530,19 @@ def _plain_row(row):
     }
 
 
-def _build_module(task):
+def _build_module(task, generator):
     n_members, packs = task.n_members, packs_members(task.module)
     if n_members == 1 or packs:
-        return _build_member(task, {"n_members": n_members} if n_members > 1 else {})
-    return Members(_build_member(task, {}) for _ in range(n_members))
+        return _build_member(task, generator, {"n_members": n_members} if n_members > 1 else {})
+    return Members(_build_member(task, generator, {}) for _ in range(n_members))
 
 
-def _build_member(task, more):
-    module = task.module(task.n_features, task.n_outputs, **task.module_params, **more)
+def _build_member(task, generator, more):
+    params = task.module_params | more
+    if task.module is MLP:
+        # The same weights, whatever torch's default dtype is.
+        params = {"dtype": torch.float32, "generator": generator} | params
+    module = task.module(task.n_features, task.n_outputs, **params)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
     if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):

@@ -310,7 +310,7 @@ class TopClassifier(RankingClassifier):
             return self._default_scorer()
         name, params = self._scorer()
         positive = torch.from_numpy(np.asarray(y_val == self.classes_[1]))
-        of, weight = self._threshold().of, torch.ones(len(positive))
+        of, weight = self._threshold().of, torch.ones(len(positive), dtype=torch.float64)
         return make_top_scorer(name, **{**params, "k": self._scaled(self.k_, of, positive, weight)})
 
 
