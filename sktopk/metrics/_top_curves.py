@@ -1,8 +1,8 @@
 """Scores that look at all numbers of rows at once, the first of them most."""
 
-from numbers import Real
-
 import numpy as np
+
+from sktopk._common._scalars import check_number
 
 from ._ranking import Ranking, check_rate, undefined
 
@@ -243,10 +243,8 @@ def bedroc_score(
     >>> round(bedroc_score([0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6], alpha=2.0), 3)
     0.378
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, Real):
-        raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
-    if not 0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive finite number; got {alpha!r}")
+    check_number(alpha, "alpha", 0, bounds="neither")
+    alpha = float(alpha)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     if missing := ranking.missing_class():
         return undefined("bedroc_score", missing)
