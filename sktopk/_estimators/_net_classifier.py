@@ -146,7 +146,8 @@ class NetClassifier(TrainedNet):
             Nonnegative weights; weight 2 equals the row given twice, weight 0 its absence.
         X_val, y_val : array-like, default=None
             Validation rows, as X and y, scored after each epoch (see `history_`). With
-            ``early_stopping=True`` they take the place of rows held out from X.
+            ``early_stopping=True`` they take the place of rows held out from X. Labels that y
+            has not count as errors, with a warning; some must be labels of y.
 
         Returns
         -------
@@ -156,8 +157,9 @@ class NetClassifier(TrainedNet):
         ------
         ValueError, TypeError
             If a parameter or the data are not allowed, before any training; rows of a Dataset
-            are refused when they are read, during training. ValueError if the loss becomes NaN
-            or infinite, with the weights of the last good epoch kept.
+            are refused when they are read, during training. ValueError if training diverges,
+            with the weights of the last good epoch kept: the loss becomes NaN, infinite or 1e10
+            times that of the first batch, or a weight larger than 1e15.
             ValueError if the file `checkpoint` is damaged or belongs to another call.
         OSError
             If `checkpoint` cannot be read or written, before training where that shows, with

@@ -159,7 +159,8 @@ class TrainingParameters(BaseEstimator):
         probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
         per class, normalised.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs; copied. They see encoded labels.
+        skorch callbacks, instances, or ``(name, callback)`` pairs; copied. They see encoded
+        labels.
     net_params : dict, default=None
         Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
         ``callbacks__name__x``, of its parts. Such keys can be set and searched directly. Of the
