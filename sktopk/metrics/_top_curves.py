@@ -1,8 +1,9 @@
 """Scores that look at all numbers of rows at once, the first of them most."""
 
-import numpy as np
+import sys
+from numbers import Real
 
-from sktopk._common._scalars import check_number
+import numpy as np
 
 from ._ranking import Ranking, check_rate, undefined
 
@@ -243,7 +244,10 @@ def bedroc_score(
     >>> round(bedroc_score([0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6], alpha=2.0), 3)
     0.378
     """
-    check_number(alpha, "alpha", 0, bounds="neither")
+    if isinstance(alpha, bool) or not isinstance(alpha, Real):
+        raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
+    if not 0 < alpha <= sys.float_info.max:
+        raise ValueError(f"alpha must be a positive finite number; got {alpha!r}")
     alpha = float(alpha)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     if missing := ranking.missing_class():

@@ -242,7 +242,7 @@ def test_survives_pickle_and_clone_and_says_what_it_is(name, params, rows):
         ("recall_at_k", {"k": 5, "ties": "first"}, "ties must be one of .* got 'first'"),
         ("precision_at_recall", {"recall": 2}, r"recall must be a number in \(0, 1\]; got 2"),
         ("partial_auc_log", {"min_fpr": 0.1}, "min_fpr=0.1 must be less than max_fpr=0.05"),
-        ("bedroc", {"alpha": -1}, "alpha == -1, must be > 0"),
+        ("bedroc", {"alpha": -1}, "alpha must be a positive finite number; got -1"),
     ],
 )
 def test_bad_parameters_are_refused_when_made(name, kwargs, match):
