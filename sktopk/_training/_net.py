@@ -31,14 +31,11 @@ from ._process import (
 )
 from ._state import copied_weights
 
-<<<<<<< HEAD
 _TURNS = weakref.WeakSet()
-=======
 # Training has diverged where the loss of a batch is as many times that of the first, or a weight
 # as large: float64 holds numbers that float32 does not, of networks that are as useless.
 MOST_GROWTH = 1e10
 MOST_WEIGHT = 1e15
->>>>>>> messages
 
 
 class DivergedError(ValueError):
@@ -128,29 +125,10 @@ class Net(NeuralNetClassifier):
         accepted = inspect.signature(task.optimizer).parameters
         params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
         device = check_device(task.device)
-<<<<<<< HEAD
         # Where nothing draws from torch's generators, which all threads share, they are left alone.
         own = None if task.draws else torch.Generator().manual_seed(seed)
         with isolated_rng(device, seed=seed) if task.draws else nullcontext():
-            net = cls(
-                _build_module(task, own).to(task.dtype),
-                criterion=task.criterion,
-                optimizer=task.optimizer,
-                lr=task.learning_rate,
-                callbacks=task.callbacks,
-                classes=np.arange(task.n_classes),
-                train_split=None,
-                verbose=task.verbose,
-                device=str(device),
-                use_caching=False,
-                **params,
-            ).initialize()
-            net.own_generator = own
-            if task.draws:
-                net.rng_state = rng_state(device)
-=======
-        with isolated_rng(device, seed=seed):
-            module = _build_module(task).to(task.dtype)
+            module = _build_module(task, own).to(task.dtype)
             try:
                 net = cls(
                     module,
@@ -170,8 +148,9 @@ class Net(NeuralNetClassifier):
                     raise
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"net_params={task.net_params!r} are not allowed: {error}") from error
-            net.rng_state = rng_state(device)
->>>>>>> messages
+            net.own_generator = own
+            if task.draws:
+                net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.turns = task.n_outputs, Turns()
         net.generator = torch.Generator().manual_seed(seed)
@@ -510,18 +489,13 @@ def _plain_row(row):
     }
 
 
-<<<<<<< HEAD
 def _build_module(task, generator):
     params = task.module_params
+    check_call(task.module, "module", "n_features", "n_outputs", **params)
     if task.module is MLP:
         # The same weights, whatever torch's default dtype is.
         params = {"dtype": torch.float32, "generator": generator} | params
     module = task.module(task.n_features, task.n_outputs, **params)
-=======
-def _build_module(task):
-    check_call(task.module, "module", "n_features", "n_outputs", **task.module_params)
-    module = task.module(task.n_features, task.n_outputs, **task.module_params)
->>>>>>> messages
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
     if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
