@@ -39,6 +39,8 @@ MANAGED = {
     "use_caching": "scoring",
     "module__hidden_layer_sizes": "hidden_layer_sizes",
 }
+# Names of the callbacks that every net has.
+OWN_CALLBACKS = {"epoch_timer", "train_loss"}
 # Prefixes of parameters that can be set and searched directly, and the dict that keeps them.
 ROUTED = {
     "module__": "net_params",
@@ -174,7 +176,8 @@ class TrainingParameters(BaseEstimator):
         probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
         per class, normalised.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs; copied. They see encoded labels.
+        skorch callbacks, instances, or ``(name, callback)`` pairs; copied. They see encoded
+        labels.
     net_params : dict, default=None
         Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
         ``callbacks__name__x``, of its parts. Such keys can be set and searched directly. Of the
@@ -379,7 +382,8 @@ def check_module(module):
 
 def check_sizes(hidden_layer_sizes):
     """Check the hidden layers of the default network."""
-    if not isinstance(hidden_layer_sizes, list | tuple | np.ndarray):
+    is_array = isinstance(hidden_layer_sizes, np.ndarray) and hidden_layer_sizes.ndim == 1
+    if not is_array and not isinstance(hidden_layer_sizes, list | tuple):
         raise TypeError(
             f"hidden_layer_sizes must be a tuple of integers; got {hidden_layer_sizes!r}"
         )
@@ -405,14 +409,18 @@ def check_net_params(net_params, default_module):
 
 def check_callbacks(callbacks):
     """Check that `callbacks` is a list of skorch callbacks, perhaps with names."""
-    is_list = isinstance(callbacks, list | tuple)
+    is_list, names = isinstance(callbacks, list | tuple), set()
     for each in callbacks if is_list else [callbacks]:
-        callback = each[1] if isinstance(each, tuple) and len(each) == 2 else each
-        if not hasattr(callback, "on_epoch_end") or not is_list:
+        name, callback = each if isinstance(each, tuple) and len(each) == 2 else ("", each)
+        is_callback = hasattr(callback, "on_epoch_end") and not isinstance(callback, type)
+        if not is_callback or not is_list or not isinstance(name, str):
             raise TypeError(
-                "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
-                f"got {each!r}"
+                "callbacks must be a list of skorch callbacks, instances of their classes, or "
+                f"(name, callback) pairs; got {each!r}"
             )
+        if name and name in names | OWN_CALLBACKS:
+            raise ValueError(f"callbacks must have names of their own; got {name!r} once more")
+        names.add(name)
 
 
 def check_optimizer(optimizer):

@@ -13,6 +13,7 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
+from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk.modules import MLP, Members, ScaledScores
 from sktopk.modules._members import Answer, mean_of_members, packs_members
@@ -37,6 +38,10 @@ MOST_SHOWN = 1 << 15
 _TURNS = weakref.WeakSet()
 # The net, and the member of it, whose scores count alone in this thread.
 _ONLY = ContextVar("_ONLY", default=(None, None))
+# Training has diverged where the loss of a batch is as many times that of the first, or a weight
+# as large: float64 holds numbers that float32 does not, of networks that are as useless.
+MOST_GROWTH = 1e10
+MOST_WEIGHT = 1e15
 
 
 class DivergedError(ValueError):
@@ -114,6 +119,8 @@ class Net(NeuralNetClassifier):
     forward_in_training = None
     # and the weights of the rows, for callbacks.
     weight_ = None
+    # Loss of the first batch.
+    first_loss_ = None
 
     @classmethod
     def build(cls, task, seed):
@@ -127,19 +134,26 @@ class Net(NeuralNetClassifier):
         # Where nothing draws from torch's generators, which all threads share, they are left alone.
         own = None if task.draws else torch.Generator().manual_seed(seed)
         with isolated_rng(device, seed=seed) if task.draws else nullcontext():
-            net = cls(
-                _build_module(task, own).to(task.dtype),
-                criterion=task.criterion,
-                optimizer=task.optimizer,
-                lr=task.learning_rate,
-                callbacks=task.callbacks,
-                classes=np.arange(task.n_classes),
-                train_split=None,
-                verbose=task.verbose,
-                device=str(device),
-                use_caching=False,
-                **params,
-            ).initialize()
+            module = _build_module(task, own).to(task.dtype)
+            try:
+                net = cls(
+                    module,
+                    criterion=task.criterion,
+                    optimizer=task.optimizer,
+                    lr=task.learning_rate,
+                    callbacks=task.callbacks,
+                    classes=np.arange(task.n_classes),
+                    train_split=None,
+                    verbose=task.verbose,
+                    device=str(device),
+                    use_caching=False,
+                    **params,
+                ).initialize()
+            except (TypeError, ValueError) as error:
+                if not task.net_params:
+                    raise
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"net_params={task.net_params!r} are not allowed: {error}") from error
             net.own_generator = own
             if task.draws:
                 net.rng_state = rng_state(device)
@@ -191,6 +205,12 @@ class Net(NeuralNetClassifier):
                 f"module must return scores of shape (n_samples, {self.n_outputs}), one per "
                 f"class, or per row of two classes that are ranked; got shape "
                 f"{tuple(scores.shape)} for {n_rows} rows"
+            )
+        if self.criterion_.takes_scores and _are_probabilities(mean_of_members(scores)):
+            warn(
+                "module returns what looks like probabilities, rows of nonnegative numbers with "
+                "a sum of 1; it must return scores, as the losses take them: leave out the "
+                "softmax at its end (torch.nn.Softmax)"
             )
         self.check_last_layer(rows)
 
@@ -286,7 +306,7 @@ class Net(NeuralNetClassifier):
             finally:
                 self.notify("on_train_end", X=X, y=y)
                 self.callbacks_ = own
-                self.forward_in_training = self.weight_ = None
+                self.forward_in_training = self.weight_ = self.first_loss_ = None
                 if self.draws:
                     self.rng_state = rng_state(device)
 
@@ -507,18 +527,31 @@ class Net(NeuralNetClassifier):
         return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 
     def _check_finite(self, losses):
-        refused = (~losses.isfinite()).nonzero()
+        if self.first_loss_ is None:
+            self.first_loss_ = losses[0].abs().clamp(min=1).item()
+        refused = (~(losses.abs() < MOST_GROWTH * self.first_loss_)).nonzero()
         if len(refused):
             what = f"the loss became {losses[refused[0]].item():g} in batch {int(refused[0]) + 1}"
-        elif not all(bool(p.isfinite().all()) for p in self.module_.parameters()):
-            what = "weights stopped being finite at the end"
+        elif not all(map(_is_bounded, self.module_.parameters())):
+            what = f"weights are not finite or larger than {MOST_WEIGHT:g} at the end"
         else:
             return
         ways = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        decay = getattr(self, "optimizer__weight_decay", 0)
+        if decay > 1:
+            ways.append(f"lower weight_decay (now {decay:g})")
+        scale = self.module_.scale if self.network is not self.module_ else 1
+        if not 1e-4 < scale < 1e4:
+            ways.append(f"set score_scale (now {scale:g}) nearer to 1")
         ways.extend(self.criterion_.remedies)
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
         )
+
+
+def _is_bounded(parameter):
+    """Tell whether a parameter is finite and, where it is trained, not as large as a diverged."""
+    return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
 
 
 def _plain_row(row):
@@ -539,6 +572,7 @@ def _build_module(task, generator):
 
 def _build_member(task, generator, more):
     params = task.module_params | more
+    check_call(task.module, "module", "n_features", "n_outputs", **params)
     if task.module is MLP:
         # The same weights, whatever torch's default dtype is.
         params = {"dtype": torch.float32, "generator": generator} | params
@@ -550,3 +584,11 @@ def _build_member(task, generator, more):
     if task.score_scale == 1:
         return module
     return ScaledScores(module, task.n_outputs, task.score_scale)
+
+
+def _are_probabilities(scores):
+    """Tell whether rows of several scores look like the output of a softmax."""
+    if scores.ndim < 2 or scores.shape[1] < 2:
+        return False
+    sums = scores.detach().double().sum(1)
+    return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))

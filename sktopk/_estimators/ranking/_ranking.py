@@ -209,7 +209,7 @@ class RankingClassifier(NetClassifier):
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
         # The unit of the losses is the distance that scores should keep.
-        spread, unit = float(y_score.std()), getattr(self, "margin", 1.0)
+        spread, unit = float(y_score.std()), float(getattr(self, "margin", 1.0))
         if len(y_score) > 1 and spread < 0.01 * unit:
             warn(
                 "The network gives every row nearly the same score (their standard deviation is "
