@@ -389,7 +389,7 @@ class NetClassifier(TrainedNet):
             module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
         optimizer = self.optimizer
         score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
-        n_members = self.n_members
+        n_members = int(self.n_members)
         if n_members > 1:
             criterion = MemberLoss(criterion, n_members)
         if self.warm_up or k_ordered is not None:
@@ -512,7 +512,7 @@ class NetClassifier(TrainedNet):
             )
             n_epochs = training.epochs
             if "warm_up" in callbacks:
-                n_epochs += self.warm_up
+                n_epochs += int(self.warm_up)
             net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
             batches.carry()
             ended = True
@@ -561,8 +561,8 @@ class NetClassifier(TrainedNet):
             callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol)
         n_epochs = training.epochs
         if self.warm_up and not self.net_.criterion_.warm:
-            n_epochs += self.warm_up
-            callbacks["warm_up"] = WarmUpEnd(self.warm_up, callbacks.get("validation"))
+            n_epochs += int(self.warm_up)
+            callbacks["warm_up"] = WarmUpEnd(int(self.warm_up), callbacks.get("validation"))
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs, what)
         return callbacks

@@ -127,8 +127,8 @@ class TrainingParameters(BaseEstimator):
     hidden_layer_sizes : tuple of int, default=(100,)
         Hidden layers of the default network; ``()`` is a linear model.
     n_members : int, default=1
-        Networks that are trained side by side, each with initial weights and a loss of its own;
-        the scores are their mean. A `module` with a parameter `n_members` builds all of them in
+        Networks that are trained side by side, at most 1000, each with initial weights and a
+        loss of its own; the scores are their mean. A `module` with a parameter `n_members` builds all of them in
         one and returns scores (n_samples, n_members, n_outputs), see
         :class:`sktopk.modules.Members`; any other is built `n_members` times.
     cross_fit : bool, default=False
@@ -310,16 +310,17 @@ class TrainingParameters(BaseEstimator):
         for name in ("max_epochs", "n_iter_no_change", "checkpoint_every"):
             check_number(getattr(self, name), name, 1, integer=True)
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
-        check_number(self.n_members, "n_members", 1, integer=True)
+        # Far beyond what helps, and not yet a mistake that fills the memory.
+        check_number(self.n_members, "n_members", 1, 1000, integer=True)
         check_number(self.warm_up, "warm_up", 0, integer=True)
         check_number(self.cross_entropy_share, "cross_entropy_share", 0, 1, bounds="left")
+        for name in ("early_stopping", "cross_fit", "compile", "warm_start"):
+            check_flag(getattr(self, name), name)
         if self.cross_fit and self.n_members == 1:
             raise ValueError(
                 "cross_fit=True needs members, each without a fold of the rows: n_members must "
                 "be at least 2; got 1"
             )
-        for name in ("early_stopping", "cross_fit", "compile", "warm_start"):
-            check_flag(getattr(self, name), name)
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)
