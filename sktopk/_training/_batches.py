@@ -301,6 +301,8 @@ def make_batches(
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
+    if hard is not None:
+        criterion.hold_enough(class_total, mean_weight, batch_size * len(shared))
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
