@@ -11,7 +11,13 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from sktopk._common._scalars import check_auto, check_flag, check_number, check_option
+from sktopk._common._scalars import (
+    check_auto,
+    check_flag,
+    check_number,
+    check_option,
+    check_random,
+)
 from sktopk._training._process import check_device
 
 from ._calibration import CALIBRATIONS
@@ -286,6 +292,7 @@ class TrainingParameters(BaseEstimator):
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
         for name in ("early_stopping", "compile", "warm_start"):
             check_flag(getattr(self, name), name)
+        check_random(self.random_state)
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)

@@ -371,16 +371,16 @@ class RecallAtFPRClassifier(TopClassifier):
         check_number(self.fpr, "fpr", 0, 1, bounds="neither")
 
     def _threshold(self):
-        return SurrogateQuantile("negatives", self.fpr, self.surrogate)
+        return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
 
     def _scorer(self):
-        return "true_positive_rate_at_fpr", {"fpr": self.fpr}
+        return "true_positive_rate_at_fpr", {"fpr": float(self.fpr)}
 
     def _score_threshold(self, scores, positive, weight):
         """The highest score at which too many negatives would be flagged."""
         score, found, _ = cuts(scores, ~positive, weight)
         # The last digit of a sum of weights must not decide.
-        beyond = found > self.fpr * found[-1] * (1 + 1e-10)
+        beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 
     def _midway(self, scores, t):
