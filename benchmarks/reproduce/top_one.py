@@ -40,10 +40,10 @@ from sktopk.metrics import (
 DATA = {"MNIST": load_mnist, "FashionMNIST": load_fashion_mnist}
 METHODS = {
     "BaseLine": TopKClassifier("cross_entropy", k=1, class_weight="balanced"),
-    "Prec@Rec": PrecisionAtRecallClassifier(recall=0.5),
-    "Pat&Mat": PatMatClassifier(tau=0.05),
+    "Prec@Rec": PrecisionAtRecallClassifier(recall=0.5, buffer_size=1),
+    "Pat&Mat": PatMatClassifier(tau=0.05, buffer_size=1),
     "DeepTopPush_0": DeepTopPushClassifier(buffer_size=0),
-    "DeepTopPush": DeepTopPushClassifier(),
+    "DeepTopPush": DeepTopPushClassifier(buffer_size=1),
 }
 SCALES = {
     "small": {"n_train": 3000, "max_epochs": 5},

@@ -327,6 +327,10 @@ def make_batches(
         class_total = class_total[:, np.newaxis] * (weight_of / np.where(of_all > 0, of_all, 1))
         n_rows_of = n_rows_of[:, np.newaxis]
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
+    for each in criterion.losses if hard is not None else []:
+        # Of members that leave out rows, each about as many.
+        totals = (np.atleast_2d(value.T).mean(0) for value in (class_total, mean_weight))
+        each.hold_enough(*totals, batch_size * len(shared), len(criterion.losses))
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)

@@ -13,7 +13,8 @@ class Criterion(nn.Module):
     - `backward`, in every step. The default differentiates `forward`;
     - `forward`, for rows that are a sample of nothing, such as validation rows;
     - `draws`, whether it draws random numbers: from `generator`, which `seed` gives it once;
-    - `hard_rows`, the rows that join every batch, if it asks for some;
+    - `hard_rows`, the rows that join every batch, if it asks for some, and then `hold_enough`,
+      before `begin`, see :class:`TopCriterion`;
     - `trace`, what each step leaves in the history;
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;

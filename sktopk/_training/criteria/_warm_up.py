@@ -72,9 +72,6 @@ class WarmUp(Criterion):
     def end_warm_up(self):
         """Begin with the second phase."""
         self.warm = True
-        for hard in [] if self.hard_rows is None else self.hard_rows.each:
-            # None was looked for yet.
-            hard.forget()
 
     def get_extra_state(self):
         """The phase; the two losses keep their own state, the generator among it."""
