@@ -76,7 +76,7 @@ class Net(NeuralNetClassifier):
             net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.n_members = task.n_outputs, task.n_members
-        net.answer = Answer(task.k_ordered)
+        net.k_ordered = task.k_ordered
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
         if net.criterion_.draws:
@@ -129,6 +129,11 @@ class Net(NeuralNetClassifier):
         """What the task's `module` built, without the factor on its scores."""
         module = self.module_
         return module.module if isinstance(module, ScaledScores) else module
+
+    @property
+    def answer(self):
+        """What is made of the scores of several members, and of two heads."""
+        return Answer(self.k_ordered)
 
     @property
     def n_scores(self):
@@ -432,9 +437,11 @@ def _plain_row(row):
 
 
 def _build_module(task):
-    n_members, packs = task.n_members, packs_members(task.module)
-    if n_members == 1 or packs:
-        return _build_member(task, {"n_members": n_members} if n_members > 1 else {})
+    n_members = task.n_members
+    if n_members == 1:
+        return _build_member(task, {})
+    if packs_members(task.module):
+        return _build_member(task, {"n_members": n_members})
     return Members(_build_member(task, {}) for _ in range(n_members))
 
 

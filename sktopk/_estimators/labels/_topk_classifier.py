@@ -358,10 +358,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     def _weights(self, target, weight):
         """Sample weight times class weight, of mean 1 over the rows of all processes."""
-        largest = weight.max()
+        given, largest = weight, weight.max()
         weight = weight / largest
         if self.class_weight is not None:
-            weights = class_weights(self.class_weight, self.classes_, self.class_count_)
+            count = sum(all_objects(np.bincount(target, given, len(self.classes_))))
+            weights = class_weights(self.class_weight, self.classes_, count)
             weight = weight * weights[target]
         shared = np.array(all_objects((largest, weight.sum(), len(weight))))
         unit = shared[:, 0].max()

@@ -222,7 +222,10 @@ class TopCriterion(TwoClassCriterion):
             total = (weight * counted).sum()
         else:
             # A batch of light rows weighs little.
-            total = xp.count_nonzero(counted) * as_arrays(xp, self.mean_weight)[int(not above)]
+            total = (
+                xp.count_nonzero(counted & (weight > 0))
+                * as_arrays(xp, self.mean_weight)[int(not above)]
+            )
         return errors_and_gradient(
             xp, scores, counted, weight, total, located, self.errors, self.surrogate
         )
