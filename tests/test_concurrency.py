@@ -230,6 +230,27 @@ def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(expected):
         thread.join()
 
 
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_a_fork_in_the_middle_of_another_threads_step_does_not_hang(expected):
+    clf, score = fit("dropout")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def step():
+        begun.set()
+        assert go_on.wait(60)
+
+    thread = threading.Thread(target=clf.net_.alone, args=(step,))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        # As the process begins, it has the model, not a copy.
+        for answer in answers_of("fork", clf, "dropout"):
+            np.testing.assert_array_equal(answer, score)
+    finally:
+        go_on.set()
+        thread.join()
+
+
 FORK_OF_THREADS = """
 import multiprocessing, numpy as np, torch
 from sktopk import TopKClassifier

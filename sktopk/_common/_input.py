@@ -13,6 +13,8 @@ from sklearn.utils.validation import validate_data
 from torch.utils.data import Dataset, IterableDataset
 
 from ._lazy_rows import DatasetRows, LazyRows, SomeRows
+from ._scalars import check_readable
+from ._warnings import warn
 
 FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
 
@@ -20,6 +22,7 @@ FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np
 def check_rows(estimator, X, *, reset):
     """Return X as a float array, CSR or lazy rows, images only where a `module` can take them."""
     check_table(X)
+    check_readable(X, "X")
     X = as_lazy(X, estimator.dtype)
     n_dim = getattr(X, "ndim", 2)
     if n_dim > 2 and estimator.module is None:
@@ -44,6 +47,7 @@ def check_rows(estimator, X, *, reset):
             ensure_2d=n_dim <= 2,
         )
     if reset:
+        _warn_of_channels_last(X.shape)
         # Which scikit-learn counts in tables only.
         estimator.n_features_in_ = X.shape[1]
         estimator.input_shape_ = X.shape[1:]
@@ -54,18 +58,41 @@ def check_rows(estimator, X, *, reset):
     return X
 
 
-def check_validation(estimator, X_val, y_val):
-    """Return validation rows with their labels and weights of 1."""
+def _warn_of_channels_last(shape):
+    """Warn of images (n_samples, height, width, channels), whose rows would pass for channels."""
+    n_dim, colours = len(shape), (1, 3, 4)
+    if n_dim == 4 and shape[3] in colours and min(shape[1:3]) > max(colours):
+        warn(
+            f"X of shape {tuple(shape)} looks like images with channels last, and is read as "
+            f"(n_samples, channels, height, width), with {shape[1]} channels: pass "
+            "X.transpose(0, 3, 1, 2), of a tensor X.permute(0, 3, 1, 2)"
+        )
+
+
+def check_validation(estimator, X_val, y_val, classes):
+    """Return validation rows with their labels, some of them among `classes`, and weights of 1."""
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
         raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
     try:
         X_val = check_rows(estimator, X_val, reset=False)
-    except ValueError as error:
-        raise ValueError(f"X_val is not allowed: {error}") from error
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"X_val is not allowed: {error}") from error
     y_val = check_labels(y_val, "y_val")
     check_length(y_val, X_val.shape[0], "y_val")
+    unknown = np.unique(y_val[encode_labels(classes, y_val, "y_val") < 0])
+    if len(unknown) == len(np.unique(y_val)):
+        raise ValueError(
+            f"y_val must have labels of y, {_shown(classes)}; got none of them but "
+            f"{_shown(unknown)}"
+        )
+    if len(unknown):
+        warn(
+            f"y_val has labels that y has not, {_shown(unknown)}: no row of them can be "
+            "predicted right"
+        )
     return Labelled(X_val, y_val, np.ones(len(y_val)))
 
 
@@ -75,6 +102,7 @@ def check_weight(sample_weight, n_samples):
         return np.ones(n_samples)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, sample_weight)
+    check_readable(sample_weight, "sample_weight")
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -151,6 +179,7 @@ def columns_kept(estimator):
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     check_given(y, name)
+    check_readable(y, name)
     if (values := np.asarray(y)).dtype.kind == "f" and not np.isfinite(values).all():
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
@@ -200,7 +229,7 @@ def encode(classes, y):
 
 def class_weights(class_weight, classes, count):
     """Return the weight of each class; "balanced" counts rows by their sample weight."""
-    if class_weight == "balanced":
+    if isinstance(class_weight, str) and class_weight == "balanced":
         # A class announced to partial_fit may have no rows yet: any weight does.
         return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
     if class_weight is None:
@@ -216,20 +245,29 @@ def class_weights(class_weight, classes, count):
         raise ValueError(
             f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
         )
-    weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=float)
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+    try:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    except (OverflowError, TypeError, ValueError):
+        weights = None
+    if weights is None or not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(f"class_weight must be finite and nonnegative; got {class_weight!r}")
     return weights
 
 
-def encode_labels(classes, y):
+def encode_labels(classes, y, name="y"):
     """Return the column of each label, -1 for a label that the classifier does not know."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
     if isinstance(known, str) != isinstance(given, str):
         raise ValueError(
-            f"y must hold labels of the kind that estimator knows, such as {known!r}; got {given!r}"
+            f"{name} must hold labels of the kind that estimator knows, such as {known!r}; got "
+            f"{given!r}"
         )
     return encode(classes, y)
+
+
+def _shown(labels):
+    """At most five labels in words."""
+    return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
 
 
 def is_stream(X):

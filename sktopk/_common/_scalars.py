@@ -1,10 +1,11 @@
-"""Scalars that users pass in, checked: errors name the parameter, what is allowed, what came."""
+"""What users pass in, checked: errors name the parameter, what is allowed, what came."""
 
+import inspect
 import math
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_scalar
+from sklearn.utils import check_random_state, check_scalar
 
 
 def check_option(value, name, allowed):
@@ -42,6 +43,7 @@ def n_kept(k, n):
 
 def check_nonnegative(values, name, length, which):
     """Return `values` as `length` finite nonnegative floats; `which` says what they belong to."""
+    check_readable(values, name)
     values = np.asarray(values)
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
@@ -64,7 +66,13 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
     check_scalar(value, name, kind, min_val=low, max_val=high, include_boundaries=bounds)
-    if not integer and not np.isfinite(value):
+    if integer:
+        return
+    try:
+        finite = math.isfinite(value)
+    except OverflowError as error:  # whole numbers and fractions know no bound
+        raise ValueError(f"{name} must be finite as a float; got {value!r}") from error
+    if not finite:
         raise ValueError(f"{name} must be finite; got {value!r}")
 
 
@@ -72,6 +80,47 @@ def check_flag(value, name):
     """Raise unless `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}")
+
+
+def check_random(random_state):
+    """Return the generator that the parameter `random_state` stands for."""
+    try:
+        return check_random_state(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState; "
+            f"got {random_state!r}"
+        ) from error
+
+
+def check_call(function, name, *places, **params):
+    """Raise unless `function` takes arguments in these places and parameters of these names."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # as of some builtins
+        return
+    try:
+        signature.bind(*places, **params)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must take ({', '.join([*places, *params])}); got one that takes {signature}: "
+            f"{error}"
+        ) from error
+
+
+def check_readable(values, name):
+    """Raise if `values` are tensors that NumPy cannot read, such as those with a gradient."""
+    first = values[0] if isinstance(values, list | tuple) and values else values
+    if not hasattr(first, "requires_grad"):
+        return
+    try:
+        first.numpy()
+    except (RuntimeError, TypeError) as error:
+        came = "a gradient, " if first.requires_grad else ""
+        raise TypeError(
+            f"{name} must be an array or a tensor that NumPy can read; got one with {came}"
+            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu(), in a dtype of NumPy"
+        ) from error
 
 
 def check_auto(value, name, check, **kwargs):

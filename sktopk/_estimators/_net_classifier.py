@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
@@ -23,6 +22,7 @@ from sktopk._common._input import (
 )
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._row_keys import row_keys
+from sktopk._common._scalars import check_random
 from sktopk._common._scoring import weight_for
 from sktopk._common._splits import held_out
 from sktopk._common._streams import partial_fit_pieces
@@ -161,7 +161,8 @@ class NetClassifier(TrainedNet):
             Nonnegative weights; weight 2 equals the row given twice, weight 0 its absence.
         X_val, y_val : array-like, default=None
             Validation rows, as X and y, scored after each epoch (see `history_`). With
-            ``early_stopping=True`` they take the place of rows held out from X.
+            ``early_stopping=True`` they take the place of rows held out from X. Labels that y
+            has not count as errors, with a warning; some must be labels of y.
 
         Returns
         -------
@@ -171,8 +172,9 @@ class NetClassifier(TrainedNet):
         ------
         ValueError, TypeError
             If a parameter or the data are not allowed, before any training; rows of a Dataset
-            are refused when they are read, during training. ValueError if the loss becomes NaN
-            or infinite, with the weights of the last good epoch kept.
+            are refused when they are read, during training. ValueError if training diverges,
+            with the weights of the last good epoch kept: the loss becomes NaN, infinite or 1e10
+            times that of the first batch, or a weight larger than 1e15.
             ValueError if the file `checkpoint` is damaged or belongs to another call.
         OSError
             If `checkpoint` cannot be read or written, before training where that shows, with
@@ -249,7 +251,7 @@ class NetClassifier(TrainedNet):
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
         rows = check_labelled(self, X, y, sample_weight, reset=new)
         known = self._known_classes(rows.y, announced, new)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
+        seed = check_random(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
         target = encode(known, rows.y)
         self._run(Training(rows, rows, target, known, 1, new, seed, partial=True))
         return self
@@ -316,7 +318,7 @@ class NetClassifier(TrainedNet):
 
     def _check_validation(self, X_val, y_val, classes):
         """Return the validation rows that the user passed."""
-        return check_validation(self, X_val, y_val)
+        return check_validation(self, X_val, y_val, classes)
 
     def _plan(self, given, X_val, y_val, new, chosen):
         """Return what a call of `fit` trains on, and from where it starts."""
@@ -366,7 +368,7 @@ class NetClassifier(TrainedNet):
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
         if self.checkpoint is None:
-            return None, check_random_state(self.random_state)
+            return None, check_random(self.random_state)
         call = describe_call(self, None if new else self.net_, *given, validation)
         checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
         return checkpoint, checkpoint.random(self.random_state)
@@ -389,7 +391,7 @@ class NetClassifier(TrainedNet):
             module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
         optimizer = self.optimizer
         score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
-        n_members = self.n_members
+        n_members = int(self.n_members)
         if n_members > 1:
             criterion = MemberLoss(criterion, n_members, self.cross_fit)
         if self.warm_up or k_ordered is not None:
@@ -412,12 +414,12 @@ class NetClassifier(TrainedNet):
             criterion=criterion,
             module=MLP if self.module is None else self.module,
             module_params=module_params,
-            score_scale=score_scale,
+            score_scale=float(score_scale),
             # Modules of others may draw random numbers in every forward pass.
-            draws=draws or self.module is not None or bool(module_params.get("dropout")),
+            draws=draws or self.module is not None,
             optimizer=OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
+            learning_rate=float(self.learning_rate),
+            weight_decay=float(self.weight_decay),
             callbacks=copy.deepcopy(list(self.callbacks or [])),
             net_params=net_params,
             device=self.device,
@@ -476,7 +478,7 @@ class NetClassifier(TrainedNet):
         rates = {"learning_rate": "lr", "weight_decay": "optimizer__weight_decay"}
         changed = [name for name in rates if now[name] != then[name]]
         if changed:
-            values = {rates[name]: now[name] for name in changed}
+            values = {rates[name]: float(now[name]) for name in changed}
             net.set_params(**values)
             # set_params reaches the optimizer there is; this, one made anew.
             vars(net).update(values)
@@ -519,7 +521,7 @@ class NetClassifier(TrainedNet):
             )
             n_epochs = training.epochs
             if "warm_up" in callbacks:
-                n_epochs += self.warm_up
+                n_epochs += int(self.warm_up)
             net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
             batches.carry()
             ended = True
@@ -568,8 +570,8 @@ class NetClassifier(TrainedNet):
             callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol)
         n_epochs = training.epochs
         if self.warm_up and not self.net_.criterion_.warm:
-            n_epochs += self.warm_up
-            callbacks["warm_up"] = WarmUpEnd(self.warm_up, callbacks.get("validation"))
+            n_epochs += int(self.warm_up)
+            callbacks["warm_up"] = WarmUpEnd(int(self.warm_up), callbacks.get("validation"))
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs, what)
         return callbacks
@@ -616,7 +618,7 @@ class NetClassifier(TrainedNet):
             warn(
                 f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "
                 f"last {n} of max_epochs={self.max_epochs} epochs: raise max_epochs or "
-                f"learning_rate (now {self.learning_rate:g})",
+                f"learning_rate (now {float(self.learning_rate):g})",
                 ConvergenceWarning,
             )
 

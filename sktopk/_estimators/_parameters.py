@@ -39,6 +39,8 @@ MANAGED = {
     "use_caching": "scoring",
     "module__hidden_layer_sizes": "hidden_layer_sizes",
 }
+# Names of the callbacks that every net has.
+OWN_CALLBACKS = {"epoch_timer", "train_loss"}
 # Prefixes of parameters that can be set and searched directly, and the dict that keeps them.
 ROUTED = {
     "module__": "net_params",
@@ -125,8 +127,8 @@ class TrainingParameters(BaseEstimator):
     hidden_layer_sizes : tuple of int, default=(100,)
         Hidden layers of the default network; ``()`` is a linear model.
     n_members : int, default=1
-        Networks that are trained side by side, each with initial weights and a loss of its own;
-        the scores are their mean. A `module` with a parameter `n_members` builds all of them in
+        Networks that are trained side by side, at most 1000, each with initial weights and a
+        loss of its own; the scores are their mean. A `module` with a parameter `n_members` builds all of them in
         one and returns scores (n_samples, n_members, n_outputs), see
         :class:`sktopk.modules.Members`; any other is built `n_members` times.
     cross_fit : bool, default=False
@@ -174,7 +176,8 @@ class TrainingParameters(BaseEstimator):
         probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
         per class, normalised.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs; copied. They see encoded labels.
+        skorch callbacks, instances, or ``(name, callback)`` pairs; copied. They see encoded
+        labels.
     net_params : dict, default=None
         Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
         ``callbacks__name__x``, of its parts. Such keys can be set and searched directly. Of the
@@ -199,7 +202,9 @@ class TrainingParameters(BaseEstimator):
     verbose : int, default=0
         1 shows a progress bar, 2 a line per epoch.
     random_state : int, RandomState or None, default=None
-        Seed of initialisation, batches and splits. Torch's own generators stay as they are.
+        Seed of initialisation, dropout, batches and splits. Torch's own generators stay as they
+        are. A `module` or loss of yours draws from them, and they are put back: such fits take
+        turns, and are repeatable where no other thread draws meanwhile.
 
     Attributes
     ----------
@@ -305,16 +310,17 @@ class TrainingParameters(BaseEstimator):
         for name in ("max_epochs", "n_iter_no_change", "checkpoint_every"):
             check_number(getattr(self, name), name, 1, integer=True)
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
-        check_number(self.n_members, "n_members", 1, integer=True)
+        # Far beyond what helps, and not yet a mistake that fills the memory.
+        check_number(self.n_members, "n_members", 1, 1000, integer=True)
         check_number(self.warm_up, "warm_up", 0, integer=True)
         check_number(self.cross_entropy_share, "cross_entropy_share", 0, 1, bounds="left")
+        for name in ("early_stopping", "cross_fit", "compile", "warm_start"):
+            check_flag(getattr(self, name), name)
         if self.cross_fit and self.n_members == 1:
             raise ValueError(
                 "cross_fit=True needs members, each without a fold of the rows: n_members must "
                 "be at least 2; got 1"
             )
-        for name in ("early_stopping", "cross_fit", "compile", "warm_start"):
-            check_flag(getattr(self, name), name)
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)
@@ -377,7 +383,8 @@ def check_module(module):
 
 def check_sizes(hidden_layer_sizes):
     """Check the hidden layers of the default network."""
-    if not isinstance(hidden_layer_sizes, list | tuple | np.ndarray):
+    is_array = isinstance(hidden_layer_sizes, np.ndarray) and hidden_layer_sizes.ndim == 1
+    if not is_array and not isinstance(hidden_layer_sizes, list | tuple):
         raise TypeError(
             f"hidden_layer_sizes must be a tuple of integers; got {hidden_layer_sizes!r}"
         )
@@ -403,14 +410,18 @@ def check_net_params(net_params, default_module):
 
 def check_callbacks(callbacks):
     """Check that `callbacks` is a list of skorch callbacks, perhaps with names."""
-    is_list = isinstance(callbacks, list | tuple)
+    is_list, names = isinstance(callbacks, list | tuple), set()
     for each in callbacks if is_list else [callbacks]:
-        callback = each[1] if isinstance(each, tuple) and len(each) == 2 else each
-        if not hasattr(callback, "on_epoch_end") or not is_list:
+        name, callback = each if isinstance(each, tuple) and len(each) == 2 else ("", each)
+        is_callback = hasattr(callback, "on_epoch_end") and not isinstance(callback, type)
+        if not is_callback or not is_list or not isinstance(name, str):
             raise TypeError(
-                "callbacks must be a list of skorch callbacks or (name, callback) pairs; "
-                f"got {each!r}"
+                "callbacks must be a list of skorch callbacks, instances of their classes, or "
+                f"(name, callback) pairs; got {each!r}"
             )
+        if name and name in names | OWN_CALLBACKS:
+            raise ValueError(f"callbacks must have names of their own; got {name!r} once more")
+        names.add(name)
 
 
 def check_optimizer(optimizer):

@@ -91,7 +91,6 @@ class TrueThreshold(Callback):
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
         trace = net.criterion_.trace.setdefault("true_threshold", [])
         trace.append(self.threshold_().reshape(1))
-        net.module_.train()
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
         # It holds on to the rows.
@@ -156,7 +155,7 @@ class Validation(Callback):
     def put_back(self, net):
         """Give the network the best weights so far."""
         if self.weights_ is not None:
-            net.module_.load_state_dict(self.weights_)
+            net.alone(net.module_.load_state_dict, self.weights_)
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
         self.put_back(net)

@@ -44,7 +44,7 @@ class CandidateNet(Net):
         if len(candidates.classes) == self.n_outputs:
             return super().step(batch)
         with self._only(candidates.classes):
-            loss, scores = super().step((rows, (candidates, weight)))
+            loss, scores = super().step((rows, (candidates, weight)), len(candidates.classes))
             # Without its graph, which would hold on to parameters of this shape.
             return loss, scores.detach()
 
@@ -70,8 +70,7 @@ class CandidateNet(Net):
     @contextmanager
     def _only(self, classes):
         """Let the last layer have the rows of `classes`, in ascending order, and no others."""
-        n_outputs = self.n_outputs
-        parameters = list(last_layer(self.module_, n_outputs).parameters())
+        parameters = list(last_layer(self.module_, self.n_outputs).parameters())
         whole = [(each.data, dict(self.optimizer_.state.get(each, {}))) for each in parameters]
         # Of a class that is there several times, the first row counts.
         first = torch.searchsorted(classes, classes)
@@ -80,11 +79,9 @@ class CandidateNet(Net):
             for name, value in state.items():
                 if _has_shape(value, data.shape):
                     self.optimizer_.state[parameter][name] = value[classes]
-        self.n_outputs = len(classes)
         try:
             yield
         finally:
-            self.n_outputs = n_outputs
             for parameter, (data, before) in zip(parameters, whole, strict=True):
                 rows = parameter.data
                 data.index_copy_(0, classes, rows[first])

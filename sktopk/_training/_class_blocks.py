@@ -59,11 +59,13 @@ class CutNetwork:
         return scores.to(self.net.dtype)
 
     def is_true(self, rows):
-        """Tell whether the parts give the scores of the whole, for all classes and for few."""
+        """Tell whether the parts give the scores of the whole, for all classes and for few.
+
+        The whole has to be in the mode of evaluation.
+        """
         used_twice = {*map(id, self.before.parameters())} & {*map(id, self.parameters.values())}
         if used_twice or {len(value) for value in self.parameters.values()} != {self.net.n_outputs}:
             return False
-        self.net.module_.eval()
         with torch.inference_mode(), self.net.autocast():
             whole = self.net.module_(rows).to(self.net.dtype)
         features = self.features(rows)
@@ -82,9 +84,14 @@ def cut(net, rows):
     """
     if net.n_members > 1 or net.answer.n_heads > 1:
         return None
-    try:
+    first = rows[:2]
+
+    def parts_of():
         parts = CutNetwork(net)
-        return parts if parts.is_true(rows[:2]) else None
+        return parts if parts.is_true(first) else None
+
+    try:
+        return net.evaluated(parts_of)
     except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
 
@@ -135,16 +142,22 @@ def best_classes(net, rows, k):
             yield chunk, first_largest(scores, k)[1]
         return
     for chunk in rows.chunks(BLOCK_CLASSES):
-        features = parts.features(rows[chunk])
-        values, classes = first_largest(parts.scores(features, slice(BLOCK_CLASSES)), k)
-        for start in range(BLOCK_CLASSES, net.n_outputs, BLOCK_CLASSES):
-            scores = parts.scores(features, slice(start, start + BLOCK_CLASSES))
-            # Of tied classes those found before stay: they have lower numbers.
-            better = (scores.amax(1) > values[:, -1]).nonzero().squeeze(1)
-            if len(better):
-                found, columns = first_largest(scores[better], min(k, scores.shape[1]))
-                found = torch.cat([values[better], found], dim=1)
-                columns = torch.cat([classes[better], columns + start], dim=1)
-                values[better], order = first_largest(found, k)
-                classes[better] = columns.gather(1, order)
-        yield chunk, classes
+        values = rows[chunk]
+        yield chunk, net.evaluated(lambda values=values: _best_of_blocks(parts, values, k))
+
+
+def _best_of_blocks(parts, rows, k):
+    """The `k` classes of highest score of each row, by the blocks of a `CutNetwork`."""
+    features, n_outputs = parts.features(rows), parts.net.n_outputs
+    values, classes = first_largest(parts.scores(features, slice(BLOCK_CLASSES)), k)
+    for start in range(BLOCK_CLASSES, n_outputs, BLOCK_CLASSES):
+        scores = parts.scores(features, slice(start, start + BLOCK_CLASSES))
+        # Of tied classes those found before stay: they have lower numbers.
+        better = (scores.amax(1) > values[:, -1]).nonzero().squeeze(1)
+        if len(better):
+            found, columns = first_largest(scores[better], min(k, scores.shape[1]))
+            found = torch.cat([values[better], found], dim=1)
+            columns = torch.cat([classes[better], columns + start], dim=1)
+            values[better], order = first_largest(found, k)
+            classes[better] = columns.gather(1, order)
+    return classes

@@ -1,7 +1,11 @@
 """The training engine: everything that knows skorch."""
 
 import inspect
+import os
+import threading
+import weakref
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 
 import numpy as np
 import torch
@@ -9,8 +13,9 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
+from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
-from sktopk.modules import Members, ScaledScores
+from sktopk.modules import MLP, Members, ScaledScores
 from sktopk.modules._members import Answer, mean_of_members, packs_members
 from sktopk.modules._mlp import takes_sparse
 
@@ -30,10 +35,77 @@ from ._state import copied_weights
 
 # Rows from which a network learns the scales of columns.
 MOST_SHOWN = 1 << 15
+_TURNS = weakref.WeakSet()
+# The net, and the member of it, whose scores count alone in this thread.
+_ONLY = ContextVar("_ONLY", default=(None, None))
+# Training has diverged where the loss of a batch is as many times that of the first, or a weight
+# as large: float64 holds numbers that float32 does not, of networks that are as useless.
+MOST_GROWTH = 1e10
+MOST_WEIGHT = 1e15
 
 
 class DivergedError(ValueError):
     """The loss or the weights stopped being finite."""
+
+
+class Turns:
+    """Whose turn it is with a module: one step of its training, or any number of predictions.
+
+    Whether batch normalisation learns from its rows and dropout drops is a mode of the module,
+    which all threads share. So a step waits for the predictions that have begun, and these wait
+    for the step; the step finds every mode as the one before left it.
+
+    All that is held is held by `with` on locks written in C: Ctrl-C leaves none of them locked.
+    """
+
+    def __init__(self):
+        # The training has the door while a step runs; it may predict in its midst.
+        self.door = threading.RLock()
+        # A lock for each prediction, free once that is over.
+        self.predictions, self.frozen = set(), None
+        _TURNS.add(self)
+
+    def __reduce__(self):
+        # A copy belongs to a module of its own.
+        return Turns, ()
+
+    def train(self, module, step, *args):
+        """Return ``step(*args)``, run alone, in the modes of training."""
+        with self.door:
+            for running in tuple(self.predictions):
+                with running:
+                    self.predictions.discard(running)
+            if self.frozen is not None:
+                module.train()
+                for part in self.frozen:
+                    part.training = False
+                self.frozen = None
+            return step(*args)
+
+    def predict(self, module, forward):
+        """Return ``forward()``, run beside other predictions alone, in the mode of evaluation."""
+        running = threading.Lock()
+        with running:
+            with self.door:
+                parts = list(module.modules())
+                if any(part.training for part in parts):
+                    self.frozen = [part for part in parts if not part.training]
+                    module.eval()
+                self.predictions.add(running)
+            try:
+                return forward()
+            finally:
+                self.predictions.discard(running)
+
+
+def _begin_child():
+    """Let go, in a process just forked, of what is held by threads that it does not have."""
+    for turns in list(_TURNS):
+        turns.__init__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
 
 
 class Net(NeuralNetClassifier):
@@ -47,8 +119,8 @@ class Net(NeuralNetClassifier):
     forward_in_training = None
     # and the weights of the rows, for callbacks.
     weight_ = None
-    # The member whose scores count, if it is not the mean of all.
-    member = None
+    # Loss of the first batch.
+    first_loss_ = None
 
     @classmethod
     def build(cls, task, seed):
@@ -59,24 +131,36 @@ class Net(NeuralNetClassifier):
         accepted = inspect.signature(task.optimizer).parameters
         params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
         device = check_device(task.device)
-        with isolated_rng(device, seed=seed):
-            net = cls(
-                _build_module(task).to(task.dtype),
-                criterion=task.criterion,
-                optimizer=task.optimizer,
-                lr=task.learning_rate,
-                callbacks=task.callbacks,
-                classes=np.arange(task.n_classes),
-                train_split=None,
-                verbose=task.verbose,
-                device=str(device),
-                use_caching=False,
-                **params,
-            ).initialize()
-            net.rng_state = rng_state(device)
+        # Where nothing draws from torch's generators, which all threads share, they are left alone.
+        own = None if task.draws else torch.Generator().manual_seed(seed)
+        with isolated_rng(device, seed=seed) if task.draws else nullcontext():
+            module = _build_module(task, own).to(task.dtype)
+            try:
+                net = cls(
+                    module,
+                    criterion=task.criterion,
+                    optimizer=task.optimizer,
+                    lr=task.learning_rate,
+                    callbacks=task.callbacks,
+                    classes=np.arange(task.n_classes),
+                    train_split=None,
+                    verbose=task.verbose,
+                    device=str(device),
+                    use_caching=False,
+                    **params,
+                ).initialize()
+            except (TypeError, ValueError) as error:
+                if not task.net_params:
+                    raise
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"net_params={task.net_params!r} are not allowed: {error}") from error
+            net.own_generator = own
+            if task.draws:
+                net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.n_members = task.n_outputs, task.n_members
         net.k_ordered = task.k_ordered
+        net.turns = Turns()
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
         if net.criterion_.draws:
@@ -122,7 +206,27 @@ class Net(NeuralNetClassifier):
                 f"class, or per row of two classes that are ranked; got shape "
                 f"{tuple(scores.shape)} for {n_rows} rows"
             )
+        of_one = scores if self.n_members == 1 else scores.mean(1)
+        if self.criterion_.takes_scores and _are_probabilities(of_one):
+            warn(
+                "module returns what looks like probabilities, rows of nonnegative numbers with "
+                "a sum of 1; it must return scores, as the losses take them: leave out the "
+                "softmax at its end (torch.nn.Softmax)"
+            )
         self.check_last_layer(rows)
+
+    @property
+    def rng_state(self):
+        """State of the generators that the network draws from, torch's or one of its own."""
+        own = self.own_generator
+        return self.shared_state if own is None else [own.get_state()]
+
+    @rng_state.setter
+    def rng_state(self, state):
+        if self.own_generator is None:
+            self.shared_state = state
+        else:
+            self.own_generator.set_state(state[0])
 
     @property
     def network(self):
@@ -194,7 +298,7 @@ class Net(NeuralNetClassifier):
                 for epoch in range(done, 0 if self.stop_training else epochs):
                     self.notify("on_epoch_begin", **data)
                     self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
-                    share_buffers(self.module_)
+                    self.alone(share_buffers, self.module_)
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, data)
                     self.stop_training = any(all_objects(self.stop_training))
@@ -208,7 +312,7 @@ class Net(NeuralNetClassifier):
             finally:
                 self.notify("on_train_end", X=X, y=y)
                 self.callbacks_ = own
-                self.forward_in_training = self.weight_ = None
+                self.forward_in_training = self.weight_ = self.first_loss_ = None
                 if self.draws:
                     self.rng_state = rng_state(device)
 
@@ -230,7 +334,7 @@ class Net(NeuralNetClassifier):
             return
         if "train_loss" not in self.history_[-1]:
             self.history_.pop()
-        self.module_.load_state_dict(weights)
+        self.alone(self.module_.load_state_dict, weights)
         if isinstance(error, DivergedError):
             # Its moments are no longer finite.
             self.initialize_optimizer()
@@ -261,7 +365,7 @@ class Net(NeuralNetClassifier):
 
     def run_single_epoch(self, iterator, training, prefix, step_fn, **fit_params):
         """Run `step_fn` over the batches and record their mean loss, once."""
-        self.module_.train()
+        self.alone(self.module_.train)
         begin = self._listeners("on_batch_begin")
         end = self._listeners("on_batch_end")
         losses, sizes, trace = [], [], self.criterion_.trace
@@ -272,7 +376,7 @@ class Net(NeuralNetClassifier):
         for batch in iterator:
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
-            loss, scores = step_fn(batch)
+            loss, scores = self.alone(step_fn, batch)
             losses.append(loss)
             sizes.append(len(scores))
             for callback in end:
@@ -291,9 +395,13 @@ class Net(NeuralNetClassifier):
                 values = torch.cat([torch.as_tensor(value) for value in values])
                 self.history.record_batch(name, values.double().tolist())
 
-    def step(self, batch):
-        """One step of the optimizer; returns the loss, detached, and the scores."""
+    def step(self, batch, n_scores=None):
+        """One step of the optimizer; returns the loss, detached, and the scores.
+
+        `n_scores` is how many a row has, if not one per output.
+        """
         rows, (target, weight) = batch
+        n_scores = self.n_members * self.n_outputs if n_scores is None else n_scores
         listeners = self._listeners("on_grad_computed")
         result, lengths = [], {}
         trace = self.criterion_.trace
@@ -304,9 +412,9 @@ class Net(NeuralNetClassifier):
                 scores = (self.forward_in_training or self.module_)(rows)
             if self.precision is not None:
                 scores = scores.to(self.dtype)
-            if scores.numel() != len(rows) * self.n_members * self.n_outputs:
+            if scores.numel() != len(rows) * n_scores:
                 raise ValueError(
-                    f"module must return scores of shape ({len(rows)}, {self.n_outputs}) in "
+                    f"module must return scores of shape ({len(rows)}, {n_scores}) in "
                     f"training, too; got shape {tuple(scores.shape)}"
                 )
             loss = self.criterion_.backward(scores, target, weight)
@@ -347,18 +455,30 @@ class Net(NeuralNetClassifier):
         `Answer`; `in_order` are those of the second alone.
         """
         for chunk, scores in self.score_members(rows):
-            if self.member is not None:
-                scores = scores[:, self.member]
+            net, m = _ONLY.get()
+            if net is self:
+                scores = scores[:, m]
             yield chunk, self.answer.in_order(scores) if in_order else self.answer(scores)
 
     def score_members(self, rows):
         """Yield ``(slice, scores)`` as `score_rows`, with what the module returns."""
         note_threads()
-        self.module_.eval()
         for chunk in rows.chunks(self.n_members * self.n_outputs):
-            with torch.inference_mode(), self.autocast():
-                scores = self.module_(rows[chunk])
-            yield chunk, scores.to(self.dtype)
+            values = rows[chunk]
+
+            def forward(values=values):
+                with torch.inference_mode(), self.autocast():
+                    return self.module_(values)
+
+            yield chunk, self.evaluated(forward).to(self.dtype)
+
+    def alone(self, step, *args):
+        """Return ``step(*args)``, which changes the module, while no other thread uses it."""
+        return self.turns.train(self.module_, step, *args)
+
+    def evaluated(self, forward):
+        """Return ``forward()``, which predicts, while no other thread changes the module."""
+        return self.turns.predict(self.module_, forward)
 
     def score_out_of_fold(self, rows, folds):
         """Scores by the members that have not seen a row; NaN if all have.
@@ -376,11 +496,11 @@ class Net(NeuralNetClassifier):
     @contextmanager
     def only(self, m):
         """Score rows with member m alone."""
-        self.member = m
+        before = _ONLY.set((self, m))
         try:
             yield
         finally:
-            self.member = None
+            _ONLY.reset(before)
 
     def show_rows(self, X):
         """Let the networks that ask for it, by a method `from_data`, see rows of the training.
@@ -413,18 +533,31 @@ class Net(NeuralNetClassifier):
         return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 
     def _check_finite(self, losses):
-        refused = (~losses.isfinite()).nonzero()
+        if self.first_loss_ is None:
+            self.first_loss_ = losses[0].abs().clamp(min=1).item()
+        refused = (~(losses.abs() < MOST_GROWTH * self.first_loss_)).nonzero()
         if len(refused):
             what = f"the loss became {losses[refused[0]].item():g} in batch {int(refused[0]) + 1}"
-        elif not all(bool(p.isfinite().all()) for p in self.module_.parameters()):
-            what = "weights stopped being finite at the end"
+        elif not all(map(_is_bounded, self.module_.parameters())):
+            what = f"weights are not finite or larger than {MOST_WEIGHT:g} at the end"
         else:
             return
         ways = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        decay = getattr(self, "optimizer__weight_decay", 0)
+        if decay > 1:
+            ways.append(f"lower weight_decay (now {decay:g})")
+        scale = self.module_.scale if self.network is not self.module_ else 1
+        if not 1e-4 < scale < 1e4:
+            ways.append(f"set score_scale (now {scale:g}) nearer to 1")
         ways.extend(self.criterion_.remedies)
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
         )
+
+
+def _is_bounded(parameter):
+    """Tell whether a parameter is finite and, where it is trained, not as large as a diverged."""
+    return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
 
 
 def _plain_row(row):
@@ -436,17 +569,22 @@ def _plain_row(row):
     }
 
 
-def _build_module(task):
+def _build_module(task, generator):
     n_members = task.n_members
     if n_members == 1:
-        return _build_member(task, {})
+        return _build_member(task, generator, {})
     if packs_members(task.module):
-        return _build_member(task, {"n_members": n_members})
-    return Members(_build_member(task, {}) for _ in range(n_members))
+        return _build_member(task, generator, {"n_members": n_members})
+    return Members(_build_member(task, generator, {}) for _ in range(n_members))
 
 
-def _build_member(task, more):
-    module = task.module(task.n_features, task.n_outputs, **task.module_params, **more)
+def _build_member(task, generator, more):
+    params = task.module_params | more
+    check_call(task.module, "module", "n_features", "n_outputs", **params)
+    if task.module is MLP:
+        # The same weights, whatever torch's default dtype is.
+        params = {"dtype": torch.float32, "generator": generator} | params
+    module = task.module(task.n_features, task.n_outputs, **params)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
     if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
@@ -454,3 +592,11 @@ def _build_member(task, more):
     if task.score_scale == 1:
         return module
     return ScaledScores(module, task.n_outputs, task.score_scale)
+
+
+def _are_probabilities(scores):
+    """Tell whether rows of several scores look like the output of a softmax."""
+    if scores.ndim < 2 or scores.shape[1] < 2:
+        return False
+    sums = scores.detach().double().sum(1)
+    return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))

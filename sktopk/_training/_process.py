@@ -77,7 +77,7 @@ def check_device(device):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         checked = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f'device must be "auto" or a torch device such as "cpu" or "cuda:0"; got {device!r}'
         ) from error

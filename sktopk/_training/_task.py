@@ -31,8 +31,9 @@ class Task:
     score_scale : float
         Factor on what the module returns.
     draws : bool
-        Whether module or loss draw from torch's generator after the initialisation: then each
-        training runs inside `isolated_rng`, where the last one left off.
+        Whether module or loss draw from torch's generator: then the net is built, and each
+        training runs, inside `isolated_rng`, where the last one left off. If not, the module is
+        an MLP, with a generator of its own.
     optimizer : type
         Subclass of torch.optim.Optimizer.
     learning_rate, weight_decay : float

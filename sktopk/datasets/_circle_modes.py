@@ -1,9 +1,8 @@
 """Classes on a circle, with one mode each or two."""
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, check_random
 
 
 def make_circle_modes(
@@ -80,7 +79,7 @@ def make_circle_modes(
     check_number(n_classes, "n_classes", 2, integer=True)
     check_number(sigma, "sigma", 0, bounds="left")
     check_number(minor_share, "minor_share", 0, 1)
-    rng = check_random_state(random_state)
+    rng = check_random(random_state)
     y = np.sort(np.arange(n_samples, dtype=np.int64) % n_classes)
     angle = 360.0 * y / n_classes
     if distance is not None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, check_random
 
 
 def inject_label_noise(y, groups, p, random_state=None):
@@ -71,7 +71,7 @@ def inject_label_noise(y, groups, p, random_state=None):
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     first = np.cumsum(size) - size
-    rng = check_random_state(random_state)
+    rng = check_random(random_state)
     redrawn = rng.random_sample(len(y)) < p
     place = (rng.random_sample(len(y)) * size[group[code]]).astype(int)
     drawn = classes[order[first[group[code]] + place]]

@@ -1,10 +1,9 @@
 """Training sets with a long tail."""
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from sktopk._common._input import check_labels, check_length
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, check_random
 
 
 def make_long_tail(X, y, factor, *, random_state=None):
@@ -68,7 +67,7 @@ def make_long_tail(X, y, factor, *, random_state=None):
     share = float(factor) ** -(np.arange(len(classes)) / (len(classes) - 1))
     # Rounded before it is cut: 100 * 0.1 ** 2 must not become 0.
     kept = np.floor(np.round(np.min(count / share) * share, 6)).astype(int)
-    rng = check_random_state(random_state)
+    rng = check_random(random_state)
     rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]
     rows = np.sort(np.concatenate(rows))
     return _rows_of(X, rows), _rows_of(y, rows)

@@ -69,8 +69,8 @@ def get_surrogate(name):
 
 
 def check_threshold(threshold):
-    """Raise unless `threshold` can be called."""
-    if not callable(threshold):
+    """Raise unless `threshold` can be called, and is not a class of such."""
+    if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
         )

@@ -127,7 +127,8 @@ def sample_candidates(target, n_classes, n_candidates, *, generator=None):
             )
     if len(target) + n_candidates >= n_classes:
         everything = torch.arange(n_classes, device=device)
-        return Candidates(everything, target, torch.zeros(n_classes, device=device))
+        nothing = torch.zeros(n_classes, device=device, dtype=torch.float32)
+        return Candidates(everything, target, nothing)
     drawn = torch.randint(n_classes, (n_candidates,), generator=generator, device=device)
     classes, order = torch.cat([target, drawn]).sort(stable=True)
     first = torch.ones_like(classes, dtype=torch.bool)
@@ -136,6 +137,6 @@ def sample_candidates(target, n_classes, n_candidates, *, generator=None):
     is_label = first & (order < len(target))
     is_sampled = first & ~is_label
     # Given their number, every set of classes is as likely as any other.
-    weight = (n_classes - is_label.sum()) / is_sampled.sum()
+    weight = (n_classes - is_label.sum()).float() / is_sampled.sum()
     log_weight = torch.where(is_sampled, weight.log(), 0.0).masked_fill(~first, -torch.inf)
     return Candidates(classes, torch.searchsorted(classes, target.contiguous()), log_weight)

@@ -2,9 +2,13 @@
 
 import inspect
 from functools import partial
+from numbers import Integral
 
 import torch
 from torch import nn
+
+# Of float32, in which most losses are computed.
+LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores):
@@ -69,7 +73,7 @@ def check_weight(sample_weight, scores):
     """
     if sample_weight is None:
         return None
-    sample_weight = torch.as_tensor(sample_weight, dtype=scores.dtype, device=scores.device)
+    sample_weight = as_tensor(sample_weight, "sample_weight", scores.dtype, scores.device)
     if sample_weight.shape != scores.shape[:1]:
         raise ValueError(
             f"sample_weight must have shape {tuple(scores.shape[:1])}, one weight per sample; "
@@ -125,6 +129,16 @@ def check_once(name):
         )
 
 
+def as_tensor(values, name, dtype=None, device=None):
+    """Return numbers as a tensor."""
+    if isinstance(values, torch.Tensor):
+        return values.to(device=device, dtype=dtype)
+    try:
+        return torch.as_tensor(values, dtype=dtype, device=device)
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(f"{name} must hold numbers; got {values!r}") from error
+
+
 def check_name(value, name, allowed):
     """Raise unless `value` is one of the strings `allowed`."""
     if not isinstance(value, str) or value not in allowed:
@@ -132,9 +146,19 @@ def check_name(value, name, allowed):
 
 
 def _as_float(value, name):
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number; got {value!r}")
-    return float(value)
+    if isinstance(value, float):  # torch.compile need not trace the rest
+        return float(value)
+    # A tensor with a gradient would lose it here without a word.
+    has_gradient = getattr(value, "requires_grad", False)
+    if isinstance(value, bool | str) or not hasattr(value, "__float__") or has_gradient:
+        came = f"{value!r}, a tensor with a gradient" if has_gradient else repr(value)
+        raise TypeError(f"{name} must be a number; got {came}")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} must be finite as a float; got {value!r}") from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be a number; got {value!r}") from error
 
 
 def check_fraction(value, name):
@@ -180,7 +204,7 @@ def check_soft(scores, target):
 
 def check_count(value, name, allowed="an integer"):
     """Raise unless `value` is an integer of at least 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise TypeError(f"{name} must be {allowed}; got {value!r}")
     if value < 1:
         raise ValueError(f"{name}={value} must be at least 1")
@@ -197,11 +221,12 @@ def check_k(k, n_classes, most=None):
 
 
 def check_nonnegative(value, name, *, positive=False):
-    """Return the float `value` if it is finite and >= 0 (> 0 where `positive`)."""
+    """Return the float `value` if it is >= 0 (> 0 where `positive`) and finite in float32."""
     value = _as_float(value, name)
-    if not (value > 0 if positive else value >= 0) or value == float("inf"):
+    if not (LEAST if positive else 0) <= value <= MOST:
         raise ValueError(
-            f"{name}={value:g} must be finite and {'positive' if positive else 'nonnegative'}"
+            f"{name}={value:g} must be finite and {'positive' if positive else 'nonnegative'}, at "
+            f"most {MOST:.1e}"
         )
     return value
 
@@ -309,7 +334,7 @@ class LossModule(nn.Module):
             given.apply_defaults()
             for name, value in given.arguments.items():
                 if name == "class_counts":
-                    self.register_buffer(name, torch.as_tensor(value))
+                    self.register_buffer(name, as_tensor(value, name))
                 else:
                     setattr(self, name, value)
 

@@ -4,12 +4,12 @@ import torch
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, check_hard, check_nonnegative, reduce
+from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, reduce
 
 
 def check_class_counts(class_counts, scores):
     """Return the number of training samples of each class as a tensor like `scores`."""
-    counts = torch.as_tensor(class_counts)
+    counts = as_tensor(class_counts, "class_counts")
     if counts.shape != scores.shape[1:]:
         raise ValueError(
             f"class_counts must have shape ({scores.shape[1]},), one count per class; "

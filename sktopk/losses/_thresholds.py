@@ -92,8 +92,8 @@ class _Ranked:
     def rank(self, xp, total):
         """The weight j that stands above the threshold and at it."""
         if self.tau is None:
-            return total.clip(max=self.k)
-        return xp.minimum(-(-total * (self.tau * NEARLY) // 1), total)
+            return total.clip(max=min(self.k, 2**53))
+        return xp.minimum(-(-total * (float(self.tau) * NEARLY) // 1), total)
 
     def locate(self, xp, key, order, reached):
         """Return the threshold of a weighted sample and its gradient.

@@ -8,7 +8,13 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 
-from sktopk._common._scalars import check_k, check_nonnegative, check_option, n_kept
+from sktopk._common._scalars import (
+    check_k,
+    check_nonnegative,
+    check_option,
+    check_readable,
+    n_kept,
+)
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
@@ -196,6 +202,7 @@ def row_weights(sample_weight, n_samples, of="y_score"):
 
 def check_true(y_true):
     """Return the labels as an array of one per row."""
+    check_readable(y_true, "y_true")
     y_true = np.asarray(y_true)
     if y_true.ndim != 1:
         raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
@@ -243,6 +250,7 @@ def _how_to_make_binary(labels):
 
 def check_value(y_value):
     """Return `y_value` as an array of one finite number per row."""
+    check_readable(y_value, "y_value")
     y_value = np.asarray(y_value)
     if y_value.dtype.kind not in "fiub" or y_value.ndim != 1:
         raise ValueError(
@@ -255,6 +263,7 @@ def check_value(y_value):
 
 def check_score(y_score, n_samples):
     """Return `y_score` as an array of one real number per row, infinities included."""
+    check_readable(y_score, "y_score")
     y_score = np.asarray(y_score)
     if y_score.dtype.kind not in "fiub":
         raise ValueError(f"y_score must hold real numbers; got dtype {y_score.dtype}")
@@ -274,6 +283,7 @@ def check_score(y_score, n_samples):
 
 def encode_groups(groups, n_samples):
     """Return a number per row, the same for rows of the same group."""
+    check_readable(groups, "groups")
     groups = np.asarray(groups)
     if groups.shape != (n_samples,):
         raise ValueError(

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
 
-from sktopk._common._scalars import check_option
+from sktopk._common._scalars import check_option, check_readable
 
 from ._ranking import row_weights, undefined
 from ._topk import LabelRanks, _clip_to_range, _encode
@@ -241,6 +241,7 @@ def covered_rows(y_true, y_set, labels):
 
 def check_sets(y_set):
     """Return sets as an array or CSR matrix of zeros and ones."""
+    check_readable(y_set, "y_set")
     y_set = check_array(
         y_set, accept_sparse="csr", dtype=None, ensure_min_samples=0, input_name="y_set"
     )

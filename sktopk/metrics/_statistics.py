@@ -1,11 +1,11 @@
 """Statistics of scores on splits that share rows."""
 
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
-from sklearn.utils import check_scalar
+
+from sktopk._common._scalars import check_number
 
 
 class PairedDifference(NamedTuple):
@@ -34,10 +34,8 @@ class PairedDifference(NamedTuple):
 
     def half_width(self, confidence):
         """Return half the length of the confidence interval."""
-        check_scalar(
-            confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither"
-        )
-        return float(stdtrit(self.n_runs - 1, (1 + confidence) / 2)) * self.error
+        check_number(confidence, "confidence", 0, 1, bounds="neither")
+        return float(stdtrit(self.n_runs - 1, (1 + float(confidence)) / 2)) * self.error
 
     def p_value(self):
         """Return the p-value; of runs that all differ by one number 0, or 1 where that is 0."""
@@ -60,9 +58,8 @@ def paired_differences(scores, baseline, test_fraction):
     TypeError, ValueError
         As `LossComparisonDisplay.from_scores`, whose parameters these are.
     """
-    check_scalar(
-        test_fraction, "test_fraction", Real, min_val=0, max_val=1, include_boundaries="left"
-    )
+    check_number(test_fraction, "test_fraction", 0, 1, bounds="left")
+    test_fraction = float(test_fraction)
     if baseline not in scores or len(scores) < 2:
         raise ValueError(
             f"scores must hold baseline={baseline!r} and another loss; got {list(scores)}"

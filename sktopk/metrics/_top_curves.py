@@ -1,5 +1,6 @@
 """Scores that look at all numbers of rows at once, the first of them most."""
 
+import sys
 from numbers import Real
 
 import numpy as np
@@ -245,8 +246,9 @@ def bedroc_score(
     """
     if isinstance(alpha, bool) or not isinstance(alpha, Real):
         raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
-    if not 0 < alpha < np.inf:
+    if not 0 < alpha <= sys.float_info.max:
         raise ValueError(f"alpha must be a positive finite number; got {alpha!r}")
+    alpha = float(alpha)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties)
     if missing := ranking.missing_class():
         return undefined("bedroc_score", missing)

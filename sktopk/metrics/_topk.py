@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sktopk._common._scalars import check_nonnegative, check_option, n_kept
+from sktopk._common._scalars import check_nonnegative, check_option, check_readable, n_kept
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
@@ -288,6 +288,7 @@ def _check_n_rows(n_true, n_scored):
 
 def _check_scores(y_score):
     """Return scores as an array, decision scores of two classes as two columns."""
+    check_readable(y_score, "y_score")
     y_score = np.asarray(y_score)
     if y_score.dtype.kind not in "fiub":
         raise ValueError(

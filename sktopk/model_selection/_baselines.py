@@ -5,10 +5,10 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sktopk._common._scalars import check_random
 from sktopk._estimators.labels._comparison import Rows, fit_rows, with_params
 from sktopk._estimators.labels._losses import params_for
 
@@ -101,7 +101,7 @@ class ThresholdTuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None):
         """Find the threshold, then fit the classifier to all rows."""
         rows = Rows(X, y, sample_weight)
-        others, held = hold_out(np.asarray(y), check_random_state(self.random_state))
+        others, held = hold_out(np.asarray(y), check_random(self.random_state))
         self.estimator_ = fit_rows(clone(self.estimator), rows.take(others))
         self.classes_ = self.estimator_.classes_
         X_held, y_held, _ = rows.take(held)

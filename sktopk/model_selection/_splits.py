@@ -10,8 +10,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
-from sklearn.utils import check_random_state
 
+from sktopk._common._scalars import check_random
 from sktopk._common._splits import calibration_rows
 
 # Of the training rows, what settings and thresholds are chosen on.
@@ -25,7 +25,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
     share it.
     """
     # The seeds of a shorter comparison come first, so that its results serve a longer one.
-    seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
+    seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty at the second seed
     splits, known = [], {}

@@ -1,5 +1,6 @@
 """The default network for tables, whose first layer takes sparse rows as they are."""
 
+import math
 import warnings
 from itertools import pairwise
 
@@ -37,6 +38,11 @@ class MLP(nn.Sequential):
         Probability of dropping a hidden unit in training.
     normalize : bool, default=False
         Whether the last layer is a :class:`NormalizedLinear`: scores are cosines.
+    dtype : torch.dtype, default=None
+        Of the weights; None is torch's default.
+    generator : torch.Generator, default=None
+        On the CPU; the first weights and what `dropout` drops are drawn from it. None is torch's
+        own generator, which all threads share. Copies of the network draw from that one.
 
     References
     ----------
@@ -63,19 +69,59 @@ class MLP(nn.Sequential):
         batch_norm=False,
         dropout=0.0,
         normalize=False,
+        *,
+        dtype=None,
+        generator=None,
     ):
         sizes = (n_features, *hidden_layer_sizes)
         layers = []
         for n_in, n_out in pairwise(sizes):
-            layers.append((nn.Linear if layers else SparseInputLinear)(n_in, n_out))
+            kind = nn.Linear if layers else SparseInputLinear
+            layers.append(_linear(kind, n_in, n_out, dtype, generator))
             if batch_norm:
-                layers.append(nn.BatchNorm1d(n_out))
+                layers.append(nn.BatchNorm1d(n_out, dtype=dtype))
             layers.append(nn.ReLU())
             if dropout:
-                layers.append(nn.Dropout(dropout))
-        linear = nn.Linear if layers else SparseInputLinear
-        layers.append((NormalizedLinear if normalize else linear)(sizes[-1], n_outputs))
+                layers.append(Dropout(dropout, generator=generator))
+        if normalize:
+            layers.append(NormalizedLinear(sizes[-1], n_outputs, dtype=dtype, generator=generator))
+        else:
+            kind = nn.Linear if layers else SparseInputLinear
+            layers.append(_linear(kind, sizes[-1], n_outputs, dtype, generator))
         super().__init__(*layers)
+
+
+def _linear(kind, n_in, n_out, dtype, generator):
+    """A linear layer whose first weights, those of torch, are drawn from `generator`."""
+    layer = nn.utils.skip_init(kind, n_in, n_out, dtype=dtype)
+    nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+    bound = 1 / math.sqrt(n_in) if n_in else 0
+    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer
+
+
+class Dropout(nn.Dropout):
+    """Dropout that draws from `generator`, or, where that is None, from torch's own."""
+
+    def __init__(self, p, *, generator=None):
+        super().__init__(p)
+        self.generator = generator
+
+    def forward(self, x):
+        """Return x with entries dropped, in training."""
+        if self.generator is None or not self.training:
+            return super().forward(x)
+        generator = self.generator
+        if x.device.type != "cpu":
+            # What has been drawn is one state, wherever the network is.
+            seed = torch.randint(2**62, (), generator=generator).item()
+            generator = torch.Generator(x.device).manual_seed(seed)
+        kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=generator)
+        return x * kept if self.p == 1 else x * kept.div_(1 - self.p)
+
+    def __getstate__(self):
+        # No two networks draw from one generator.
+        return vars(self) | {"generator": None}
 
 
 class SparseRows:

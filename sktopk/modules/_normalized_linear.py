@@ -23,6 +23,8 @@ class NormalizedLinear(nn.Module):
         Number of classes.
     device, dtype : default=None
         Where and in which precision the weights are kept, as in :class:`torch.nn.Linear`.
+    generator : torch.Generator, default=None
+        On that device; the weights are drawn from it. None is torch's own.
 
     Attributes
     ----------
@@ -40,17 +42,17 @@ class NormalizedLinear(nn.Module):
             [0.0000, 0.0000]])
     """
 
-    def __init__(self, in_features, out_features, *, device=None, dtype=None):
+    def __init__(self, in_features, out_features, *, device=None, dtype=None, generator=None):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
         weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
         self.weight = nn.Parameter(weight)
-        self.reset_parameters()
+        self.reset_parameters(generator)
 
-    def reset_parameters(self):
+    def reset_parameters(self, generator=None):
         """Draw new directions."""
-        nn.init.normal_(self.weight)
+        nn.init.normal_(self.weight, generator=generator)
         with torch.no_grad():
             self.weight.copy_(_normalize(self.weight))
 

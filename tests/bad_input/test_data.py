@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 from scipy import sparse
 
 from tests.bad_input.refusals import DECISIONS, NETS, OF_FOUR, Row, X, assert_refused, fitted
@@ -19,6 +20,7 @@ NAN[1, 1], INF[1, 1] = np.nan, np.inf
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 WORDS = np.full((40, 2), "a")
 ONES = np.ones(40)
+TRAINED = torch.tensor(X, requires_grad=True)
 
 
 def at(values, value, row=3):
@@ -52,6 +54,8 @@ FEATURES = {
     "a dict": Row({"a": ONES}, (V, T), "dict|inconsistent|scalar"),
     "a set": Row({1, 2}, (V, T), "set|sequence|scalar|inconsistent"),
     "images": Row(X.reshape(10, 2, 2, 3), V, "dim|inconsistent"),
+    "a tensor in half precision": Row(torch.ones(40, 3).bfloat16(), T, "X must be.*bfloat16", NETS),
+    "a tensor with a gradient": Row(TRAINED, T, r"X must be.*gradient.*X.detach\(\)", NETS),
     "numbers beyond float64": Row(at(X, 10**400), (V, OverflowError), "infinity|too large"),
 }
 LABELS = {
@@ -70,6 +74,9 @@ LABELS = {
     "two columns": Row(lambda y: np.column_stack([y, y]), V, "y must hold one class label"),
     "a number": Row(lambda y: 1, (V, T), "y|1d|iterable|Expected sequence"),
     "a word alone": Row(lambda y: "target", (V, T), "y|1d|Expected sequence|scalar"),
+    "a tensor with a gradient": Row(
+        lambda y: torch.tensor(y * 1.0, requires_grad=True), T, r"y must be.*gradient.*y.detach\(\)"
+    ),
     "sparse": Row(lambda y: sparse.csr_array(y[:, None]), (V, T), "[Ss]parse|y must hold"),
     "one class": Row(lambda y: np.zeros(40), V, "at least 2 classes|one class|class"),
     "three classes": Row(lambda y: np.arange(40) % 3, V, "binary|2 classes|two classes", BINARY),
@@ -86,6 +93,9 @@ WEIGHTS = {
     "complex": Row(1j * ONES, (V, T), "sample_weight|complex"),
     "None": Row(at(ONES, None), V, "sample_weight"),
     "a negative number": Row(-1.0, V, "sample_weight.*got -1"),
+    "a tensor with a gradient": Row(
+        torch.ones(40, requires_grad=True), T, "sample_weight must be.*gradient"
+    ),
     "of one class alone": Row((OF_FOUR == 1) * 1.0, V, "got 1 class"),
 }
 # Of validation data, given the labels.
@@ -103,6 +113,14 @@ VALIDATION = {
     "a missing label": Row(lambda y: (X, at(y, None)), V, "y_val|label"),
     "continuous labels": Row(lambda y: (X, X[:, 0]), V, "y_val is continuous"),
     "labels in a table": Row(lambda y: (X, np.eye(4, dtype=int)[y]), V, "y_val must hold one"),
+    "a gradient": Row(lambda y: (TRAINED, y), T, "X_val is not allowed.*gradient"),
+    "labels with a gradient": Row(
+        lambda y: (X, torch.tensor(y * 1.0, requires_grad=True)), T, "y_val must be.*gradient"
+    ),
+    "labels of no class": Row(
+        lambda y: (X, y + 7), V, r"y_val must have labels of y, \[0, 1.*none of them but \[7, 8"
+    ),
+    "labels of another kind": Row(lambda y: (X, y.astype(str)), V, "y_val must hold labels of the"),
     "one class": Row(lambda y: (X, 0 * y), V, "y_val must have rows of both classes", RANKED),
 }
 # Of predictions, on which columns and rows are known.
@@ -117,6 +135,7 @@ PREDICTIONS = {
     "an image": Row(X.reshape(10, 2, 2, 3), V, "dim"),
     "words": Row(WORDS, V, "could not convert|string|numeric"),
     "None": Row(None, (V, T), "None|NoneType|scalar|2D"),
+    "a tensor with a gradient": Row(TRAINED, T, r"X must be.*gradient", NETS),
 }
 METHODS = ("predict", "decision_function", "predict_topk", "predict_topk_proba", "predict_set")
 
@@ -128,7 +147,7 @@ def concerned(row, names):
 @pytest.mark.parametrize("case", FEATURES)
 def test_features(case):
     row = FEATURES[case]
-    for name in EVERY:
+    for name in concerned(row, EVERY):
         y = labels_of(name)
         y = y[: len(row.passed)] if case == "images" else y
         assert_refused(name, row, lambda clf, y=y: clf.fit(row.passed, y), row.passed)
@@ -170,7 +189,7 @@ def test_validation_rows(case):
 @pytest.mark.parametrize("case", PREDICTIONS)
 def test_predictions(case):
     row = PREDICTIONS[case]
-    for name in EVERY:
+    for name in concerned(row, EVERY):
         for method in METHODS:
             if hasattr(fitted(name)[0], method):
                 assert_refused(

@@ -67,6 +67,7 @@ LOSS_ROWS = {
     "sample_weight: short": Row({"sample_weight": [1.0]}, V, r"sample_weight must have.*\(1,\)"),
     "sample_weight: a table": Row({"sample_weight": SCORES}, V, "sample_weight must have shape"),
     "sample_weight: words": Row({"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
+    "sample_weight: objects": Row({"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
     "reduction: unknown": Row({"reduction": "max"}, V, "reduction='max' must be one of"),
     "reduction: None": Row({"reduction": None}, V, "reduction=None must be one of"),
     "k: 0": Row({"k": 0}, V, "k=0 must be at least 1"),
@@ -74,17 +75,25 @@ LOSS_ROWS = {
     "k: a bool": Row({"k": True}, T, "k must be an integer; got True"),
     "k: None": Row({"k": None}, (T, V), "k must be an integer; got None|got k=None"),
     "k: a word": Row({"k": "1"}, T, "k must be an integer; got '1'"),
+    "k: an array": Row({"k": np.ones(3)}, (T, V), r"k must be an integer; got array|got k=array"),
+    "tau: with a gradient": Row(
+        {"tau": torch.tensor(0.5, requires_grad=True)}, T, "tau must be a number.*with a gradient"
+    ),
+    "tau: an array": Row({"tau": np.ones(3)}, T, "tau must be a number; got array"),
+    "tau: beyond all floats": Row({"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
     "tau: negative": Row({"tau": -1.0}, V, "tau=-1 must be"),
     "tau: NaN": Row({"tau": float("nan")}, V, "tau=nan must be"),
     "tau: a word": Row({"tau": "1"}, T, "tau must be a number; got '1'"),
     "tau: None": Row({"tau": None}, (T, V), "tau must be a number; got None|got.*tau=None"),
     "sigma: infinite": Row({"sigma": float("inf")}, V, "sigma=inf must be finite"),
+    "margin: beyond float32": Row({"margin": 1e308}, V, r"margin=1e\+308 must be finite.*at most"),
     "margin: negative": Row({"margin": -1}, V, "margin=-1 must be finite and"),
     "margin: a bool": Row({"margin": True}, T, "margin must be a number; got True"),
     "gamma: NaN": Row({"gamma": float("nan")}, V, "gamma=nan must be finite"),
     "scale: 0": Row({"scale": 0}, V, "scale=0 must be finite and positive"),
     "label_smoothing: 2": Row({"label_smoothing": 2}, V, "label_smoothing=2 must be at most 1"),
     "class_counts: short": Row({"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
+    "class_counts: words": Row({"class_counts": "4321"}, T, "class_counts must hold numbers"),
     "class_counts: 0": Row({"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
     "class_counts: NaN": Row({"class_counts": [np.nan, 1, 1, 1]}, V, "class_counts must be"),
     "n_noise: 0": Row({"n_noise": 0}, V, "n_noise=0 must be at least 1"),
@@ -143,6 +152,7 @@ SHOT = TOPK | {"class_counts": [9, 9, 9]}
 COVERAGE = {"y_true": LABELS, "y_set": SETS, "labels": [0, 1, 2]}
 ROWS = {"y_true": Y, "y_score": S}
 NAN = np.where(np.arange(40) == 3, np.nan, S)
+TRAINED = torch.ones(40, requires_grad=True)
 OF_ALL_ROWS = {
     "precision_at_k_score": {"k": 5},
     "recall_at_k_score": {"k": 5},
@@ -165,6 +175,9 @@ ROW_SCORES = {
     "y_true: NaN": Row({"y_true": np.where(Y == 1, np.nan, 0)}, V, "y_true contains NaN"),
     "y_true: a missing word": Row({"y_true": ["a", None] * 20}, V, "y_true.*none missing"),
     "y_score: NaN": Row({"y_score": NAN}, V, "y_score must not contain NaN"),
+    "y_score: with a gradient": Row({"y_score": TRAINED}, T, r"y_score must.*y_score.detach\(\)"),
+    "y_true: with a gradient": Row({"y_true": TRAINED}, T, "y_true must.*gradient"),
+    "sample_weight: with a gradient": Row({"sample_weight": TRAINED}, T, "sample_weight.*gradient"),
     "y_score: a table": Row({"y_score": TABLE}, V, r"y_score must have shape.*\(40, 3\)"),
     "y_score: words": Row({"y_score": ["a"] * 40}, V, "y_score must hold real numbers; got dtype"),
     "y_score: complex": Row({"y_score": S + 1j}, V, "y_score must hold real numbers; got dtype"),
@@ -198,6 +211,9 @@ OTHERS = {
             "labels of another kind": Row({"labels": ["a", "b", "c"]}, V, "labels and y_true must"),
             "labels are needed": Row({"y_true": 0 * LABELS}, V, "labels=None needs as many"),
             "NaN": Row({"y_score": np.where(X > 2, np.nan, X)}, V, "y_score must not contain NaN"),
+            "a gradient": Row(
+                {"y_score": torch.tensor(X, requires_grad=True)}, T, "y_score.*gradient"
+            ),
             "sparse": Row({"y_score": sparse.csr_array(X)}, V, "y_score must be a dense array"),
             "no columns": Row({"y_score": X[:, :0]}, V, "y_score must have shape"),
             "rows": Row({"y_true": LABELS[1:]}, V, "same number of rows; got 39 and 40"),
@@ -225,6 +241,9 @@ OTHERS = {
     "set_size_score": (
         {"y_set": SETS},
         {
+            "a gradient": Row(
+                {"y_set": torch.ones(4, 3, requires_grad=True)}, T, "y_set.*gradient"
+            ),
             "words": Row({"y_set": [["a"]]}, V, "y_set must hold True"),
             "weights": Row({"sample_weight": [1]}, V, "sample_weight must be 40 numbers"),
         },

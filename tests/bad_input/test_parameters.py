@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import EpochScoring, LRScheduler
 from torch import nn
 
 from tests.bad_input.refusals import NETS, Row, X, assert_refused, fitted, labels, make
@@ -85,6 +86,7 @@ ROWS = {
     "score_scale is 0": Row({"score_scale": 0}, V, "score_scale == 0, must be > 0"),
     "loss is unknown": Row({"loss": "hinge"}, V, "loss.*'smooth_topk'.*got 'hinge'"),
     "loss is a number": Row({"loss": 3}, T, "loss.*nn.Module.*got 3"),
+    "loss is an array": Row({"loss": np.array(["focal"])}, T, "loss.*nn.Module.*got array"),
     "loss is a class": Row({"loss": nn.CrossEntropyLoss}, T, "loss.*nn.Module.*got <class"),
     "learning_rate is 0": Row({"learning_rate": 0}, V, "learning_rate == 0, must be > 0"),
     "learning_rate is NaN": Row({"learning_rate": np.nan}, V, "learning_rate must be finite"),
@@ -102,13 +104,20 @@ ROWS = {
     "warm_start is a string": Row({"warm_start": "no"}, T, "warm_start must be True or False"),
     "compile is None": Row({"compile": None}, T, "compile must be True or False; got None"),
     "verbose is a string": Row({"verbose": "1"}, T, "verbose must be an integer; got '1'"),
-    "random_state is a string": Row({"random_state": "0"}, V, "'0' cannot be used to seed"),
+    "random_state is a string": Row({"random_state": "0"}, V, "random_state must be.*got '0'"),
+    "random_state is too large": Row({"random_state": 2**32}, V, "random_state.*got 4294967296"),
+    "learning_rate is a huge integer": Row(
+        {"learning_rate": 10**400}, V, "learning_rate must be finite as a float; got 1000"
+    ),
     "optimizer is unknown": Row({"optimizer": "rprop"}, V, "optimizer.*'adam'.*'rprop'"),
     "optimizer is no optimizer": Row({"optimizer": 3}, T, "optimizer.*got 3"),
     "optimizer is an instance": Row(
         {"optimizer": torch.optim.SGD([torch.zeros(1)], lr=1.0)}, T, "optimizer must be one of.*SGD"
     ),
     "hidden_layer_sizes is a number": Row({"hidden_layer_sizes": 9}, T, "hidden_layer_sizes"),
+    "hidden_layer_sizes without a dimension": Row(
+        {"hidden_layer_sizes": np.array(1.5)}, T, r"hidden_layer_sizes.*got array\(1.5\)"
+    ),
     "a layer of width 0": Row({"hidden_layer_sizes": (0,)}, V, "hidden_layer_sizes == 0"),
     "layers from a generator": Row(
         {"hidden_layer_sizes": map(int, "5")}, T, "hidden_layer_sizes must be a tuple"
@@ -126,6 +135,21 @@ ROWS = {
     "calibration is unknown": Row({"calibration": "beta"}, V, "calibration.*got 'beta'"),
     "callbacks is a string": Row({"callbacks": "bar"}, T, "callbacks must be a list"),
     "a callback is a number": Row({"callbacks": [3]}, T, "callbacks must be a list.*got 3"),
+    "a callback is a class": Row(
+        {"callbacks": [EpochScoring]}, T, "callbacks must be.*instances.*got <class.*EpochScoring"
+    ),
+    "a named callback is a class": Row(
+        {"callbacks": [("a", LRScheduler)]}, T, "callbacks must be.*instances.*LRScheduler"
+    ),
+    "the name of a callback is a number": Row(
+        {"callbacks": [(1, LRScheduler())]}, T, "callbacks must be.*got .1, "
+    ),
+    "two callbacks of a name": Row(
+        {"callbacks": [("a", LRScheduler())] * 2}, V, "callbacks must have names.*got 'a'"
+    ),
+    "a callback named as one of ours": Row(
+        {"callbacks": [("train_loss", LRScheduler())]}, V, "callbacks.*got 'train_loss'"
+    ),
     "net_params is a list": Row({"net_params": [1]}, T, "net_params must be a dict"),
     "net_params sets lr": Row({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
     "net_params sets a loader": Row(
@@ -143,6 +167,16 @@ ROWS = {
     ),
     "module is an instance": Row({"module": nn.Linear(3, 4)}, T, "module.*not an instance"),
     "module is a string": Row({"module": "mlp"}, T, "module must be.*got str"),
+    "module of one argument": Row(
+        {"module": lambda n: nn.Linear(n, 4)},
+        T,
+        r"module must take \(n_features, n_outputs\); got one that takes \(n\)",
+    ),
+    "module of a missing parameter": Row(
+        {"module": lambda n, m: nn.Linear(n, m), "net_params": {"module__width": 3}},
+        T,
+        r"module must take \(n_features, n_outputs, width\); got one that takes \(n, m\)",
+    ),
     "module builds no module": Row({"module": lambda n, m: 3}, T, "nn.Module; got int"),
     "module of the wrong width": Row(
         {"module": lambda n, m: nn.Linear(n, m + 1)},
@@ -156,6 +190,8 @@ ROWS = {
     "class_weight of no class": Row(
         {"class_weight": {9: 1.0}}, V, r"class_weight must have labels of y as keys.*got \[9\]"
     ),
+    "class_weight is an array": Row({"class_weight": np.ones(4)}, V, "class_weight.*got array"),
+    "class_weight of a word": Row({"class_weight": {0: "a"}}, V, "class_weight must be.*'a'"),
     "class_weight is negative": Row({"class_weight": {0: -1.0}}, V, "class_weight.*nonneg"),
     "scoring is unknown": Row(
         {"scoring": "recall_at_k", "early_stopping": True},

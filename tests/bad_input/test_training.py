@@ -112,6 +112,67 @@ def test_modules_that_work_in_place_leave_the_rows_alone(what, dtype):
             assert joblib.hash(rows) == before
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("batch_size", [10, 40])
+def test_a_learning_rate_far_too_large(dtype, batch_size):
+    row = Row(
+        None, V, r"Training diverged: .*epoch [12]\. Try to lower learning_rate \(now 1e\+30\)"
+    )
+    params = {"learning_rate": 1e30, "max_epochs": 2, "batch_size": batch_size, "dtype": dtype}
+    for name in NETS:
+        more = params | ({"min_positives": 2} if hasattr(make(name), "min_positives") else {})
+        assert_refused(
+            name, row, lambda clf, more=more, name=name: clf.set_params(**more).fit(X, labels(name))
+        )
+
+
+def test_what_else_may_make_a_training_diverge_is_named():
+    for params, says in (
+        ({"weight_decay": 1e30, "optimizer": "sgd"}, r"lower weight_decay \(now 1e\+30\)"),
+        ({"score_scale": 1e-320}, r"set score_scale \(now .*e-3\d\d\) nearer to 1"),
+    ):
+        with pytest.raises(ValueError, match=f"Training diverged.*{says}"):
+            make("TopKClassifier", max_epochs=3, **params).fit(X, OF_FOUR)
+
+
+ENDS = {
+    "softmax": (nn.Softmax(1), True),
+    "log-softmax": (nn.LogSoftmax(1), False),
+    "sigmoid": (nn.Sigmoid(), False),
+    "nothing": (nn.Identity(), False),
+}
+
+
+class OfProbabilities(nn.Module):
+    def forward(self, scores, target):
+        return -scores.gather(1, target[:, None]).mean()
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("loss", ["smooth_topk", "cross_entropy", nn.CrossEntropyLoss()])
+def test_a_network_that_ends_in_a_softmax_is_said(end, loss):
+    last, is_said = ENDS[end]
+
+    def module(n, m):
+        return nn.Sequential(nn.Linear(n, m), last)
+
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        make("TopKClassifier", loss=loss, module=module, max_epochs=3).fit(X, OF_FOUR)
+    said = [each for each in record if "module returns what looks like prob" in str(each.message)]
+    assert len(said) == is_said
+    assert all(each.filename == __file__ for each in said)
+
+
+def test_a_loss_of_probabilities_may_have_them():
+    def module(n, m):
+        return nn.Sequential(nn.Linear(n, m), nn.Softmax(1))
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "module returns")
+        make("TopKClassifier", loss=OfProbabilities(), module=module).fit(X, OF_FOUR)
+
+
 class WrongLoss(nn.Module):
     def __init__(self, value):
         super().__init__()
@@ -289,6 +350,39 @@ def test_images_of_another_shape():
     clf = make("TopKClassifier", module=Convolution).fit(images, np.arange(8) % 4)
     with pytest.raises(ValueError, match=r"rows of shape \(1, 6, 6\), as in fit; got \(1, 5, 5\)"):
         clf.predict(images[..., :5, :5])
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_said"),
+    [
+        ((8, 28, 28, 1), True),
+        ((8, 32, 24, 3), True),
+        ((8, 3, 32, 32), False),
+        ((8, 1, 28, 28), False),
+        ((8, 64, 1, 1), False),
+        ((8, 3, 5, 4), False),
+    ],
+)
+def test_images_with_channels_last_are_said(shape, is_said):
+    def module(n_channels, n_outputs):
+        return nn.Sequential(
+            nn.Conv2d(n_channels, n_outputs, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        )
+
+    images = np.random.default_rng(0).normal(size=shape)
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        clf = make("TopKClassifier", module=module).fit(images, np.arange(8) % 4)
+        clf.predict(images)
+    said = [str(each.message) for each in record if "channels last" in str(each.message)]
+    assert len(said) == is_said
+    assert all(f"with {shape[1]} channels: pass X.transpose(0, 3, 1, 2)" in each for each in said)
+
+
+def test_validation_labels_that_training_has_not_are_said():
+    y_val = np.where(OF_FOUR == 3, 9, OF_FOUR)
+    with pytest.warns(UserWarning, match=r"y_val has labels that y has not, \[9\]"):
+        make("TopKClassifier").fit(X, OF_FOUR, X_val=X, y_val=y_val)
 
 
 def test_inputs_are_not_changed():

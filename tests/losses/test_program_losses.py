@@ -307,3 +307,16 @@ def test_recall_at_fpr_is_pat_mat_np_at_the_quantile_of_the_hinge(fpr):
         # At the quantile of the scores it is another loss; at 1 that is the least of them.
         at_score = pat_mat_np_loss(scores, target, tau=fpr, surrogate="hinge")
         assert fpr == 1 or abs(loss.item() - at_score.item()) > 1e-3
+
+
+@pytest.mark.parametrize("solver", ["closed_form", "program"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_beyond_any_precision_beta_leaves_recall_alone(solver, dtype):
+    random = torch.Generator().manual_seed(0)
+    scores = torch.randn(12, generator=random, dtype=dtype, requires_grad=True)
+    target = torch.arange(12) % 3 == 0
+    loss = fbeta_loss(scores, target, beta=1e30, solver=solver)
+    # All are flagged at some threshold, where no positive has an error.
+    assert abs(loss.item()) < 1e-6
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert gradient.isfinite().all()

@@ -4,11 +4,10 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_classes, check_labels, check_weight
-from sktopk._common._scalars import check_count, check_number, check_option
+from sktopk._common._scalars import check_count, check_number, check_option, check_random
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (
     BestRows,
@@ -202,7 +201,7 @@ class BudgetClassifier(CalibratedDecision):
         self._check_params()
         y, fit_params = check_labels(y), self._routed(fit_params)
         self._check_two_classes(y, fit_params.get("sample_weight"))
-        random = check_random_state(self.random_state)
+        random = check_random(self.random_state)
         trained = self._train(X, y, fit_params, random, calibrates=self.per == "fit")
         scores = finite_scores(trained.estimator, trained.X)
         fitted = {"classes_": trained.estimator.classes_}
@@ -215,8 +214,8 @@ class BudgetClassifier(CalibratedDecision):
                 positive,
                 len(y),
                 constraint=self.constraint,
-                budget=self.budget,
-                delta=self.delta,
+                budget=self.budget if isinstance(self.budget, Integral) else float(self.budget),
+                delta=float(self.delta),
                 random=random,
             )
             _warn(problems)

@@ -37,7 +37,7 @@ def calibrate(scores, positive, n_given, *, constraint, budget, delta, random):
     # In float64 there is a number between any two scores in float32.
     scores, problems, everything = scores.astype(np.float64), [], False
     if constraint == "count":
-        share = budget / n_given if isinstance(budget, Integral) else budget
+        share = min(budget, 2 * n_given) / n_given if isinstance(budget, Integral) else budget
         if share > 1:
             problems.append(f"budget={budget} but only {n_given} rows")
         everything = share >= 1

@@ -2,12 +2,12 @@
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_labels, encode_labels
-from sktopk._common._scalars import check_flag, check_number, check_option
+from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._warnings import warn
 
 from ._any_classifier import predict_class_proba
@@ -224,24 +224,24 @@ class SetClassifier(CalibratedDecision):
         """
         self._check_params()
         y, fit_params = check_labels(y), self._routed(fit_params)
-        random = check_random_state(self.random_state)
+        random = check_random(self.random_state)
         trained = self._train(X, y, fit_params, random, calibrates=self.method != "topk")
         if trained.training is not None and self.method != "average_k":
-            warn_of_single_rows(y, self.coverage, len(trained.y))
+            warn_of_single_rows(y, float(self.coverage), len(trained.y))
         classes, proba = predict_class_proba(trained.estimator, trained.X)
         code = encode_labels(classes, trained.y)
         if np.array_equal(proba.argmax(axis=1), code):
             self._warn_if_seen(len(code))
         k = self._clipped_k(len(classes))
         prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
-        conformity = Conformity(self.method, k, self.penalty, prevalence)
+        conformity = Conformity(self.method, k, float(self.penalty), prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
         u = conformity.draw(trained.X, len(code), seed)
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
             k_=k,
-            threshold_=find_threshold(conformity, proba, u, code, self.coverage),
+            threshold_=find_threshold(conformity, proba, u, code, float(self.coverage)),
             prevalence_=prevalence,
             n_calibration_=0 if self.method == "topk" else len(code),
             # What the threshold was found for, whatever is set later.

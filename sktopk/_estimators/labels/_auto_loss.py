@@ -3,11 +3,11 @@
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from sktopk._common._folds_by_content import deal
 from sktopk._common._input import check_labelled, encode
+from sktopk._common._scalars import check_random
 from sktopk._common._scoring import with_names
 from sktopk._training._process import all_objects
 from sktopk.metrics._statistics import PairedDifference, clear_sign
@@ -47,7 +47,7 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     k = largest_k(estimator.k, len(classes))
     # A generator that a later call shall find where this one found it draws nothing here.
     keeps = estimator.random_state is None and estimator.checkpoint is not None
-    random = check_random_state(0 if keeps else estimator.random_state)
+    random = check_random(0 if keeps else estimator.random_state)
     seed = random.randint(np.iinfo(np.int32).max)
     X_judged, y_judged = (X, y) if validation is None else validation[:2]
     part, n_distinct = deal(X_judged, encode(classes, y_judged), N_FOLDS, seed)

@@ -13,6 +13,7 @@ from sktopk._estimators._parameters import estimator
 from sktopk._training.criteria._program import ProgramCriterion
 from sktopk.losses import FBetaLoss, PrecisionAtRecallProgramLoss, RecallAtPrecisionLoss
 from sktopk.losses._top_quantile import precision_at_recall_threshold
+from sktopk.losses.programs._fbeta import beta_shares
 
 from ._ranking import RankingClassifier, undefined
 
@@ -123,7 +124,8 @@ class FScoreClassifier(ProgramClassifier):
     def _score_threshold(self, scores, positive, weight):
         score, found, looked_at = cuts(scores, positive, weight)
         n_positives = found[-1]
-        f_beta = found / (looked_at + self.beta**2 * n_positives)
+        recall, precision = beta_shares(float(self.beta))
+        f_beta = found / (precision * looked_at + recall * n_positives)
         return score[f_beta.argmax()]
 
 
@@ -136,7 +138,7 @@ def f_score(estimator, X, y, sample_weight=None):
         fbeta_score(
             y == estimator.classes_[1],
             predicted == estimator.classes_[1],
-            beta=estimator.beta,
+            beta=float(estimator.beta),
             sample_weight=sample_weight,
         )
     )
@@ -199,12 +201,12 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
         return RecallAtPrecisionLoss(precision=self.precision, margin=self.margin)
 
     def _scorer(self):
-        return "recall_at_precision", {"precision": self.precision}
+        return "recall_at_precision", {"precision": float(self.precision)}
 
     def _score_threshold(self, scores, positive, weight):
         score, found, looked_at = cuts(scores, positive, weight)
         # The last digit of a sum of weights must not decide.
-        reached = found >= self.precision * looked_at * (1 - 1e-12)
+        reached = found >= float(self.precision) * looked_at * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]
         precision = found / looked_at
@@ -214,10 +216,10 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
         super()._warn_of_ranking(y_score, scores, positive, weight)
         _, found, looked_at = cuts(scores, positive, weight)
         best = (found / looked_at).max()
-        if best < self.precision * (1 - 1e-12):
+        if best < float(self.precision) * (1 - 1e-12):
             warn(
-                f"precision={self.precision:g} is reached by no threshold on the training rows: "
-                f"threshold_ is that of the highest, {best:.3g}",
+                f"precision={float(self.precision):g} is reached by no threshold on the training "
+                f"rows: threshold_ is that of the highest, {best:.3g}",
                 ConvergenceWarning,
             )
 

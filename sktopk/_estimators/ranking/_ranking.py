@@ -209,7 +209,7 @@ class RankingClassifier(NetClassifier):
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
         # The unit of the losses is the distance that scores should keep.
-        spread, unit = float(y_score.std()), getattr(self, "margin", 1.0)
+        spread, unit = float(y_score.std()), float(getattr(self, "margin", 1.0))
         if len(y_score) > 1 and spread < 0.01 * unit:
             warn(
                 "The network gives every row nearly the same score (their standard deviation is "
@@ -310,7 +310,7 @@ class TopClassifier(RankingClassifier):
             return self._default_scorer()
         name, params = self._scorer()
         positive = torch.from_numpy(np.asarray(y_val == self.classes_[1]))
-        of, weight = self._threshold().of, torch.ones(len(positive))
+        of, weight = self._threshold().of, torch.ones(len(positive), dtype=torch.float64)
         return make_top_scorer(name, **{**params, "k": self._scaled(self.k_, of, positive, weight)})
 
 

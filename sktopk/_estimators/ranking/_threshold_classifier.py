@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from sktopk._common._scalars import check_option
+from sktopk._common._scalars import check_call, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_threshold
@@ -69,6 +69,7 @@ class ThresholdClassifier(TopClassifier):
     def _check_params(self):
         super()._check_params()
         check_threshold(self.threshold)
+        check_call(self.threshold, "threshold", "scores", "positive", "weight")
         check_option(self.errors, "errors", ERRORS)
 
     def _threshold(self):

@@ -9,10 +9,10 @@ import types
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 
 from sktopk._common._array_file import read_head
 from sktopk._common._fingerprints import describe, describe_table, shortened, versions
+from sktopk._common._scalars import check_random
 from sktopk._common._warnings import warn
 from sktopk._training._process import check_device, rng_state, set_rng_state, world_size
 from sktopk._training._state import load_net_state, net_state
@@ -88,7 +88,7 @@ class Checkpoint:
 
     def random(self, random_state):
         """The generator of a fit, where this fit began."""
-        random = check_random_state(random_state)
+        random = check_random(random_state)
         if random_state is None and self.found is not None:
             random = copy.deepcopy(self.found["random"])
         # A copy, as it draws from here on. That of the process is no RandomState of its own.

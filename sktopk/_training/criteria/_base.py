@@ -17,7 +17,8 @@ class Criterion(nn.Module):
     - `trace`, what each step leaves in the history;
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;
-    - `has_totals`, whether it depends on what the classes weigh in training.
+    - `has_totals`, whether it depends on what the classes weigh in training;
+    - `takes_scores`, whether it is one of any real numbers, not of probabilities.
 
     It finds as `n_processes` how many processes train together, from `begin` on.
 
@@ -32,6 +33,7 @@ class Criterion(nn.Module):
     """
 
     is_mean, has_totals = True, False
+    takes_scores = True
     draws = False
     generator = None
     hard_rows = None
@@ -201,6 +203,11 @@ class TwoClassCriterion(Criterion):
         return own * torch.where(positive, factor[1], factor[0])
 
 
+def remedies_of(loss):
+    """What a user may try where a loss of a batch diverges."""
+    return ("raise margin",) if hasattr(loss, "margin") else ()
+
+
 class BatchCriterion(Criterion):
     """A loss of a batch as a whole, as it is.
 
@@ -215,6 +222,7 @@ class BatchCriterion(Criterion):
     def __init__(self, loss):
         super().__init__()
         self.loss = loss
+        self.remedies = remedies_of(loss)
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows, a Tensor of shape ()."""

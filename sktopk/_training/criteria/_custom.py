@@ -31,6 +31,8 @@ class CustomLoss(Criterion):
             if isinstance(module, LossModule) and module.takes_generator
         ]
         self.draws = bool(self._drawing)
+        # One of the user's own may ask for anything.
+        self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
     def seed(self, generator):
         super().seed(generator)

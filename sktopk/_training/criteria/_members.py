@@ -41,6 +41,7 @@ class MemberLoss(Criterion):
         each = [criterion, *(copy.deepcopy(criterion) for _ in range(n_criteria - 1))]
         self.criteria = nn.ModuleList(each)
         self.draws, self.remedies = criterion.draws, criterion.remedies
+        self.takes_scores = criterion.takes_scores
         hard = [each.hard_rows for each in self.criteria if each.hard_rows is not None]
         self.hard_rows = MemberHardRows(hard) if hard else None
 

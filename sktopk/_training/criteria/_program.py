@@ -6,7 +6,7 @@ from torch import distributed
 from sktopk._training._process import all_objects, all_rows
 from sktopk.losses._loss import check_binary
 
-from ._base import TwoClassCriterion
+from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
@@ -25,7 +25,7 @@ class ProgramCriterion(TwoClassCriterion):
 
     def __init__(self, loss):
         super().__init__()
-        self.loss = loss
+        self.loss, self.remedies = loss, remedies_of(loss)
         self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
         self.register_buffer("n_without_class", torch.zeros((), dtype=torch.long))
 

@@ -56,7 +56,7 @@ class HardRows:
 
     def carry(self, rows, target, weight):
         """Keep a copy of the remembered rows for data that will not have them."""
-        weight = torch.ones(len(target)) if weight is None else weight
+        weight = torch.ones(len(target), dtype=torch.float32) if weight is None else weight
         index = self._distinct()
         self.carried = {
             "rows": rows[index].cpu(),

@@ -51,6 +51,7 @@ class WarmUp(Criterion):
         self.n_heads, self.warm = n_heads, False
         self.is_mean, self.draws = then.is_mean and first.is_mean, then.draws
         self.hard_rows, self.remedies = then.hard_rows, then.remedies
+        self.takes_scores = then.takes_scores
         self.trace = then.trace
 
     @property

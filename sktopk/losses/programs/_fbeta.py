@@ -100,18 +100,25 @@ def fbeta_loss(
     return batch_loss(batch, _closed_form, fbeta_program, solver, reduction, bound=1.0, beta=beta)
 
 
+def beta_shares(beta):
+    """Return what recall and precision count for: beta^2 and 1, over their sum."""
+    return beta**2 / (1 + beta**2), 1 / (1 + beta**2)
+
+
 def _closed_form(batch, beta):
+    # Numerator and denominator over 1 + beta^2.
+    recall, precision = beta_shares(beta)
     batch = batch.balanced
     total = or_one(batch.positive.sum())
     kinks = sort_kinks(batch)
     P, N = kinks.positive_hinges(), kinks.negative_hinges()
-    denominator = (1 + beta**2) * total - P + N
+    denominator = total + precision * (N - P)
     # Where P >= n_+ the denominator may be negative.
-    error = ((beta**2 * P + N) / denominator).masked_fill(P >= total, torch.inf)
+    error = ((recall * P + precision * N) / denominator).masked_fill(P >= total, torch.inf)
     # Between kinks the error is a monotone fraction of tau: a kink is best.
     error, best = error.min(0)
     denominator = denominator.take(best)
-    costs = (beta**2 + error) / denominator, (1 - error) / denominator
+    costs = (recall + precision * error) / denominator, precision * (1 - error) / denominator
     return error, hinge_multipliers(batch, kinks.value.take(best), *costs)
 
 
@@ -120,14 +127,15 @@ def fbeta_program(batch, beta):
 
     With t in units of 1 / n_+, and weights as shares of it, all numbers stay near 1.
     """
+    recall, precision = beta_shares(beta)
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
     # A right side becomes the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
-    denominator = [(0, 1 + i, negative - positive), (0, t, 1 + beta**2)]
+    denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {
-        "c": torch.cat([zero, beta**2 * positive + negative, zero]),
+        "c": torch.cat([zero, recall * positive + precision * negative, zero]),
         "A_ub": sparse_matrix(entries, (2 * n + 1, n + 2), right),
         "b_ub": right.new_zeros(2 * n + 1),
         "A_eq": sparse_matrix(denominator, (1, n + 2), right),
