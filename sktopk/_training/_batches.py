@@ -296,6 +296,11 @@ def make_batches(
         Which members of the network leave out which rows.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
+    n_classes = len(class_total)
+    # With folds a column for each member.
+    each = [weight] if folds is None else [*folds.seen(weight)]
+    n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
+    weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
     sampler, repeats = None, False
     if min_positives is not None and batch_size < n_rows and target.any():
         sampler = StratifiedBatchSampler(
@@ -306,11 +311,6 @@ def make_batches(
         sampler = ShuffledBatches(n_rows, batch_size, net.generator)
     elif resumed and hard is not None:
         sampler = [torch.arange(n_rows)]
-    n_classes = len(class_total)
-    # With folds a column for each member.
-    each = [weight] if folds is None else [*folds.seen(weight)]
-    n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
-    weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
     n_batches, weighted = 1 if sampler is None else len(sampler), bool(np.any(weight != 1))
     shared = all_objects((n_batches, n_rows, n_rows_of, weight_of, weighted))
     lengths, n_rows_in_all, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
@@ -332,10 +332,9 @@ def make_batches(
     criterion.begin(class_total, mean_weight, sum(n_rows_in_all), resumed=resumed)
     rows = net.rows(X, resident=True)
     if hard is not None:
-        of_members = hard.each
-        for each in of_members:
+        for each in hard.each:
             each.fresh_repeats = repeats
-        rows, target, weight = _with_carried(of_members, rows, target, weight)
+        rows, target, weight = _with_carried(hard.each, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None
     joins = sampler is not None and hard is not None and hard.size

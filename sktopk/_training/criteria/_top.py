@@ -31,12 +31,9 @@ class HardRows:
     def __init__(self, size):
         self.size = size
         self.n_rows = 0
+        # Those of each member of the network, which is one.
+        self.each = [self]
         self.forget()
-
-    @property
-    def each(self):
-        """The hard rows of each member of the network."""
-        return [self]
 
     def begin(self, n_rows, resumed):
         """Choose from these rows, on top of those before or anew."""
