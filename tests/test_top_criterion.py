@@ -81,7 +81,7 @@ def begun(criterion, positive, weight, n_rows=N_ROWS, **params):
     """A criterion that knows the rows in training."""
     groups = ~positive, positive
     total = torch.stack([weight[group].sum() for group in groups])
-    mean = torch.stack([weight[group].mean() for group in groups])
+    mean = torch.stack([weight[group & (weight > 0)].mean() for group in groups])
     criterion.begin(total, mean, n_rows, **params)
     return criterion
 
@@ -168,6 +168,7 @@ def test_on_a_sample_it_is_the_loss_of_rows_that_count_for_others(
                 **kind,
             )
             counted = positive if kind["errors"] == "false_negatives" else ~positive
+            counted = counted & (weight > 0)
             expected = expected / (counted[list(batch)].sum() * weight[counted].mean())
             expected.backward()
             torch.testing.assert_close(loss, expected.detach())

@@ -22,7 +22,42 @@ def deal(X, target, n_parts, seed):
     n_distinct : int
         Number of rows in these parts, counting equal ones with equal labels once.
     """
-    key = row_keys(X, seed)
+    return _dealt(row_keys(X, seed), target, n_parts)
+
+
+def deal_distinct(key, target, n_parts):
+    """Deal rows as `deal` does, but equal ones into one part, whatever their labels.
+
+    Parameters
+    ----------
+    key : ndarray of shape (n_samples,)
+        The `row_keys`.
+    target : ndarray of shape (n_samples,)
+        Class indices.
+    n_parts : int
+
+    Returns
+    -------
+    part : ndarray of shape (n_samples,)
+        From 0 to n_parts - 1; -1 for the rows of a class that would all be in one part, and for
+        rows equal to them.
+    """
+    _, row = np.unique(key, return_inverse=True)
+    labels, rows = np.unique(np.column_stack([target, row]), axis=0).T
+    n_rows_of = np.bincount(labels)
+    # A row of several labels counts for the rarest of them.
+    order = np.lexsort((labels, n_rows_of[labels], rows))
+    first = np.r_[True, np.diff(rows[order]) > 0]
+    part, _ = _dealt(key, labels[order][first][row], n_parts)
+    lowest, highest = np.full((2, len(n_rows_of)), [[n_parts], [-1]])
+    np.minimum.at(lowest, target, part)
+    np.maximum.at(highest, target, part)
+    kept = np.unique(row[(lowest == highest)[target]])
+    part[np.isin(row, kept)] = -1
+    return part
+
+
+def _dealt(key, target, n_parts):
     order = np.lexsort((key, target))
     target, key = target[order], key[order]
     new_class = np.r_[True, target[1:] != target[:-1]]

@@ -9,7 +9,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from sktopk._common._folds_by_content import deal
+from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
     COLUMNS,
     Labelled,
@@ -22,6 +22,7 @@ from sktopk._common._input import (
     is_stream,
 )
 from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._row_keys import row_keys
 from sktopk._common._scoring import weight_for
 from sktopk._common._splits import held_out
 from sktopk._common._streams import partial_fit_pieces
@@ -38,6 +39,7 @@ from sktopk._training.criteria._members import MemberLoss
 from sktopk._training.criteria._warm_up import TwoClassCrossEntropy, WarmUp
 from sktopk.losses import cross_entropy_loss
 from sktopk.modules import MLP
+from sktopk.modules._members import of_member
 
 from ._parameters import OPTIMIZERS
 from ._trained_net import TrainedNet
@@ -351,17 +353,17 @@ class NetClassifier(TrainedNet):
 
     def _folds(self, rows, target):
         """Deal rows into folds by their content, so that they are the same in every fit."""
-        fold, _ = deal(rows.X, target, self.n_members, seed=0)
-        groups = [fold[target == c] for c in np.unique(target)] if self._stratify else [fold]
-        least = min(len(np.unique(group[group >= 0])) for group in groups)
-        if least < self.n_members:
-            if least < 2:
-                raise ValueError(
-                    "cross_fit=True needs rows to leave out: y must have at least 2 different "
-                    f"rows of each class{'' if self._stratify else ', or of one'}; got {least}"
-                )
-            fold, _ = deal(rows.X, target, least, seed=0)
-        return Folds(fold, min(least, self.n_members), self.n_members)
+        key = row_keys(rows.X, seed=0)
+        groups = target if self._stratify else np.zeros_like(target)
+        for n_folds in range(self.n_members, 1, -1):
+            fold = deal_distinct(key, target, n_folds)
+            parts = {*zip(groups[fold >= 0], fold[fold >= 0], strict=True)}
+            if len(parts) == n_folds * len(np.unique(groups)):
+                return Folds(fold, n_folds, self.n_members)
+        raise ValueError(
+            "cross_fit=True needs rows to leave out: X must have at least 2 different rows of "
+            f"{'each class' if self._stratify else 'a class'}"
+        )
 
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
@@ -391,10 +393,11 @@ class NetClassifier(TrainedNet):
         score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
         n_members = int(self.n_members)
         if n_members > 1:
-            criterion = MemberLoss(criterion, n_members)
+            criterion = MemberLoss(criterion, n_members, self.cross_fit)
         if self.warm_up or k_ordered is not None:
             first = TwoClassCrossEntropy() if n_outputs == 1 else RowLoss(cross_entropy_loss, {})
-            first = MemberLoss(first, n_members) if n_members > 1 else first
+            if n_members > 1:
+                first = MemberLoss(first, n_members, self.cross_fit)
             n_heads = 1 if k_ordered is None else 2
             share = self.cross_entropy_share
             criterion = WarmUp(first, criterion, share, score_scale, n_heads)
@@ -450,6 +453,9 @@ class NetClassifier(TrainedNet):
             net = task.net.build(task, seed)
             net.show_rows(X)
             net.probe(X)
+            if self.cross_fit and self.early_stopping:
+                # What its members share would be refused when the first of them is better.
+                of_member(net.module_, 0)
             if self.warm_up and training.partial:
                 # A stream has no end at which a phase of it could begin.
                 net.criterion_.end_warm_up()
@@ -498,7 +504,10 @@ class NetClassifier(TrainedNet):
             size, least = self._batch_size, None
             if net.n_outputs == 1:
                 least = self.min_positives
-            weight = self._weights(target, rows.weight)
+            if training.folds is None:
+                weight = self._weights(target, rows.weight)
+            else:
+                weight = training.folds.own_weights(target, rows.weight, self._weights)
             batches = make_batches(
                 net,
                 rows.X,

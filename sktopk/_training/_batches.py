@@ -214,7 +214,7 @@ class MiniBatches:
     ----------
     rows : Rows or RowsAndMore
     target : Tensor of shape (n_samples,)
-    weight : Tensor of shape (n_samples,) or None
+    weight : Tensor of shape (n_samples,), with folds (n_samples, n_members), or None
         None stands for equal weights.
     sampler : iterable
         Row numbers of each batch of an epoch; all rows in the order given, if None.
@@ -257,8 +257,11 @@ class MiniBatches:
 
     def carry(self):
         """Keep copies of the hard rows beyond these batches."""
-        for each in [] if self.hard is None else self.hard.each:
-            each.carry(self.rows.dense(), self.target, self.weight)
+        for m, each in enumerate([] if self.hard is None else self.hard.each):
+            own = self.weight
+            if own is not None and own.ndim > 1:
+                own = own[:, m]
+            each.carry(self.rows.dense(), self.target, own)
 
 
 def make_batches(
@@ -281,7 +284,7 @@ def make_batches(
     X : ndarray, CSR matrix or LazyRows
     target : ndarray of int of shape (n_samples,)
         Class indices.
-    weight : ndarray of shape (n_samples,)
+    weight : ndarray of shape (n_samples,), or (n_samples, n_members) with folds
     class_total : ndarray of shape (n_classes,)
         What the classes weigh in training, in all processes, with all that was trained on before.
     batch_size : int
@@ -293,6 +296,11 @@ def make_batches(
         Which members of the network leave out which rows.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
+    n_classes = len(class_total)
+    # With folds a column for each member.
+    each = [weight] if folds is None else [*folds.seen(weight)]
+    n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
+    weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
     sampler, repeats = None, False
     if min_positives is not None and batch_size < n_rows and target.any():
         sampler = StratifiedBatchSampler(
@@ -303,29 +311,19 @@ def make_batches(
         sampler = ShuffledBatches(n_rows, batch_size, net.generator)
     elif resumed and hard is not None:
         sampler = [torch.arange(n_rows)]
-    n_classes = len(class_total)
-    n_rows_of = np.bincount(target, minlength=n_classes)
-    weight_of = np.bincount(target, weight, minlength=n_classes)
-    if folds is not None:
-        seen = [
-            np.bincount(target, each, minlength=n_classes) for each in folds.each_weight(weight)
-        ]
-        weight_of = np.column_stack([weight_of, *seen])
     n_batches, weighted = 1 if sampler is None else len(sampler), bool(np.any(weight != 1))
-    shared = all_objects((n_batches, n_rows_of, weight_of, weighted))
-    lengths, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
+    shared = all_objects((n_batches, n_rows, n_rows_of, weight_of, weighted))
+    lengths, n_rows_in_all, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
             f"{[*lengths]}: give each as many rows, for classifiers of two classes of each class"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
-    n_rows_in_all = int(n_rows_of.sum())
-    if folds is not None:
-        # Of each class, what every member sees; a column for each of them.
-        of_all, weight_of = weight_of[:, :1], weight_of[:, 1:]
-        class_total = class_total[:, np.newaxis] * (weight_of / np.where(of_all > 0, of_all, 1))
-        n_rows_of = n_rows_of[:, np.newaxis]
+    if folds is None:
+        n_rows_of, weight_of = n_rows_of[:, 0], weight_of[:, 0]
+    else:
+        class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     for each in criterion.losses if hard is not None else []:
         # Of members that leave out rows, each about as many.
@@ -335,7 +333,7 @@ def make_batches(
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
-    criterion.begin(class_total, mean_weight, n_rows_in_all, resumed=resumed)
+    criterion.begin(class_total, mean_weight, sum(n_rows_in_all), resumed=resumed)
     rows = net.rows(X, resident=True)
     if hard is not None:
         for each in hard.each:

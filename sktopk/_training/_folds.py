@@ -19,14 +19,34 @@ class Folds:
         self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
-        # So that the weights of each member have the mean over all rows that they had.
+        # So that weights of mean 1 over the rows of a member have mean 1 over all rows.
         self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
         self._tensors = {}
 
-    def each_weight(self, weight):
-        """Yield the weights of the rows for each member."""
-        for fold, factor in zip(self.of_member, self.factor, strict=True):
-            yield np.where(self.fold == fold, 0.0, weight * factor)
+    def own_weights(self, target, weight, weights):
+        """What the rows weigh for each member, as if it had its own rows only.
+
+        Parameters
+        ----------
+        target, weight : ndarray of shape (n_samples,)
+        weights : callable
+            Returns the weights of rows from the two.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_samples, n_members)
+            0 for rows that a member leaves out.
+        """
+        own = np.zeros((len(target), self.n_members))
+        for m in range(self.n_members):
+            seen = ~self.rows_of(m)
+            own[seen, m] = weights(target[seen], weight[seen])
+        return own
+
+    def seen(self, weights):
+        """Yield what the rows weigh in the loss of each member."""
+        for m, each in enumerate(weights.T):
+            yield np.where(self.rows_of(m), 0.0, each * self.factor[m])
 
     def weights(self, index, weight, device, dtype):
         """The weights of a batch for all members.
@@ -34,7 +54,7 @@ class Folds:
         Parameters
         ----------
         index : slice or Tensor of int of shape (n_rows,)
-        weight : Tensor of shape (n_rows,) or None
+        weight : Tensor of shape (n_rows, n_members) or None
         device : torch.device
         dtype : torch.dtype
 
@@ -49,7 +69,7 @@ class Folds:
             self._tensors[device] = fold, of_member, factor
         fold, of_member, factor = self._tensors[device]
         weights = (fold[index].unsqueeze(1) != of_member) * factor
-        return weights if weight is None else weights * weight.unsqueeze(1)
+        return weights if weight is None else weights * weight
 
     def rows_of(self, m):
         """Mask of the rows that member m has not seen."""

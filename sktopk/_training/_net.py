@@ -159,7 +159,7 @@ class Net(NeuralNetClassifier):
                 net.rng_state = rng_state(device)
         net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
         net.n_outputs, net.n_members = task.n_outputs, task.n_members
-        net.answer = Answer(task.k_ordered)
+        net.k_ordered = task.k_ordered
         net.turns = Turns()
         net.generator = torch.Generator().manual_seed(seed)
         # Noise is not the order of the rows: a seed of its own.
@@ -206,7 +206,8 @@ class Net(NeuralNetClassifier):
                 f"class, or per row of two classes that are ranked; got shape "
                 f"{tuple(scores.shape)} for {n_rows} rows"
             )
-        if self.criterion_.takes_scores and _are_probabilities(mean_of_members(scores)):
+        of_one = scores if self.n_members == 1 else scores.mean(1)
+        if self.criterion_.takes_scores and _are_probabilities(of_one):
             warn(
                 "module returns what looks like probabilities, rows of nonnegative numbers with "
                 "a sum of 1; it must return scores, as the losses take them: leave out the "
@@ -232,6 +233,11 @@ class Net(NeuralNetClassifier):
         """What the task's `module` built, without the factor on its scores."""
         module = self.module_
         return module.module if isinstance(module, ScaledScores) else module
+
+    @property
+    def answer(self):
+        """What is made of the scores of several members, and of two heads."""
+        return Answer(self.k_ordered)
 
     @property
     def n_scores(self):
@@ -564,9 +570,11 @@ def _plain_row(row):
 
 
 def _build_module(task, generator):
-    n_members, packs = task.n_members, packs_members(task.module)
-    if n_members == 1 or packs:
-        return _build_member(task, generator, {"n_members": n_members} if n_members > 1 else {})
+    n_members = task.n_members
+    if n_members == 1:
+        return _build_member(task, generator, {})
+    if packs_members(task.module):
+        return _build_member(task, generator, {"n_members": n_members})
     return Members(_build_member(task, generator, {}) for _ in range(n_members))
 
 

@@ -308,11 +308,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 )
 
     def _task(self, dtype):
-        loss, n_classes = self._loss_in_use, len(self.classes_)
+        loss, n_classes, k_ordered = self._loss_in_use, len(self.classes_), self._k_ordered
         if not isinstance(loss, str):
             criterion = CustomLoss(copy.deepcopy(loss).to(getattr(torch, dtype)))
-            return self._task_of(dtype, criterion, n_classes, draws=True, k_ordered=self._k_ordered)
-        named, k = LOSSES[loss], self.k_
+            return self._task_of(dtype, criterion, n_classes, draws=True, k_ordered=k_ordered)
+        named, k, scale = LOSSES[loss], self.k_, self._scale()
         params = {name: getattr(self, name) for name in named.params} | (self.loss_params or {})
         function = named.function
         if "k" in params:
@@ -337,7 +337,6 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             net = CandidateNet
             unit = k * self.tau if "tau" in named.params else 1.0
             criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
-        scale, k_ordered = self._scale(), self._k_ordered
         return self._task_of(
             dtype, criterion, n_classes, score_scale=scale, net=net, k_ordered=k_ordered
         )
@@ -358,10 +357,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     def _weights(self, target, weight):
         """Sample weight times class weight, of mean 1 over the rows of all processes."""
-        largest = weight.max()
+        given, largest = weight, weight.max()
         weight = weight / largest
         if self.class_weight is not None:
-            weights = class_weights(self.class_weight, self.classes_, self.class_count_)
+            count = sum(all_objects(np.bincount(target, given, len(self.classes_))))
+            weights = class_weights(self.class_weight, self.classes_, count)
             weight = weight * weights[target]
         shared = np.array(all_objects((largest, weight.sum(), len(weight))))
         unit = shared[:, 0].max()

@@ -18,6 +18,7 @@ class Criterion(nn.Module):
     - `trace`, what each step leaves in the history;
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;
+    - `has_totals`, whether it depends on what the classes weigh in training;
     - `takes_scores`, whether it is one of any real numbers, not of probabilities.
 
     It finds as `n_processes` how many processes train together, from `begin` on.
@@ -32,7 +33,7 @@ class Criterion(nn.Module):
         By name, a tensor or array of shape (1,) of each step of the epoch.
     """
 
-    is_mean = True
+    is_mean, has_totals = True, False
     takes_scores = True
     draws = False
     generator = None
@@ -57,7 +58,7 @@ class Criterion(nn.Module):
         class_total : Tensor of shape (n_classes,)
             What the classes weigh in training, with all that was trained on before.
         mean_weight : Tensor of shape (n_classes,)
-            Mean weight of the rows of each class in the batches to come.
+            Mean weight of the rows of each class in the batches to come, those of weight 0 aside.
         n_rows : int
             Number of rows in the batches to come.
         resumed : bool, default=False
@@ -126,6 +127,7 @@ class RowLoss(Criterion):
         self.function, self.parameters, self.draws = function, dict(parameters), draws
         counts = None if n_counts is None else torch.ones(n_counts, dtype=torch.float64)
         self.register_buffer("class_counts", counts)
+        self.has_totals = counts is not None
         self.remedies = ("raise tau",) if "tau" in self.parameters else ()
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
@@ -151,10 +153,10 @@ class TwoClassCriterion(Criterion):
     class_total : Tensor of shape (2,)
         What the negatives and the positives weigh in training.
     mean_weight : Tensor of shape (2,)
-        Mean weight of their rows.
+        Mean weight of their rows, of those that have one.
     """
 
-    is_mean = False
+    is_mean, has_totals = False, True
 
     def __init__(self):
         super().__init__()
@@ -191,8 +193,9 @@ class TwoClassCriterion(Criterion):
     def proportional(self, scores, positive, weight):
         """Weights (n_samples,) under which the classes weigh what they weigh in training."""
         own = torch.ones_like(scores) if weight is None else weight
-        n_positives = positive.sum()
-        seen = torch.stack([len(positive) - n_positives, n_positives]) * self.mean_weight
+        counted = torch.ones_like(positive) if weight is None else weight > 0
+        n_positives = (counted & positive).sum()
+        seen = torch.stack([counted.sum() - n_positives, n_positives]) * self.mean_weight
         # A batch of light rows weighs little: what counts is the mean weight in training.
         seen = seen.to(scores.dtype)
         factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)

@@ -17,7 +17,8 @@ class MemberLoss(Criterion):
     and not the loss of their mean, which would make them depend on each other.
 
     A loss of rows takes the scores of all members as so many rows; one of a batch as a whole has
-    a criterion for each member, with a threshold and hard rows of its own.
+    a criterion for each member, with a threshold and hard rows of its own, and so has one that
+    depends on the totals of classes if each member has totals of its own.
 
     Scores have shape (n_samples, n_members, n_outputs), weights that of the rows, or
     (n_samples, n_members) where each member has its own. Rows that are no batch have the mean of
@@ -28,12 +29,15 @@ class MemberLoss(Criterion):
     criterion : Criterion
         That of one member.
     n_members : int
+    own_rows : bool, default=False
+        Whether each member has rows of its own.
     """
 
-    def __init__(self, criterion, n_members):
+    def __init__(self, criterion, n_members, own_rows=False):
         super().__init__()
         self.n_members, self.is_mean = n_members, criterion.is_mean
-        n_criteria = 1 if self.is_mean else n_members
+        self.joins = criterion.is_mean and not (own_rows and criterion.has_totals)
+        n_criteria = 1 if self.joins else n_members
         each = [criterion, *(copy.deepcopy(criterion) for _ in range(n_criteria - 1))]
         self.criteria = nn.ModuleList(each)
         self.draws, self.remedies = criterion.draws, criterion.remedies
@@ -56,9 +60,7 @@ class MemberLoss(Criterion):
         for m, criterion in enumerate(self.criteria):
             criterion.n_processes = self.n_processes
             total, mean = class_total, mean_weight
-            if each and self.is_mean:
-                total, mean = total.mean(1), mean.mean(1)
-            elif each:
+            if each:
                 total, mean = total[:, m], mean[:, m]
             criterion.begin(total, mean, n_rows, resumed=resumed)
 
@@ -80,7 +82,7 @@ class MemberLoss(Criterion):
 
     def backward(self, scores, target, weight):
         """Send the gradient of the mean of the losses into the network; see the base."""
-        if self.is_mean:
+        if self.joins:
             target = target.repeat_interleave(self.n_members)
             if weight is not None:
                 weight = weight.unsqueeze(1) if weight.ndim == 1 else weight

@@ -38,12 +38,9 @@ class HardRows:
 
     def __init__(self, size):
         self.size = size
+        # Those of each member of the network, which is one.
+        self.each = [self]
         self.forget()
-
-    @property
-    def each(self):
-        """The hard rows of each member of the network."""
-        return [self]
 
     def forget(self):
         """Remember nothing, not even of the batch at hand."""
@@ -250,7 +247,10 @@ class TopCriterion(TwoClassCriterion):
             total = (weight * counted).sum()
         else:
             # A batch of light rows weighs little.
-            total = xp.count_nonzero(counted) * as_arrays(xp, self.mean_weight)[int(not above)]
+            total = (
+                xp.count_nonzero(counted & (weight > 0))
+                * as_arrays(xp, self.mean_weight)[int(not above)]
+            )
         return errors_and_gradient(
             xp, scores, counted, weight, total, located, self.errors, self.surrogate
         )
