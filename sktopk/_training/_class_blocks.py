@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call
 
 from sktopk.losses._elementary_symmetric import largest
-from sktopk.modules import ScaledScores
+from sktopk.modules import MemberLinear, ScaledScores
 from sktopk.modules._scaled_scores import last_layer
 
 from ._process import note_threads
@@ -34,7 +34,8 @@ class CutNetwork:
         if isinstance(module, ScaledScores):
             module, self.scale = module.module, module.scale
         layer = last_layer(module, net.n_outputs)
-        if layer is None:
+        # The rows of a MemberLinear are its members, not the classes.
+        if layer is None or isinstance(layer, MemberLinear):
             raise ValueError("there is no last linear layer with one output per class")
         self.parameters = dict(layer.named_parameters())
         # What a deep copy is told to have seen already, it shares.

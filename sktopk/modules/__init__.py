@@ -1,7 +1,9 @@
 """Networks: plain torch modules, usable without the estimators."""
 
+from ._member_linear import MemberLinear
 from ._mlp import MLP
 from ._normalized_linear import NormalizedLinear
 from ._scaled_scores import ScaledScores
+from ._tabular_mlp import TabularMLP
 
-__all__ = ["MLP", "NormalizedLinear", "ScaledScores"]
+__all__ = ["MLP", "MemberLinear", "NormalizedLinear", "ScaledScores", "TabularMLP"]

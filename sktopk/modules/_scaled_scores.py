@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from ._member_linear import MemberLinear
 from ._normalized_linear import NormalizedLinear
 
 
@@ -23,7 +24,8 @@ class ScaledScores(nn.Module):
     module : nn.Module
         Returns scores of shape (n_samples, n_classes).
     n_outputs : int
-        Number of scores. The last `nn.Linear` within `module` is rescaled if it has as many.
+        Number of scores. The last `nn.Linear` or `MemberLinear` within `module` is rescaled if it
+        has as many.
     scale : float
         The factor c, positive.
 
@@ -38,7 +40,7 @@ class ScaledScores(nn.Module):
     def __init__(self, module, n_outputs, scale):
         super().__init__()
         layer = last_layer(module, n_outputs)
-        if isinstance(layer, nn.Linear):
+        if isinstance(layer, nn.Linear | MemberLinear):
             with torch.no_grad():
                 for parameter in layer.parameters():
                     parameter.div_(scale)
@@ -55,5 +57,6 @@ class ScaledScores(nn.Module):
 
 def last_layer(module, n_outputs):
     """The linear layer registered last within a module if it has an output per score, or None."""
-    layers = [m for m in module.modules() if isinstance(m, nn.Linear | NormalizedLinear)]
+    kinds = (nn.Linear, MemberLinear, NormalizedLinear)
+    layers = [m for m in module.modules() if isinstance(m, kinds)]
     return layers[-1] if layers and layers[-1].out_features == n_outputs else None

@@ -1,0 +1,239 @@
+"""Networks for tables: columns are scaled and encoded inside, several members in one product."""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from ._member_linear import MemberLinear
+
+# Encoded columns that "auto" may add to a table, all columns together.
+_ENCODED = 1024
+_MOST_BINS = 8
+# Rows that quantiles are taken of; more would not move them by what training could notice.
+_SAMPLED = 20_000
+# Scaled values end here, far behind where the clip is flat and far from an overflow.
+_FAR = 1e6
+_NARROW = 1e-6
+
+
+class TabularMLP(nn.Module):
+    r"""Multi-layer perceptrons for a table: scaled and encoded columns, several members at once.
+
+    Every column is scaled by its quartiles and clipped smoothly [2]_; one of more than two values
+    is also encoded piecewise linearly in T bins [1]_, equation 1:
+
+    .. math::
+        z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
+        \operatorname{clip}(z) = \frac{z}{\sqrt{1 + (z / 3)^2}}, \qquad
+        e_t = \min\Bigl(1, \max\Bigl(0, \frac{z - b_{t-1}}{b_t - b_{t-1}}\Bigr)\Bigr)
+
+    What follows are linear layers with ReLU and dropout between them. Members share the columns
+    so encoded, and no weight: each has its own draw of initial weights, and what one learns from
+    a row does not reach another. Their layers are computed in one product each.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of input columns.
+    n_outputs : int
+        Number of scores, one per class.
+    hidden_layer_sizes : tuple of int, default=(128, 128)
+        Width of each hidden layer of a member.
+    n_members : int, default=1
+        Number of networks.
+    dropout : float, default=0.1
+        Probability of dropping a hidden unit in training, in the same places of all members.
+    n_bins : int or "auto", default="auto"
+        Largest number of bins of a column; 0 for columns that are only scaled. "auto" is 8, and
+        less where more would make over 1 024 columns of all: 1 024 // n_features. Beyond 1 024
+        columns the network is no larger than one without bins.
+    missing_indicator : bool, default=False
+        Whether there is one more column for each, 1 where it is missing.
+
+    Attributes
+    ----------
+    center, scale : Tensor of shape (n_features,)
+        Buffers: z is ``(x - center) * scale``.
+    bin_start, bin_slope : Tensor of shape (n_features, n_bins)
+        Buffers: the encoding is ``(z - bin_start) * bin_slope`` between 0 and 1. Slopes of bins
+        that a column does not need are 0.
+    layers : ModuleList of MemberLinear
+        The first axis of all parameters is that of the members.
+
+    Notes
+    -----
+    NaN counts as missing: it is the median of the column, and the indicator's weights learn what
+    else it tells. Infinite values are far away on their side. Until :meth:`from_data` has seen
+    rows, columns are clipped and nothing else.
+
+    Equation 1 of [1]_ leaves the first and the last bin open. Here they end with the rows that
+    `from_data` has seen, behind which the clipped column goes on towards 3 or -3.
+
+    References
+    ----------
+    .. [1] Gorishniy, Rubachev, Babenko. "On Embeddings for Numerical Features in Tabular Deep
+       Learning", NeurIPS 2022, equation 1 and section 3.2.1.
+    .. [2] Holzmüller, Grinsztajn, Steinwart. "Better by Default: Strong Pre-Tuned MLPs and
+       Boosted Trees on Tabular Data", NeurIPS 2024, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.modules import TabularMLP
+    >>> X = torch.tensor([[0.0, 1e6], [1.0, 2e6], [2.0, 3e6], [4.0, torch.nan]])
+    >>> network = TabularMLP(2, 3, n_members=8).from_data(X)
+    >>> network(X).shape
+    torch.Size([4, 8, 3])
+    >>> network.center, network.scale
+    (tensor([1.5000e+00, 2.0000e+06]), tensor([5.7143e-01, 1.0000e-06]))
+    """
+
+    def __init__(
+        self,
+        n_features,
+        n_outputs,
+        hidden_layer_sizes=(128, 128),
+        n_members=1,
+        dropout=0.1,
+        n_bins="auto",
+        missing_indicator=False,
+    ):
+        super().__init__()
+        if n_bins == "auto":
+            n_bins = min(_MOST_BINS, _ENCODED // max(n_features, 1))
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.n_members = n_members
+        self.n_bins = n_bins
+        self.missing_indicator = missing_indicator
+        self.dropout = dropout
+        self.register_buffer("center", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+        self.register_buffer("bin_start", torch.zeros(n_features, n_bins))
+        self.register_buffer("bin_slope", torch.zeros(n_features, n_bins))
+        n_inputs = n_features * (1 + n_bins + missing_indicator)
+        sizes = (n_inputs, *hidden_layer_sizes, n_outputs)
+        self.layers = nn.ModuleList(MemberLinear(n_members, *pair) for pair in pairwise(sizes))
+
+    @torch.no_grad()
+    def from_data(self, X):
+        """Set scales and bins by rows of a table.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n_samples, n_features)
+            Floating point. NaN and infinite values are passed over. Of more than 20 000 rows
+            every second, third and so on is looked at, and all of them where a column seems
+            constant. A column that is constant, or missing everywhere, has the scale 0: its
+            values are not seen, now or later.
+
+        Returns
+        -------
+        self : TabularMLP
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than the network, or no rows.
+        """
+        if X.dim() != 2 or X.shape[1] != self.n_features or len(X) == 0:
+            raise ValueError(
+                f"X must have rows of {self.n_features} columns; got shape {tuple(X.shape)}"
+            )
+        rows = X[:: -(-len(X) // _SAMPLED)]
+        limits = torch.finfo(self.center.dtype)
+        for j in range(self.n_features):
+            values = _finite(rows[:, j])
+            if len(values) == 0 or values[0] == values[-1]:
+                # The other values of a column may be too rare for the sample.
+                values = _finite(X[:, j])
+            center, scale, edges = _column(values, self.n_bins, limits)
+            start, slope = torch.zeros(2, self.n_bins, dtype=torch.float64)
+            n = len(edges) - 1
+            if n > 1:
+                start[:n] = edges[:-1]
+                slope[:n] = 1 / edges.diff()
+            self.center[j], self.scale[j] = center, scale
+            self.bin_start[j], self.bin_slope[j] = start, slope
+        return self
+
+    def encode(self, x):
+        """Return what the first layer sees of rows x, (n_samples, n_features * width).
+
+        First all clipped columns, then the bins of one column after the other, then the
+        indicators of missing values: width is 1 + n_bins, and one more with indicators.
+        """
+        missing = torch.isnan(x)
+        z = ((x - self.center) * self.scale).clamp(-_FAR, _FAR)
+        # Missing is the median; and an infinite value of a constant column is that constant.
+        z = torch.nan_to_num(z, nan=0.0)
+        parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
+        if self.n_bins:
+            bins = ((z.unsqueeze(-1) - self.bin_start) * self.bin_slope).clamp(0, 1)
+            parts.append(bins.flatten(1))
+        if self.missing_indicator:
+            parts.append(missing.to(z.dtype))
+        return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+
+    def forward(self, x):
+        """Return scores (n_samples, n_members, n_outputs) of rows x (n_samples, n_features).
+
+        With one member (n_samples, n_outputs).
+        """
+        h = self.encode(x)
+        for layer in self.layers[:-1]:
+            h = nn.functional.relu(layer(h), inplace=True)
+            if self.dropout and self.training:
+                # One mask for all members, whose units have nothing in common but their number:
+                # random numbers cost as much as the products.
+                h = h * nn.functional.dropout(torch.ones_like(h[0]), self.dropout)
+        scores = self.layers[-1](h).transpose(0, 1)
+        return scores.squeeze(1) if self.n_members == 1 else scores
+
+
+def _finite(column):
+    """Finite values of a column, sorted, in float64."""
+    column = column.detach().double()
+    return column[column.isfinite()].sort().values
+
+
+def _column(values, n_bins, limits):
+    """Centre, scale and edges of bins, scaled, of sorted finite values in float64."""
+    if len(values) == 0:
+        return 0.0, 0.0, values
+    low, center, high = _quartiles(values)
+    spread = high - low
+    if spread <= 1e-6 * (values[-1] - values[0]):
+        # Half of the rows or more have one value; how far are the others from it?
+        away = (values - center).abs()
+        away = away[away > spread]
+        spread = away.median() if len(away) else values[-1] - values[0]
+    if center.abs() > limits.max or not limits.tiny < spread < limits.max:
+        return 0.0, 0.0, values[:0]
+    edges = ((_edges(values, n_bins) - center) / spread).clamp(-_FAR, _FAR)
+    # A narrower bin has no room for scaled values in float32.
+    return center, 1 / spread, edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
+
+
+def _quartiles(values):
+    """Quartiles of sorted values, interpolated; torch.quantile takes 16 million at most."""
+    position = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64) * (len(values) - 1)
+    below = position.floor()
+    low, high = values[below.long()], values[position.ceil().long()]
+    # Not low + (high - low) * share, which overflows; exact where both are the same.
+    share = position - below
+    return torch.where(low == high, low, low * (1 - share) + high * share)
+
+
+def _edges(values, n_bins):
+    """At most n_bins + 1 distinct values that part sorted ones into bins of about equal counts."""
+    distinct, counts = torch.unique_consecutive(values, return_counts=True)
+    if len(distinct) <= n_bins + 1 or n_bins == 0:
+        return distinct[: n_bins + 1]
+    # A value that more rows share than belong in a bin parts two of them; quantiles the others.
+    often = counts > len(values) / n_bins
+    rest = values[~often.repeat_interleave(counts)]
+    n_edges = n_bins + 1 - int(often.sum())
+    index = torch.linspace(0, len(rest) - 1, n_edges, dtype=torch.float64).round().long()
+    return torch.cat([distinct[often], rest[index]]).unique()

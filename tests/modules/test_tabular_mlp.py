@@ -1,0 +1,319 @@
+"""The network of a table: members that share nothing, columns scaled and encoded inside."""
+
+import copy
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+from sktopk.modules import ScaledScores, TabularMLP
+
+NAN, INF = math.nan, math.inf
+
+
+def table(n=300, d=5, seed=0, dtype=torch.float64):
+    """Columns of several kinds: normal, heavy tails, few values, mostly one value, binary."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn((n, d), generator=generator, dtype=dtype)
+    x[:, 1] = x[:, 1].mul(4).exp()
+    x[:, 2] = x[:, 2].mul(2).round().clamp(-2, 2)
+    x[:, 3] = x[:, 3].sub(1).clamp(min=0)
+    x[:, 4] = (x[:, 4] > 1).to(dtype)
+    return x
+
+
+def network(X, n_outputs=3, seed=0, **params):
+    torch.manual_seed(seed)
+    return TabularMLP(X.shape[1], n_outputs, **params).to(X.dtype).from_data(X)
+
+
+# Members
+
+
+def test_a_member_learns_nothing_from_the_loss_of_another():
+    X = table()
+    net = network(X, n_members=4)
+    net(X)[:, 1].square().mean().backward()
+    for parameter in net.parameters():
+        assert (parameter.grad[[0, 2, 3]] == 0).all()
+        assert (parameter.grad[1] != 0).any()
+
+
+def test_a_member_is_the_network_that_has_its_weights():
+    X = table()
+    net = network(X, n_members=4, n_bins=6, missing_indicator=True).eval()
+    single = network(X, seed=1, n_bins=6, missing_indicator=True).eval()
+    X[::7, 1] = NAN
+    for m in range(4):
+        for whole, part in zip(net.parameters(), single.parameters(), strict=True):
+            part.data.copy_(whole.data[m : m + 1])
+        torch.testing.assert_close(net(X)[:, m], single(X))
+
+
+def test_a_member_is_linear_layers_and_relu():
+    X = table()
+    net = network(X, n_members=3, hidden_layer_sizes=(16, 8)).eval()
+    h = net.encode(X)
+    for i, layer in enumerate(net.layers):
+        h = h @ layer.weight[2].T + layer.bias[2]
+        h = h.relu() if i < 2 else h
+    torch.testing.assert_close(net(X)[:, 2], h)
+
+
+def test_members_start_apart_and_as_linear_layers_do():
+    net = network(table(), n_members=50, hidden_layer_sizes=(40,))
+    for layer in net.layers:
+        for values in (layer.weight, layer.bias):
+            assert len({tuple(v.flatten().tolist()) for v in values}) == 50
+            bound = layer.in_features**-0.5
+            assert values.abs().max() <= bound
+            # Of a uniform distribution, whose deviation is bound / sqrt(3).
+            assert values.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+
+
+def test_the_scores_of_a_row_do_not_depend_on_the_others():
+    X = table()
+    net = network(X, n_members=3).eval()
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(net(X[order]), net(X)[order])
+    torch.testing.assert_close(net(X[:1]), net(X)[:1])
+
+
+def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
+    X = table()
+    net = network(X, n_members=2, dropout=0.4, hidden_layer_sizes=(200,))
+    net.layers[-1].weight.data.fill_(1 / 200)
+    net.layers[0].weight.data.zero_()
+    net.layers[0].bias.data.fill_(1.0)
+    kept = net(X)[..., 0] - net.layers[-1].bias[:, 0]
+    assert kept.mean().item() == pytest.approx(1, abs=0.02)
+    # Rows differ, each a mean of 200 draws that are 0 or 1 / 0.6.
+    assert kept.std().item() == pytest.approx((0.4 / 0.6 / 200) ** 0.5, rel=0.2)
+
+
+def test_the_factor_on_the_scores_leaves_those_at_the_start():
+    X = table()
+    net = network(X, n_members=2).eval()
+    scaled = ScaledScores(copy.deepcopy(net), 3, 10.0)
+    torch.testing.assert_close(scaled(X), net(X))
+
+
+# Columns
+
+
+def encoded(net, X, j):
+    """Clipped column, bins and indicator of column j."""
+    out, d, n = net.encode(X), net.n_features, net.n_bins
+    bins = out[:, d + j * n : d + (j + 1) * n]
+    return out[:, j], bins, out[:, d + d * n + j] if net.missing_indicator else None
+
+
+def piecewise_linear(value, edges):
+    """Equation 1 of Gorishniy et al. for a value between the first edge and the last."""
+    code = []
+    for low, high in pairwise(edges):
+        if value < low:
+            code.append(0.0)
+        elif value >= high:
+            code.append(1.0)
+        else:
+            code.append((value - low) / (high - low))
+    return code
+
+
+def test_bins_are_those_of_the_definition():
+    X = table(n=401)
+    net = network(X, n_bins=8)
+    # The quantiles at i / 8 of 401 values without ties are values themselves.
+    edges = X[:, 1].sort().values[torch.arange(0, 401, 50)].tolist()
+    _, bins, _ = encoded(net, X, 1)
+    slow = torch.tensor([piecewise_linear(v, edges) for v in X[:, 1].tolist()], dtype=X.dtype)
+    torch.testing.assert_close(bins, slow)
+
+
+@pytest.mark.parametrize("j", range(5))
+def test_a_row_passes_its_bins_in_order(j):
+    X = table()
+    net = network(X, n_bins=8)
+    order = X[:, j].argsort()
+    _, bins, _ = encoded(net, X[order], j)
+    assert (bins.diff(dim=0) >= 0).all()
+    assert ((bins[:, 1:] > 0) <= (bins[:, :-1] == 1)).all()
+    distinct = len(X[:, j].unique())
+    n_bins = 0 if distinct == 2 else min(8, distinct - 1)
+    assert bins[0].sum() == 0
+    assert bins[-1].sum() == pytest.approx(n_bins, abs=1)
+    if distinct <= 9:
+        assert bins[-1].sum() == n_bins
+        assert set(bins.unique().tolist()) <= {0.0, 1.0}
+
+
+def test_a_value_of_most_rows_takes_one_bin():
+    X = table(n=2000)
+    assert (X[:, 3] == 0).double().mean() > 0.8
+    net = network(X, n_bins=8)
+    assert (net.bin_slope[3] > 0).sum() >= 7
+
+
+def test_the_clip_is_that_of_the_formula():
+    X = table()
+    net = network(X)
+    z = X[:, 0] - X[:, 0].median()
+    q = X[:, 0].quantile(torch.tensor([0.25, 0.5, 0.75], dtype=X.dtype))
+    z = (X[:, 0] - q[1]) / (q[2] - q[0])
+    torch.testing.assert_close(encoded(net, X, 0)[0], z / (1 + (z / 3) ** 2).sqrt())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("factor", "shift"), [(1e4, 0.0), (-1e-6, 0.0), (1e9, 0.0), (2.0, 100.0)])
+def test_the_unit_of_a_column_does_not_matter(dtype, factor, shift):
+    X = table(dtype=dtype)
+    Y = X * factor + shift
+    tolerance = {torch.float32: 1e-4, torch.float64: 1e-9}[dtype]
+    for j in (0, 2, 3, 4):
+        a, bins_a, _ = encoded(network(X), X, j)
+        b, bins_b, _ = encoded(network(Y), Y, j)
+        if factor > 0:
+            torch.testing.assert_close(bins_a, bins_b, atol=tolerance * 10, rtol=0)
+        torch.testing.assert_close(a, math.copysign(1, factor) * b, atol=tolerance, rtol=0)
+
+
+COLUMNS = {
+    "constant": [5.0] * 8,
+    "constant and huge": [1e38] * 8,
+    "binary": [0.0, 1.0] * 4,
+    "one row differs": [0.0] * 7 + [1e-9],
+    "noise around a value, and one far away": [1.0, 1 + 1e-15, 1 - 1e-15, 1.0, 1.0, 1.0, 1.0, 1e9],
+    "infinite": [0.0, 1.0, 2.0, 3.0, INF, -INF, 4.0, 5.0],
+    "nothing but infinite": [INF, -INF] * 4,
+    "missing": [NAN] * 8,
+    "one value": [NAN] * 7 + [3.0],
+    "smallest numbers": [0.0, 1e-45, 2e-45, 3e-45, 4e-45, 5e-45, 6e-45, 7e-45],
+    "whole range": [-3e38, 3e38, 0.0, 1.0, -1.0, 1e30, -1e30, 1e-30],
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_any_column_gives_numbers(name, dtype):
+    column = torch.tensor(COLUMNS[name], dtype=dtype).unsqueeze(1)
+    net = network(column, n_bins=4, missing_indicator=True)
+    extreme = torch.tensor([[NAN], [INF], [-INF], [1e38], [-1e38], [0.0]], dtype=dtype)
+    for rows in (column, extreme):
+        code = net.encode(rows)
+        assert code.isfinite().all()
+        assert code.abs().max() <= 3
+    assert all(buffer.isfinite().all() for buffer in net.buffers())
+
+
+@pytest.mark.parametrize("name", ["constant", "missing", "one value", "nothing but infinite"])
+def test_a_column_of_one_value_is_not_seen(name):
+    column = torch.tensor(COLUMNS[name]).unsqueeze(1)
+    net = network(column, n_bins=4)
+    assert (net.encode(torch.tensor([[7.0], [-INF], [NAN]])) == 0).all()
+
+
+def test_rows_further_out_than_the_training_rows_are_told_by_their_side():
+    X = torch.arange(20.0).unsqueeze(1)
+    net = network(X, n_bins=4)
+    low, high = net.encode(torch.tensor([[-INF], [INF]]))
+    assert low.tolist() == pytest.approx([-3, 0, 0, 0, 0], abs=1e-5)
+    assert high.tolist() == pytest.approx([3, 1, 1, 1, 1], abs=1e-5)
+
+
+def test_a_missing_value_is_the_median_and_said_to_be_missing():
+    X = table(n=301)
+    X[::5, 0] = NAN
+    net = network(X, missing_indicator=True)
+    known = X[:, 0][~X[:, 0].isnan()]
+    filled = torch.where(X[:, :1].isnan(), known.quantile(0.5), X[:, :1])
+    for (a, b), (c, d) in [
+        (encoded(net, X, 0)[:2], encoded(net, torch.cat([filled, X[:, 1:]], 1), 0)[:2])
+    ]:
+        torch.testing.assert_close(a, c)
+        torch.testing.assert_close(b, d)
+    assert encoded(net, X, 0)[2].tolist() == X[:, 0].isnan().double().tolist()
+
+
+def test_values_too_rare_for_the_sample_still_count():
+    X = torch.zeros(50_000, 1)
+    X[1] = 1.0
+    net = network(X)
+    assert net.encode(X)[1, 0] > 0.5
+
+
+def test_the_rows_are_left_alone():
+    X = table()
+    X[0] = NAN
+    before = X.clone()
+    net = network(X)
+    net(X)
+    assert torch.equal(X.nan_to_num(), before.nan_to_num())
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (4, 6), (5,)])
+def test_other_rows_are_refused(shape):
+    with pytest.raises(ValueError, match="5 columns"):
+        TabularMLP(5, 2).from_data(torch.zeros(shape))
+
+
+def test_wide_tables_have_no_bins():
+    with torch.device("meta"):
+        assert TabularMLP(20, 2).n_bins == 8
+        assert TabularMLP(512, 2).n_bins == 2
+        wide = TabularMLP(20_000, 2)
+    assert wide.n_bins == 0
+    assert wide.layers[0].in_features == 20_000
+
+
+# As a module
+
+
+def test_without_rows_columns_are_clipped_alone():
+    X = table()
+    net = TabularMLP(5, 2).double()
+    assert torch.equal(net.encode(X)[:, 5:], torch.zeros(len(X), 5 * net.n_bins).double())
+    torch.testing.assert_close(net.encode(X)[:, :5], X / (1 + (X / 3) ** 2).sqrt())
+
+
+def test_a_network_without_rows_takes_the_state_of_one_that_saw_them():
+    X = table()
+    X[3, 0] = NAN
+    net = network(X, n_members=2).eval()
+    other = TabularMLP(5, 3, n_members=2).double().eval()
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(other(X), net(X))
+    assert torch.equal(copy.deepcopy(net)(X), net(X))
+
+
+@pytest.mark.parametrize("n_members", [1, 4])
+def test_shapes(n_members):
+    X = table(dtype=torch.float32)
+    net = network(X, n_members=n_members, hidden_layer_sizes=())
+    assert net(X).shape == ((300, 3) if n_members == 1 else (300, 4, 3))
+    assert net(X[:0]).shape[0] == 0
+    with torch.device("meta"):
+        abstract = TabularMLP(5, 3, n_members=n_members)
+    assert abstract(X.to("meta")).shape == net(X).shape
+
+
+def test_one_graph_for_every_number_of_rows():
+    X = table(dtype=torch.float32)
+    net = network(X, n_members=2, missing_indicator=True).eval()
+    X[0] = NAN
+    # Any synchronisation with the host would break the graph.
+    compiled = torch.compile(net, backend="eager", fullgraph=True, dynamic=True)
+    for rows in (X, X[:7]):
+        torch.testing.assert_close(compiled(rows), net(rows))
+
+
+def test_gradients_are_those_of_finite_differences():
+    X = table(n=6)
+    net = network(X, n_members=2, hidden_layer_sizes=(4,), dropout=0.0)
+    names, values = zip(*net.named_parameters(), strict=True)
+
+    def scores(*values):
+        return torch.func.functional_call(net, dict(zip(names, values, strict=True)), (X,))
+
+    assert torch.autograd.gradcheck(scores, values)
