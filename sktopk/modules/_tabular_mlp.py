@@ -8,12 +8,12 @@ from torch import nn
 from ._member_linear import MemberLinear
 
 # Bins that "auto" has room for, and columns beyond which it has none.
-_ROOM = 256
+_ROOM = 512
 _WIDE = 512
 # Rows that quantiles are taken of; more would not move them by what training could notice.
 _SAMPLED = 20_000
 # Scaled values end here, far behind where the clip is flat and far from an overflow.
-_FAR = 1e6
+FAR = 1e6
 _NARROW = 1e-6
 
 
@@ -49,8 +49,8 @@ class TabularMLP(nn.Module):
     n_encoded : int or "auto", default="auto"
         Number of bins that there is room for, of all columns: each of more than two values gets
         as many as fit if all have the same limit, and where 2 do not fit none has any. "auto" is
-        ``n_bins * n_features``, at most 256, and 0 for more than 512 columns: the first layer has
-        at most 256 inputs more than there are columns.
+        ``n_bins * n_features``, at most 512, and 0 for more than 512 columns: the first layer has
+        at most 512 inputs more than there are columns.
     missing_indicator : bool, default=False
         Whether there is one more column for each, 1 where it is missing.
 
@@ -161,7 +161,7 @@ class TabularMLP(nn.Module):
         filled = 0
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
             edges = _edges(_sample(X[:, j]), n_bins)
-            edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-_FAR, _FAR)
+            edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
             # A narrower bin has no room for scaled values in float32.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
             place = slice(filled, filled + len(edges) - 1)
@@ -179,7 +179,7 @@ class TabularMLP(nn.Module):
         n_encoded).
         """
         missing = torch.isnan(x)
-        z = ((x - self.center) * self.scale).clamp(-_FAR, _FAR)
+        z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
         # Missing is the median; and an infinite value of a constant column is that constant.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]

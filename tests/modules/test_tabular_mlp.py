@@ -278,7 +278,7 @@ def test_the_first_layer_is_little_wider_than_the_table():
     with torch.device("meta"):
         for n_features in (1, 20, 100, 512, 513, 20_000):
             first = TabularMLP(n_features, 2).layers[0]
-            assert first.in_features <= n_features + min(8 * n_features, 256)
+            assert first.in_features <= n_features + min(8 * n_features, 512)
         assert first.in_features == 20_000
 
 
