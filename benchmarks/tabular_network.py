@@ -37,6 +37,8 @@ TABLES = {
     "coil2000": lambda: load_pmlb("coil2000", return_X_y=True),
     "letter": lambda: load_pmlb("letter", return_X_y=True),
 }
+# Twice the rows, for the time they take.
+LARGER = ", 10 000 rows"
 MEMBERS = 8
 FIRST = {
     "n_bins": 8,
@@ -187,9 +189,10 @@ def measure(scores, y):
     return values | {"log loss": log_loss(y, proba)}
 
 
-def split(table, seed, n_train=5000):
+def split(table, seed):
     """Rows to train on and rows to judge by, at most 5 000 and 10 000 of them."""
-    X, y = TABLES[table]()
+    n_train = 10_000 if table.endswith(LARGER) else 5_000
+    X, y = TABLES[table.removesuffix(LARGER)]()
     y = np.unique(y, return_inverse=True)[1].astype(np.int64)
     X = np.asarray(X, dtype=np.float32)
     n_train = min(n_train, int(0.7 * len(y)))
@@ -206,9 +209,9 @@ def lightgbm(X, y, seed):
     return LGBMClassifier(n_jobs=1, verbose=-1, random_state=seed).fit(X, y)
 
 
-def run(variant, table, seed, n_train=5000):
+def run(variant, table, seed):
     """Metrics, CPU seconds of the fit, epochs."""
-    X, X_test, y, y_test = split(table, seed, n_train)
+    X, X_test, y, y_test = split(table, seed)
     n_classes = y.max() + 1
     start = time.process_time()
     if variant == "LightGBM":
@@ -224,12 +227,58 @@ def run(variant, table, seed, n_train=5000):
     return measure(scores, y_test) | {"CPU seconds": seconds, "epochs": epochs}
 
 
+def page(runs):
+    """One split of all variants, then the mean of three splits of those that have them."""
+    mean = runs.pivot_table(index=["variant", "table"], columns="metric", values="value")
+    first = runs[runs["split"] == 0].pivot_table(
+        index="variant", columns=["metric", "table"], values="value"
+    )
+    order = [v for v in ("LightGBM", *VARIANTS) if v in first.index]
+    small = [t for t in TABLES if t in set(runs["table"])]
+    larger = [t + LARGER for t in TABLES if t + LARGER in set(runs["table"])]
+    judged = {t: "top-1" if ("top-1", t) in first.columns else "average precision" for t in small}
+    quality = pd.DataFrame({f"{t}: {m}": first[m, t] for t, m in judged.items()}).loc[order]
+    blocks = [
+        "# The network of a table\n",
+        " ".join(__doc__.split("\n\n")[1].split()) + "\n",
+        f"The first variant: {', '.join(f'{k} {v}' for k, v in FIRST.items())}.\n",
+        "## One thing changed, first split\n",
+        markdown(quality, 3),
+        "Log loss\n",
+        markdown(first["log loss"].reindex(columns=small).loc[order], 3),
+        "CPU seconds of a fit, on a machine with other work\n",
+        markdown(first["CPU seconds"].reindex(columns=small).loc[order], 1),
+    ]
+    if larger:
+        some = first["CPU seconds"].reindex(columns=larger).dropna(how="all")
+        some = some.reindex([v for v in order if v in some.index])
+        blocks += ["## CPU seconds at 10 000 rows\n", markdown(some, 2)]
+    splits = runs.groupby(["variant", "table"])["split"].nunique()
+    full = splits[splits == 3].index
+    if len(full):
+        blocks += ["## Mean of three splits\n"]
+        for table in [t for t in small if ("first", t) in full]:
+            part = mean.xs(table, level="table").dropna(axis=1, how="all").drop(columns="epochs")
+            part = part.loc[[v for v in order if (v, table) in full]]
+            blocks += [f"{table}\n", markdown(part, 3)]
+    return "\n".join(blocks)
+
+
+def markdown(frame, digits):
+    """A table with the index in its first column."""
+    lines = [["variant", *frame.columns], ["---"] * (1 + frame.shape[1])]
+    for name, row in frame.iterrows():
+        lines.append([name, *("" if np.isnan(v) else f"{v:.{digits}f}" for v in row)])
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page-only", action="store_true")
     parser.add_argument("--variants", nargs="*", default=["LightGBM", *VARIANTS])
     parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--tables", nargs="*", default=list(TABLES))
+    larger = [table + LARGER for table in ("campaign", "ALOI", "letter")]
+    parser.add_argument("--tables", nargs="*", default=[*TABLES, *larger])
     args = parser.parse_args()
     torch.set_num_threads(1)
     path = RESULTS / "tabular_network.csv"
@@ -247,13 +296,8 @@ def main():
                     columns=[*keys, "metric", "value"],
                 )
                 rows.to_csv(path, mode="a", header=not path.exists(), index=False)
-                print(
-                    variant,
-                    table,
-                    seed,
-                    {k: round(float(v), 4) for k, v in values.items()},
-                    flush=True,
-                )
+                print(variant, table, seed, values, flush=True)
+    (RESULTS / "tabular_network.md").write_text(page(pd.read_csv(path)))
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ def to_onnx(estimator, path):
     Raises
     ------
     ImportError
-        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than the default one
-        is missing: ``pip install "sktopk[onnx]"``.
+        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than `MLP` and
+        `TabularMLP` is missing: ``pip install "sktopk[onnx]"``.
     NotFittedError
         If the estimator is not fitted.
     TypeError
@@ -61,7 +61,7 @@ def to_onnx(estimator, path):
 
     Notes
     -----
-    The default network is written layer by layer, any other `module` by ``torch.onnx.export``.
+    `MLP` and `TabularMLP` are written layer by layer, any other `module` by ``torch.onnx.export``.
     Scores agree to rounding, about 1e-6 relative in float32; with ``precision="bfloat16"`` the
     graph is the more exact one. Calibrated probabilities are not part of it.
 

@@ -59,7 +59,7 @@ class TabularMLP(nn.Module):
     center, scale : Tensor of shape (n_features,)
         Buffers: z is ``(x - center) * scale``.
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
-        Buffers: the encoding is ``(z[:, bin_column] - bin_start) * bin_slope`` between 0 and 1,
+        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope`` between 0 and 1,
         the bins of a column in ascending order. Slopes of bins that no column needs are 0.
     layers : ModuleList of MemberLinear
         The first axis of all parameters is that of the members.
@@ -176,7 +176,7 @@ class TabularMLP(nn.Module):
 
         The clipped columns, the bins, and one indicator of missing values for each column if
         there are any: shape (n_samples, n_features + n_encoded) or (n_samples, 2 * n_features +
-        n_encoded).
+        n_encoded). Axes in front are kept.
         """
         missing = torch.isnan(x)
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
@@ -184,15 +184,17 @@ class TabularMLP(nn.Module):
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
         if self.n_encoded:
-            parts.append(((z[:, self.bin_column] - self.bin_start) * self.bin_slope).clamp(0, 1))
+            bins = (z[..., self.bin_column] - self.bin_start) * self.bin_slope
+            parts.append(bins.clamp(0, 1))
         if self.missing_indicator:
             parts.append(missing.to(z.dtype))
-        return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def forward(self, x):
         """Return scores (n_samples, n_members, n_outputs) of rows x (n_samples, n_features).
 
-        With one member (n_samples, n_outputs).
+        With one member (n_samples, n_outputs). Members may have rows of their own: x of shape
+        (n_members, n_samples, n_features).
         """
         h = self.encode(x)
         for layer in self.layers[:-1]:

@@ -51,6 +51,16 @@ def test_a_member_is_the_network_that_has_its_weights():
         torch.testing.assert_close(net(X)[:, m], single(X))
 
 
+def test_members_with_rows_of_their_own_score_them_as_those_of_all():
+    X = table()
+    net = network(X, n_members=3, missing_indicator=True).eval()
+    rows = torch.arange(60).view(3, 20)
+    own, whole = net(X[rows]), net(X)
+    assert own.shape == (20, 3, 3)
+    for m in range(3):
+        torch.testing.assert_close(own[:, m], whole[rows[m], m])
+
+
 def test_a_member_is_linear_layers_and_relu():
     X = table()
     net = network(X, n_members=3, hidden_layer_sizes=(16, 8)).eval()
