@@ -243,6 +243,7 @@ def page(runs):
         " ".join(__doc__.split("\n\n")[1].split()) + "\n",
         f"The first variant: {', '.join(f'{k} {v}' for k, v in FIRST.items())}.\n",
         "## One thing changed, first split\n",
+        "What is empty was not run.\n",
         markdown(quality, 3),
         "Log loss\n",
         markdown(first["log loss"].reindex(columns=small).loc[order], 3),

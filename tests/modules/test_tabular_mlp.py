@@ -219,6 +219,13 @@ def test_any_column_gives_numbers(name, dtype):
     assert all(buffer.isfinite().all() for buffer in net.buffers())
 
 
+def test_bins_too_narrow_for_the_network_are_left_out():
+    X = torch.tensor([0, 1e-300, 1e-9, 1, 2, 3, 4, 5], dtype=torch.float64).unsqueeze(1)
+    net = TabularMLP(1, 2).from_data(X)
+    assert all(buffer.isfinite().all() for buffer in net.buffers())
+    assert net.encode(X[:-1].float()).isfinite().all()
+
+
 @pytest.mark.parametrize("name", ["constant", "missing", "one value", "nothing but infinite"])
 def test_a_column_of_one_value_is_not_seen(name):
     column = torch.tensor(COLUMNS[name]).unsqueeze(1)
