@@ -17,7 +17,8 @@ from sktopk._common._extras import import_extra
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
-from sktopk.modules import MLP, NormalizedLinear, ScaledScores
+from sktopk.modules import MLP, NormalizedLinear, ScaledScores, TabularMLP
+from sktopk.modules._tabular_mlp import FAR
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 _IR_VERSION = 10
@@ -49,8 +50,8 @@ def to_onnx(estimator, path):
     Raises
     ------
     ImportError
-        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than the default one
-        is missing: ``pip install "sktopk[onnx]"``.
+        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than `MLP` and
+        `TabularMLP` is missing: ``pip install "sktopk[onnx]"``.
     NotFittedError
         If the estimator is not fitted.
     TypeError
@@ -60,7 +61,7 @@ def to_onnx(estimator, path):
 
     Notes
     -----
-    The default network is written layer by layer, any other `module` by ``torch.onnx.export``.
+    `MLP` and `TabularMLP` are written layer by layer, any other `module` by ``torch.onnx.export``.
     Scores agree to rounding, about 1e-6 relative in float32; with ``precision="bfloat16"`` the
     graph is the more exact one. Calibrated probabilities are not part of it.
 
@@ -174,9 +175,11 @@ def _layers(onnx, module, shape, dtype):
     """The default network, layer by layer; None if it has a layer of another kind."""
     graph, scaled = _Graph(onnx, "net", "X"), type(module) is ScaledScores
     layers = module.module if scaled else module
-    if type(layers) is not MLP:
+    if type(layers) is TabularMLP:
+        _tabular(graph, layers, dtype)
+    elif type(layers) is not MLP:
         return None
-    for layer in layers:
+    for layer in layers if type(layers) is MLP else ():
         if isinstance(layer, nn.Linear):
             weight, bias = (graph.constant(p.detach().numpy()) for p in (layer.weight, layer.bias))
             graph.add("Gemm", graph.value, weight, bias, transB=1)
@@ -198,8 +201,45 @@ def _layers(onnx, module, shape, dtype):
             return None
     if scaled:
         graph.add("Mul", graph.value, graph.constant(np.array(module.scale, dtype)))
-    out = (graph.value, dtype, ["n_samples", None])
+    members = [None] if getattr(layers, "n_members", 1) > 1 else []
+    out = (graph.value, dtype, ["n_samples", *members, None])
     return graph.model([("X", dtype, ["n_samples", *shape])], [out])
+
+
+def _tabular(graph, network, dtype):
+    """The steps of `TabularMLP.encode`, and its layers."""
+
+    def number(value):
+        return graph.constant(np.array(value, dtype))
+
+    def buffer(name):
+        return graph.constant(getattr(network, name).numpy())
+
+    rows = graph.value
+    missing = graph.add("IsNaN", rows)
+    z = graph.add("Mul", graph.add("Sub", rows, buffer("center")), buffer("scale"))
+    z = graph.add("Where", graph.add("IsNaN", z), number(0), z)
+    z = graph.add("Clip", z, number(-FAR), number(FAR))
+    third = graph.add("Div", z, number(3))
+    square = graph.add("Add", graph.add("Mul", third, third), number(1))
+    columns = [graph.add("Div", z, graph.add("Sqrt", square))]
+    if network.n_encoded:
+        z = graph.add("Gather", z, buffer("bin_column"), axis=1)
+        z = graph.add("Mul", graph.add("Sub", z, buffer("bin_start")), buffer("bin_slope"))
+        columns.append(graph.add("Clip", z, number(0), number(1)))
+    if network.missing_indicator:
+        columns.append(graph.cast(dtype, missing))
+    graph.add("Concat", *columns, axis=1)
+    # Rows of the first product are those of all members; a batched product broadcasts them.
+    for i, layer in enumerate(network.layers):
+        if i:
+            graph.add("Relu")
+        weight = graph.constant(layer.weight.detach().transpose(1, 2).numpy())
+        bias = graph.constant(layer.bias.detach().unsqueeze(1).numpy())
+        graph.add("Add", graph.add("MatMul", graph.value, weight), bias)
+    graph.add("Transpose", perm=[1, 0, 2])
+    if network.n_members == 1:
+        graph.add("Squeeze", graph.value, graph.constant(np.array([1])))
 
 
 def _traced(onnx, module, shape, dtype):
