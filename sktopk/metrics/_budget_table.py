@@ -1,9 +1,7 @@
 """What a few budgets bring, with intervals: the table to decide by."""
 
 import numpy as np
-from sklearn.utils import check_random_state
-
-from sktopk._common._scalars import check_count, check_number
+from sktopk._common._scalars import check_count, check_number, check_random
 
 from ._ranking import Ranking, is_positive
 
@@ -113,10 +111,10 @@ def budget_table(
     looked_at, found = ranking.cumulative_weight, ranking.cumulative_value
     k = budgets / n_rows * len(positive)
     estimate = _found_at(k, looked_at, found)
-    random = check_random_state(random_state)
+    random = check_random(random_state)
     samples = _bootstrap(k, looked_at, found, n_bootstraps, random)
     columns = {"budget": budgets}
-    level = (1 - confidence) / 2
+    level = (1 - float(confidence)) / 2
     units = {"hits": n_rows / len(positive), "precision": 1 / k, "recall": None}
     for name, unit in units.items():
         if unit is None:

@@ -45,7 +45,7 @@ class PairedDifference(NamedTuple):
     def half_width(self, confidence):
         """Return half the length of the confidence interval."""
         check_number(confidence, "confidence", 0, 1, bounds="neither")
-        return float(stdtrit(self.n_runs - 1, (1 + float(confidence)) / 2)) * self.error
+        return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
         """Return the p-value; of runs that all differ by one number 0, or 1 where that is 0."""
@@ -74,7 +74,7 @@ class PairedDifference(NamedTuple):
         def tells(more):
             n_runs = self.n_runs + more
             error = spread * sqrt(1 / n_runs + self.overlap)
-            return float(stdtrit(n_runs - 1, (1 + confidence) / 2)) * error <= allowed
+            return _t_quantile(n_runs, confidence) * error <= allowed
 
         # The half width falls with every run.
         more = bisect_left(range(_MOST_RUNS + 1), True, key=tells)
@@ -103,6 +103,11 @@ class PairedDifference(NamedTuple):
         ways = [f"{_rounded(more):.0f} more fold{'s' * (more > 1)}"] if more < inf else []
         ways.append(f"{_rounded(factor):g} times the rows")
         return f"about {' or '.join(ways)}"
+
+
+def _t_quantile(n_runs, confidence):
+    """Half the width of an interval of the mean of so many runs, in standard errors."""
+    return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
 
 
 def _telling_half_width(difference, margin):
