@@ -1,6 +1,7 @@
 """What a few budgets bring, with intervals: the table to decide by."""
 
 import numpy as np
+
 from sktopk._common._scalars import check_count, check_number, check_random
 
 from ._ranking import Ranking, is_positive
@@ -43,8 +44,8 @@ def budget_table(
         True labels.
     y_score : array-like of shape (n_samples,)
         Real scores, the larger the likelier positive.
-    budgets : int or array-like of int, default=(50, 100, 200)
-        Rows that one can look at, each at most `n_rows`.
+    budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
+        Numbers of rows that one can look at, integers from 1 to `n_rows`.
     n_rows : int, default=None
         Number of rows that a budget is spent on, such as those of a day. None: as many as are
         given.
