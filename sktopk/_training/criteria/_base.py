@@ -31,6 +31,8 @@ class Criterion(nn.Module):
     ----------
     trace : dict of list
         By name, a tensor or array of shape (1,) of each step of the epoch.
+    losses : list of Criterion
+        The criteria of the loss itself, one for each member of the network that has its own.
     """
 
     is_mean, has_totals = True, False
@@ -43,12 +45,7 @@ class Criterion(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.trace = {}
-
-    @property
-    def losses(self):
-        """The criteria of the loss itself, of each member of the network."""
-        return [self]
+        self.trace, self.losses = {}, [self]
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training, those of all processes together.

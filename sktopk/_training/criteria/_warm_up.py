@@ -53,11 +53,7 @@ class WarmUp(Criterion):
         self.hard_rows, self.remedies = then.hard_rows, then.remedies
         self.takes_scores = then.takes_scores
         self.trace = then.trace
-
-    @property
-    def losses(self):
-        """The criteria of the second loss, of each member of the network."""
-        return self.then.losses
+        self.losses = then.losses
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         for each in (self.first, self.then):
