@@ -10,6 +10,7 @@ from sktopk import losses
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._conformal import Conformity
 from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
 
@@ -22,7 +23,7 @@ _OF_LOSSES = tuple(
     for each in (getattr(losses, name) for name in losses.__all__)
     if isinstance(each, type) and dataclasses.is_dataclass(each)
 )
-_RECORDS = (Conformity, Rate, TopKScorer, TopScorer, *_OF_LOSSES)
+_RECORDS = (CalibrationRows, Conformity, Rate, TopKScorer, TopScorer, *_OF_LOSSES)
 _STEPS = tuple(getattr(import_module(module), name) for module in STEPS for name in STEPS[module])
 NETS = {each for each in _OURS if issubclass(each, NetClassifier)}
 ESTIMATORS = {each.__name__: each for each in (*_OURS, FrozenEstimator, *_STEPS)}

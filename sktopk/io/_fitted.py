@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
 
 from ._steps import is_attribute
@@ -80,7 +81,10 @@ def check_state(estimator, fitted, built):
             raise ValueError(f"{key} of {name} has a wrong type, shape or value: {value!r:.80}")
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
-    if name == "BudgetClassifier" and estimator.per == "fit":
+    if name == "BudgetClassifier" and estimator.constraint == "fdr":
+        if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
+            raise ValueError("calibration rows of BudgetClassifier are missing")
+    elif name == "BudgetClassifier" and estimator.per == "fit":
         if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
     if "k_" in fitted and not _is_k(fitted, name, n_classes):
@@ -198,6 +202,22 @@ def _is_conformity(value, n_classes):
     return value.method in METHODS and value.prevalence is None
 
 
+def _are_calibration_rows(value):
+    """Whether scores, labels, weights and keys belong to the same rows, and can be compared."""
+    if not isinstance(value, CalibrationRows) or not isinstance(value.scores, np.ndarray):
+        return False
+    n = len(value.scores)
+    weight, key = value.weight, value.key
+    return (
+        n > 0
+        and _are_floats(value.scores, n)
+        and _is_array(value.positive, n)
+        and value.positive.dtype == bool
+        and (weight is None or _are_shares(weight, n))
+        and (key is None or (_is_array(key, n) and key.dtype == np.uint64))
+    )
+
+
 def _is_history(value):
     return isinstance(value, list) and all(
         isinstance(row, dict) and all(isinstance(key, str) for key in row) for row in value
@@ -206,6 +226,7 @@ def _is_history(value):
 
 # By attribute: whether a value will do, given the numbers of classes and of features.
 _CHECKS = {
+    "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
@@ -221,6 +242,7 @@ _CHECKS = {
         isinstance(v, tuple) and all(_is_int(n, 0) for n in v) and v[:1] == (f,)
     ),
     "k_": lambda v, c, f: _is_number(v, 0, 2**53),
+    "likelihood_ratio_": lambda v, c, f: v is None or isinstance(v, BaseEstimator),
     "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -117,6 +119,27 @@ def test_rankers_and_what_is_built_on_them(cancer, path, name):
         loaded = again(budget, path)
         assert_same(budget, loaded, X)
         assert loaded.rates_ == budget.rates_
+
+
+def test_what_selects_from_batches(cancer, path):
+    X, y = cancer
+    names = np.where(y == 1, "yes", "no")
+    clf = BudgetClassifier(LogisticRegression(), budget=0.2, constraint="fdr", random_state=0)
+    for params, given in [
+        ({}, {}),
+        ({"randomized": True}, {}),
+        ({"likelihood_ratio": LogisticRegression()}, {"X_new": X[400:]}),
+    ]:
+        budget = clone(clf).set_params(**params).fit(X[:400], names[:400], **given)
+        loaded = load(dump(budget, path))
+        flagged = budget.predict(X[400:])
+        assert len(set(flagged)) == 2
+        np.testing.assert_array_equal(loaded.predict(X[400:]), flagged)
+        if not given:
+            assert loaded.hits_interval(X[400:], 20) == budget.hits_interval(X[400:], 20)
+    budget = clone(clf).set_params(likelihood_ratio=len)
+    with pytest.raises(ValueError, match="likelihood_ratio"):
+        dump(budget, path)
 
 
 @pytest.mark.parametrize("method", ["topk", "average_k", "lac", "aps", "raps", "pas"])

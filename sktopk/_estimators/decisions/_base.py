@@ -21,13 +21,16 @@ _MANY_ROWS = 200
 class Trained(NamedTuple):
     """A trained classifier, the rows to calibrate with, and the labels of those trained on.
 
-    The latter are None unless rows were held out.
+    The latter are None unless rows were held out; so are the numbers of the rows trained on and
+    of those held out.
     """
 
     estimator: Any
     X: Any
     y: np.ndarray
     training: np.ndarray | None
+    train: np.ndarray | None
+    held_out: np.ndarray | None
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -86,7 +89,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         params = take_params(fit_params, train, len(y))
         estimator.fit(take_rows(X, train), take_rows(y, train), **params)
         training = None if train is None else y[train]
-        return Trained(estimator, take_rows(X, held_out), take_rows(y, held_out), training)
+        rows = take_rows(X, held_out), take_rows(y, held_out)
+        return Trained(estimator, *rows, training, train, held_out)
 
     def _split(self, y, random):
         """Return the rows to train with and those to calibrate with; None stands for all."""
