@@ -87,6 +87,9 @@ def check_state(estimator, fitted, built):
     elif name == "BudgetClassifier" and estimator.per == "fit":
         if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
+    n_groups = len(fitted["groups_"]) if "groups_" in fitted else n_classes
+    if np.shape(fitted.get("threshold_", 0.0)) not in ((), (n_groups,)):
+        raise ValueError(f"threshold_ of {name} has a wrong shape: {fitted['threshold_']!r:.80}")
     if "k_" in fitted and not _is_k(fitted, name, n_classes):
         raise ValueError(f"k_ of {name} has a wrong type, shape or value: {fitted['k_']!r:.80}")
     if built is not None:
@@ -143,10 +146,14 @@ def _is_array(value, *shape):
 
 
 def _are_labels(value):
+    return _are_names(value) and len(value) > 1
+
+
+def _are_names(value):
     return (
         isinstance(value, np.ndarray)
         and value.ndim == 1
-        and len(value) > 1
+        and len(value) > 0
         and (value.dtype.kind != "O" or all(isinstance(label, str) for label in value))
         and bool(np.all(value[:-1] < value[1:]))
     )
@@ -178,6 +185,12 @@ def _are_floats(value, n):
 
 def _are_shares(value, n_classes):
     return _are_floats(value, n_classes) and bool((value >= 0).all() and value.sum() > 0)
+
+
+def _are_thresholds(value):
+    is_array = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f"
+    is_known = is_array or isinstance(value, float | np.floating)
+    return is_known and not np.isnan(value).any()
 
 
 def _are_rates(value):
@@ -236,7 +249,11 @@ _CHECKS = {
     "classes_": lambda v, c, f: _are_labels(v),
     "comparison_": lambda v, c, f: isinstance(v, dict),
     "estimator_": lambda v, c, f: True,
+    "clusters_": lambda v, c, f: (
+        _is_array(v, c) and v.dtype.kind == "i" and bool((v >= -1).all() and (v < c).all())
+    ),
     "feature_names_in_": lambda v, c, f: _is_array(v, f) and v.dtype.kind == "O",
+    "groups_": lambda v, c, f: _are_names(v),
     "history_": lambda v, c, f: _is_history(v),
     "input_shape_": lambda v, c, f: (
         isinstance(v, tuple) and all(_is_int(n, 0) for n in v) and v[:1] == (f,)
@@ -250,5 +267,5 @@ _CHECKS = {
     "net_": lambda v, c, f: True,
     "prevalence_": lambda v, c, f: v is None or _are_shares(v, c),
     "rates_": lambda v, c, f: _are_rates(v),
-    "threshold_": lambda v, c, f: isinstance(v, float | np.floating) and not np.isnan(v),
+    "threshold_": lambda v, c, f: _are_thresholds(v),
 }

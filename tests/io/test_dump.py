@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -152,6 +153,20 @@ def test_sets(named, path, method, frozen):
     assert (loaded.predict_set(X) != sets.predict_set(X)).nnz == 0
     # What was one object is one object again, stored once.
     assert (loaded.estimator is loaded.estimator_) == frozen
+
+
+@pytest.mark.parametrize("conditional", ["class", "cluster", "group"])
+def test_sets_of_classes_and_groups(named, path, conditional):
+    X, y = named
+    groups = np.where(X[:, 0] > 0, "day", "night")
+    given = {"groups": groups} if conditional == "group" else {}
+    sets = SetClassifier(LogisticRegression(), method="lac", coverage=0.5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few rows
+        sets.set_params(conditional=conditional).fit(X, y, **given)
+    loaded = again(sets, path)
+    np.testing.assert_array_equal(loaded.threshold_, sets.threshold_)
+    assert (loaded.predict_set(X, **given) != sets.predict_set(X, **given)).nnz == 0
 
 
 def test_pipelines_of_tables_and_texts(blobs, path):

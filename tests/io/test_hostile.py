@@ -291,6 +291,8 @@ RANGES = [
     ("set", "prevalence_", [[0.5, 0.5], 0.2]),
     ("set", "_seed", [-1, 0.5, "0"]),
     ("set", "threshold_", [{"float": "nan"}, "0", None]),
+    ("set", "groups_", [[], ["a", "b"], [1.0, 2.0]]),
+    ("set", "clusters_", [[1], [0, 0, 0, 0, 9], "0"]),
     ("mean", "k_", [0, 5.5, 1e30]),
     ("budget", "rates_", [{"dict": [[], []]}, share(0, 0), share(5, 9), share(5, -1)]),
     (
