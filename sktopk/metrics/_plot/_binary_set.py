@@ -184,14 +184,14 @@ class BinarySetDisplay:
         for own in range(2):
             order = [own, 2, 3, 1 - own]
             bottom[own, order] = np.append(0.0, np.cumsum(share[own, order])[:-1])
-        colors = ["C0", "C1", "0.75", "white"]
+        # The first two have the colours of the cycle.
+        colors = [{}, {}, {"color": "0.75"}, {"color": "white"}]
         self.bars_ = [
             ax.bar(
                 [0, 1],
                 share[:, i],
                 bottom=bottom[:, i],
-                **{"label": names[i], "color": colors[i], "edgecolor": "0.3", "width": 0.6}
-                | kwargs,
+                **{"label": names[i], "edgecolor": "0.3", "width": 0.6} | colors[i] | kwargs,
             )
             for i in range(4)
         ]
