@@ -509,7 +509,7 @@ class BudgetClassifier(CalibratedDecision):
             )
         # A new generator each time, so that the answer stays the same.
         random = np.random.default_rng(self._seed)
-        low, high = simultaneous_hits(rows, scores, each, self.delta, random)
+        low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X, y, sample_weight=None, groups=None):
@@ -618,10 +618,10 @@ class BudgetClassifier(CalibratedDecision):
             key = row_keys(trained.X, seed) if self.randomized else None
             if separates(scores, positive):
                 self._warn_if_seen(len(scores))
-            if len(scores) < (needed := n_rows_needed_to_select(self.budget)):
+            if len(scores) < (needed := n_rows_needed_to_select(float(self.budget))):
                 warn(
-                    f"fdr <= {self.budget:g} needs at least {needed} calibration rows; there "
-                    f"are {len(scores)}. No row will be flagged"
+                    f"fdr <= {float(self.budget):g} needs at least {needed} calibration rows; "
+                    f"there are {len(scores)}. No row will be flagged"
                 )
         rows = CalibrationRows(scores.astype(np.float64), positive, weight, key)
         return {"_calibration_rows": rows, "_seed": seed}
@@ -641,7 +641,7 @@ class BudgetClassifier(CalibratedDecision):
             )
         needs_key = rows.key is not None or weight is not None
         key = row_keys(X, self._seed) if needs_key else None
-        return select_in_groups(rows, scores, groups, self.budget, weight, key), scores
+        return select_in_groups(rows, scores, groups, float(self.budget), weight, key), scores
 
     def _flagged(self, scores, groups, n=None):
         """Return the mask of the n best rows or, for None, of the budget, and what to warn of."""
