@@ -128,6 +128,13 @@ def test_class_of_too_few_rows_to_tell_has_the_threshold_of_all(rng):
     assert threshold[0] < threshold[79] < threshold[78]
 
 
+def test_classes_are_told_apart_by_their_worst_rows(rng):
+    scores, code = rng.normal(size=4200), np.repeat(np.arange(70), 60)
+    scores[(scores < 0) & (code >= 35)] *= 9
+    _, cluster = cluster_thresholds(scores, code, 70, 0.9, np.random.RandomState(0))
+    assert not set(cluster[:35]) & set(cluster[35:])
+
+
 def test_too_few_rows_to_tell_classes_apart_are_reported(rng):
     scores, code = rng.normal(size=100), np.arange(100) % 5
     with pytest.warns(UserWarning, match="100 calibration rows are too few to tell which of 5"):
@@ -241,7 +248,7 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
         clf.fit(proba, y, groups=groups)
     assert sets(clf, proba[95:], groups=groups[95:]).all()
     with pytest.warns(UserWarning, match=r"2 of 5 rows are of groups without calibration rows"):
-        found = sets(clf, proba[:5], groups=["a", "c", "a", "c", "a"])
+        found = sets(clf, proba[:5], groups=["a", "0", "a", "c", "a"])
     assert found[[1, 3]].all()
     assert not found[[0, 2, 4]].all()
 

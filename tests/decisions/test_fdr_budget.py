@@ -75,6 +75,18 @@ def test_held_out_rows_calibrate(data):
 
 
 @pytest.mark.parametrize("per", ["fit", "batch"])
+def test_share_of_false_rows_holds_with_rows_held_out_of_fit():
+    rng, false = np.random.default_rng(0), []
+    for seed in range(500):
+        positive = rng.random(500) < 0.25
+        X = column(rng.normal(size=500) + 2 * positive)
+        clf = fdr(Column(), validation_fraction=0.5, random_state=seed).fit(X[:400], positive[:400])
+        flagged = clf.predict(X[400:])
+        false.append(np.count_nonzero(flagged & ~positive[400:]) / max(1, flagged.sum()))
+    assert np.mean(false) <= 0.2 + 4 * np.std(false) / 500**0.5
+    assert np.mean(false) >= 0.8 * 0.2
+
+
 def test_frozen_classifier_is_calibrated_with_all_rows(per, scored):
     old, positive, new = scored
     clf = fdr(frozen(), per=per).fit(column(old), labels(positive))
