@@ -50,6 +50,6 @@ for i, (name, params) in enumerate(WAYS.items()):
 coverage_ax.axhline(0.9, color="k", linestyle="--", linewidth=1)
 coverage_ax.set_xticks(range(3), ["frequent", "between", "rare classes"])
 coverage_ax.set(ylabel="Coverage of the worst class", ylim=(0.2, 1.01))
-coverage_ax.legend(ncols=4, loc="lower center")
+figure.legend(*coverage_ax.get_legend_handles_labels(), loc="outside upper center", ncols=4)
 size_ax.set_xticks(range(len(WAYS)), WAYS)
 size_ax.set_ylabel("Mean size of sets")

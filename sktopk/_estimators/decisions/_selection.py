@@ -137,11 +137,16 @@ def _weighted_selection(above, total, scores, weight, budget, pruning):
     p = (above + weight) / (total + weight)
     order = np.argsort(-scores, kind="stable")
     ranked, above = scores[order], above[order]
+    level = budget * np.arange(1, m + 1) / m
+    # Further down no row has a p-value that is small enough, whatever j.
+    possible = np.flatnonzero(above[:-1] <= level[1:] * (total + weight.max()))
+    most = possible[-1] + 2 if len(possible) else 1
     n_selected = np.zeros(m)
     for j in np.flatnonzero(p <= budget):
-        others = np.delete(np.arange(m), np.searchsorted(-ranked, -scores[j]))
+        place = np.searchsorted(-ranked, -scores[j])
+        others = np.delete(np.arange(most), min(place, most - 1))
         mass = above[others] + weight[j] * (scores[j] >= ranked[others])
-        small = mass / (total + weight[j]) <= budget * np.arange(2, m + 1) / m
+        small = mass / (total + weight[j]) <= level[1:most]
         n_selected[j] = 1 + len(small) - np.argmax(small[::-1]) if small.any() else 1
     stays = p <= budget * n_selected / m
     pruned = np.where(stays, pruning * n_selected, np.inf)
