@@ -263,6 +263,7 @@ _CHECKS = {
     "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),
+    "n_samples_fit_": lambda v, c, f: _is_int(v, 1),
     "n_iter_": lambda v, c, f: _is_int(v, 0),
     "net_": lambda v, c, f: True,
     "prevalence_": lambda v, c, f: v is None or _are_shares(v, c),

@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 
 from sktopk import BudgetClassifier
 from sktopk._estimators.decisions._selection import CalibrationRows
+from sktopk.metrics import recall_at_precision_score
 from tests.scored import Column, column, frozen, labels
 
 ANY = [
@@ -63,6 +64,14 @@ def test_any_classifier_selects_its_best_rows(inner, data):
     # So many rows may be asked for as ever.
     np.testing.assert_array_equal(clf.predict_top(X_new, len(top)), top)
     assert not hasattr(clf, "threshold_")
+
+
+def test_score_is_the_recall_within_the_budget(data):
+    X, y, X_new, y_new = data
+    clf = fdr(LogisticRegression(), budget=0.3, random_state=0).fit(X, y)
+    scores = clf.decision_function(X_new)
+    assert clf.score(X_new, y_new) == recall_at_precision_score(y_new, scores, precision=0.7)
+    assert 0.2 < clf.score(X_new, y_new) < 1
 
 
 def test_held_out_rows_calibrate(data):
