@@ -66,6 +66,7 @@ def test_documented_parameters_are_the_real_ones(name, value):
 
 OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton".split()
 DISPLAYS = {
+    "BinarySetDisplay": ([[0.5, 0.2, 0.2, 0.1], [0.1, 0.6, 0.3, 0.0]], [0, 1]),
     "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
     "BudgetTableDisplay": ({}, {}),
     "EnrichmentDisplay": ([0, 1], [0, 1]),

@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
 
 from ._steps import is_attribute
@@ -80,9 +81,15 @@ def check_state(estimator, fitted, built):
             raise ValueError(f"{key} of {name} has a wrong type, shape or value: {value!r:.80}")
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
-    if name == "BudgetClassifier" and estimator.per == "fit":
+    if name == "BudgetClassifier" and estimator.constraint == "fdr":
+        if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
+            raise ValueError("calibration rows of BudgetClassifier are missing")
+    elif name == "BudgetClassifier" and estimator.per == "fit":
         if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
+    n_groups = len(fitted["groups_"]) if "groups_" in fitted else n_classes
+    if np.shape(fitted.get("threshold_", 0.0)) not in ((), (n_groups,)):
+        raise ValueError(f"threshold_ of {name} has a wrong shape: {fitted['threshold_']!r:.80}")
     if "k_" in fitted and not _is_k(fitted, name, n_classes):
         raise ValueError(f"k_ of {name} has a wrong type, shape or value: {fitted['k_']!r:.80}")
     if built is not None:
@@ -139,10 +146,14 @@ def _is_array(value, *shape):
 
 
 def _are_labels(value):
+    return _are_names(value) and len(value) > 1
+
+
+def _are_names(value):
     return (
         isinstance(value, np.ndarray)
         and value.ndim == 1
-        and len(value) > 1
+        and len(value) > 0
         and (value.dtype.kind != "O" or all(isinstance(label, str) for label in value))
         and bool(np.all(value[:-1] < value[1:]))
     )
@@ -176,6 +187,12 @@ def _are_shares(value, n_classes):
     return _are_floats(value, n_classes) and bool((value >= 0).all() and value.sum() > 0)
 
 
+def _are_thresholds(value):
+    is_array = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f"
+    is_known = is_array or isinstance(value, float | np.floating)
+    return is_known and not np.isnan(value).any()
+
+
 def _are_rates(value):
     known = {"flagged", "fpr", "recall", "precision"}
     if not isinstance(value, dict) or not value or not set(value) <= known:
@@ -198,6 +215,22 @@ def _is_conformity(value, n_classes):
     return value.method in METHODS and value.prevalence is None
 
 
+def _are_calibration_rows(value):
+    """Whether scores, labels, weights and keys belong to the same rows, and can be compared."""
+    if not isinstance(value, CalibrationRows) or not isinstance(value.scores, np.ndarray):
+        return False
+    n = len(value.scores)
+    weight, key = value.weight, value.key
+    return (
+        n > 0
+        and _are_floats(value.scores, n)
+        and _is_array(value.positive, n)
+        and value.positive.dtype == bool
+        and (weight is None or _are_shares(weight, n))
+        and (key is None or (_is_array(key, n) and key.dtype == np.uint64))
+    )
+
+
 def _is_history(value):
     return isinstance(value, list) and all(
         isinstance(row, dict) and all(isinstance(key, str) for key in row) for row in value
@@ -206,6 +239,7 @@ def _is_history(value):
 
 # By attribute: whether a value will do, given the numbers of classes and of features.
 _CHECKS = {
+    "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
@@ -215,18 +249,24 @@ _CHECKS = {
     "classes_": lambda v, c, f: _are_labels(v),
     "comparison_": lambda v, c, f: isinstance(v, dict),
     "estimator_": lambda v, c, f: True,
+    "clusters_": lambda v, c, f: (
+        _is_array(v, c) and v.dtype.kind == "i" and bool((v >= -1).all() and (v < c).all())
+    ),
     "feature_names_in_": lambda v, c, f: _is_array(v, f) and v.dtype.kind == "O",
+    "groups_": lambda v, c, f: _are_names(v),
     "history_": lambda v, c, f: _is_history(v),
     "input_shape_": lambda v, c, f: (
         isinstance(v, tuple) and all(_is_int(n, 0) for n in v) and v[:1] == (f,)
     ),
     "k_": lambda v, c, f: _is_number(v, 0, 2**53),
+    "likelihood_ratio_": lambda v, c, f: v is None or isinstance(v, BaseEstimator),
     "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),
+    "n_samples_fit_": lambda v, c, f: _is_int(v, 1),
     "n_iter_": lambda v, c, f: _is_int(v, 0),
     "net_": lambda v, c, f: True,
     "prevalence_": lambda v, c, f: v is None or _are_shares(v, c),
     "rates_": lambda v, c, f: _are_rates(v),
-    "threshold_": lambda v, c, f: isinstance(v, float | np.floating) and not np.isnan(v),
+    "threshold_": lambda v, c, f: _are_thresholds(v),
 }

@@ -114,9 +114,10 @@ def _parts(estimator):
             estimator = estimator.steps[-1][1]
         elif isinstance(estimator, BudgetClassifier) and budget is None:
             check_is_fitted(estimator, "estimator_")
-            if estimator.per != "fit":
+            if estimator.per != "fit" or estimator.constraint == "fdr":
+                which = "constraint='fdr'" if estimator.per == "fit" else f"per={estimator.per!r}"
                 raise ValueError(
-                    f'per={estimator.per!r} has no fixed threshold; a graph needs per="fit"'
+                    f'{which} has no fixed threshold; a graph needs one, as per="fit" finds it'
                 )
             estimator, budget = estimator.estimator_, estimator.threshold_
         else:

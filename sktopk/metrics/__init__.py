@@ -1,6 +1,7 @@
 """Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
 
 from ._budget_table import budget_table
+from ._plot._binary_set import BinarySetDisplay
 from ._plot._budget_curve import BudgetCurveDisplay
 from ._plot._budget_table import BudgetTableDisplay
 from ._plot._enrichment import EnrichmentDisplay
@@ -30,6 +31,7 @@ from ._top_thresholds import (
 from ._topk import shot_accuracy_score, topk_accuracy_score
 
 __all__ = [
+    "BinarySetDisplay",
     "BudgetCurveDisplay",
     "BudgetTableDisplay",
     "EnrichmentDisplay",

@@ -135,9 +135,10 @@ def make_set_scorer(score):
     Returns
     -------
     scorer : SetScorer
-        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted estimator that
-        has ``predict_set`` and ``classes_``. It can be pickled and cloned, and with metadata
-        routing enabled requests weights by ``scorer.set_score_request(sample_weight=True)``.
+        Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
+        estimator that has ``predict_set`` and ``classes_``; `groups` are for sets by group. It
+        can be pickled and cloned, and with metadata routing enabled requests weights and groups
+        by ``scorer.set_score_request(sample_weight=True, groups=True)``.
 
     Raises
     ------
@@ -190,9 +191,9 @@ class SetScorer(BaseEstimator):
         """Column name in the history of a scoring callback, as a function has one."""
         return f"set_{self.score_name}"
 
-    def score(self, estimator, X, y, sample_weight=None):
+    def score(self, estimator, X, y, sample_weight=None, groups=None):
         """Return the score of the sets of a fitted estimator; a call does the same."""
-        classes, y_set = predict_sets(estimator, X)
+        classes, y_set = predict_sets(estimator, X, groups)
         average = _AVERAGES[self.score_name]
         if average is None:
             return -set_size_score(y_set, sample_weight=sample_weight)
@@ -202,14 +203,14 @@ class SetScorer(BaseEstimator):
     __call__ = score
 
 
-def predict_sets(estimator, X):
+def predict_sets(estimator, X, groups=None):
     """Return the classes of a fitted set classifier and its sets as a matrix."""
     if not hasattr(estimator, "predict_set"):
         raise TypeError(
             "estimator must have predict_set, as a SetClassifier has; a pipeline belongs inside, "
             f"SetClassifier(make_pipeline(...)). Got {estimator!r}"
         )
-    y_set = estimator.predict_set(X)
+    y_set = estimator.predict_set(X) if groups is None else estimator.predict_set(X, groups=groups)
     return estimator.classes_, y_set
 
 

@@ -231,7 +231,9 @@ def test_scores_that_are_not_finite_are_refused_by_name(value):
     message = f"estimator must give finite scores; got {value} for row 2 of X from FrozenEstimator"
     with pytest.raises(ValueError, match=message):
         BudgetClassifier(frozen()).fit(X, y)
-    clf = BudgetClassifier(frozen(), budget=1, per="batch").fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        BudgetClassifier(frozen(), budget=1, per="batch").fit(X, y)
+    clf = BudgetClassifier(frozen(), budget=1, per="batch").fit(X[:2], y[:2])
     with pytest.raises(ValueError, match=message):
         clf.predict(X)
 

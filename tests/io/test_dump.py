@@ -4,17 +4,20 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -119,6 +122,27 @@ def test_rankers_and_what_is_built_on_them(cancer, path, name):
         assert loaded.rates_ == budget.rates_
 
 
+def test_what_selects_from_batches(cancer, path):
+    X, y = cancer
+    names = np.where(y == 1, "yes", "no")
+    clf = BudgetClassifier(LogisticRegression(), budget=0.2, constraint="fdr", random_state=0)
+    for params, given in [
+        ({}, {}),
+        ({"randomized": True}, {}),
+        ({"likelihood_ratio": LogisticRegression()}, {"X_new": X[400:]}),
+    ]:
+        budget = clone(clf).set_params(**params).fit(X[:400], names[:400], **given)
+        loaded = load(dump(budget, path))
+        flagged = budget.predict(X[400:])
+        assert len(set(flagged)) == 2
+        np.testing.assert_array_equal(loaded.predict(X[400:]), flagged)
+        if not given:
+            assert loaded.hits_interval(X[400:], 20) == budget.hits_interval(X[400:], 20)
+    budget = clone(clf).set_params(likelihood_ratio=len)
+    with pytest.raises(ValueError, match="likelihood_ratio"):
+        dump(budget, path)
+
+
 @pytest.mark.parametrize("method", ["topk", "average_k", "lac", "aps", "raps", "pas"])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_sets(named, path, method, frozen):
@@ -129,6 +153,20 @@ def test_sets(named, path, method, frozen):
     assert (loaded.predict_set(X) != sets.predict_set(X)).nnz == 0
     # What was one object is one object again, stored once.
     assert (loaded.estimator is loaded.estimator_) == frozen
+
+
+@pytest.mark.parametrize("conditional", ["class", "cluster", "group"])
+def test_sets_of_classes_and_groups(named, path, conditional):
+    X, y = named
+    groups = np.where(X[:, 0] > 0, "day", "night")
+    given = {"groups": groups} if conditional == "group" else {}
+    sets = SetClassifier(LogisticRegression(), method="lac", coverage=0.5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few rows
+        sets.set_params(conditional=conditional).fit(X, y, **given)
+    loaded = again(sets, path)
+    np.testing.assert_array_equal(loaded.threshold_, sets.threshold_)
+    assert (loaded.predict_set(X, **given) != sets.predict_set(X, **given)).nnz == 0
 
 
 def test_pipelines_of_tables_and_texts(blobs, path):

@@ -274,6 +274,11 @@ def share(n, count):
     return {"dict": [["flagged"], [{"record": "Rate", "fields": fields}]]}
 
 
+def rows(scores, positive):
+    fields = {"scores": scores, "positive": positive, "weight": None, "key": None}
+    return {"record": "CalibrationRows", "fields": fields}
+
+
 RANGES = [
     ("labels", "k_", [2.5, 1e30, 0, -1, 5, None, {"float": "nan"}, True, "2"]),
     ("labels", "n_iter_", [-1, 1.5]),
@@ -286,8 +291,15 @@ RANGES = [
     ("set", "prevalence_", [[0.5, 0.5], 0.2]),
     ("set", "_seed", [-1, 0.5, "0"]),
     ("set", "threshold_", [{"float": "nan"}, "0", None]),
+    ("set", "groups_", [[], ["a", "b"], [1.0, 2.0]]),
+    ("set", "clusters_", [[1], [0, 0, 0, 0, 9], "0"]),
     ("mean", "k_", [0, 5.5, 1e30]),
     ("budget", "rates_", [{"dict": [[], []]}, share(0, 0), share(5, 9), share(5, -1)]),
+    (
+        "budget",
+        "_calibration_rows",
+        [None, rows([[1.0, 2.0]], [True]), rows([], []), rows("a", "b")],
+    ),
     ("budget", "threshold_", [{"float": "nan"}, 1, None]),
 ]
 

@@ -236,6 +236,9 @@ def test_what_has_no_graph_is_refused_by_name(cancer, path):
     budget = BudgetClassifier(frozen, per="batch").fit(X, y)
     with pytest.raises(ValueError, match=r"per='batch' has no fixed threshold"):
         to_onnx(budget, path)
+    budget = BudgetClassifier(frozen, constraint="fdr", budget=0.2).fit(X, y)
+    with pytest.raises(ValueError, match=r"constraint='fdr' has no fixed threshold"):
+        to_onnx(budget, path)
     pipe = make_pipeline(FunctionTransformer(np.sin), clf).fit(X, y)
     with pytest.raises(ValueError, match="skl2onnx cannot convert the steps FunctionTransformer"):
         to_onnx(pipe, path)

@@ -2,8 +2,34 @@
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sktopk.metrics._scorer import predict_scores
+
+
+class GivenScores(ClassifierMixin, BaseEstimator):
+    """Stands where a classifier would: its rows are scores or probabilities already."""
+
+    def fit(self, X, y):
+        """Note the labels."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        """Return the rows: a score each, or one per class."""
+        scores = np.asarray(X)
+        return scores[:, 0] if scores.shape[1:] == (1,) else scores
+
+    predict_proba = decision_function
+
+    def predict(self, X):
+        """Return the label of the highest score; of a score each, the second from 0 up."""
+        scores = self.decision_function(X)
+        best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best.astype(np.intp)]
+
+    def _check_params(self):
+        """It has none."""
 
 
 def predict_class_proba(estimator, X):

@@ -9,10 +9,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._input import take_params, take_rows
+from sktopk._common._input import check_labels, take_params, take_rows
 from sktopk._common._scalars import check_number
 from sktopk._common._splits import calibration_rows
 from sktopk._common._warnings import warn
+
+from ._any_classifier import GivenScores
 
 # Hardly a classifier makes no error on so many rows that it has not seen.
 _MANY_ROWS = 200
@@ -21,13 +23,16 @@ _MANY_ROWS = 200
 class Trained(NamedTuple):
     """A trained classifier, the rows to calibrate with, and the labels of those trained on.
 
-    The latter are None unless rows were held out.
+    The latter are None unless rows were held out; so are the numbers of the rows trained on and
+    of those held out.
     """
 
     estimator: Any
     X: Any
     y: np.ndarray
     training: np.ndarray | None
+    train: np.ndarray | None
+    held_out: np.ndarray | None
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -44,6 +49,50 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Whatever it predicts, it asks `estimator_` for scores. Tags begin with those of rows; what
     kind of classifier it is, the subclass adds.
     """
+
+    @classmethod
+    def from_scores(cls, y_score, y, *, classes=None, fit_params=None, **params):
+        """Calibrate with scores that are there, without a classifier.
+
+        From then on scores take the place of X.
+
+        Parameters
+        ----------
+        y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+            A real score of the positive class per row, for a `BudgetClassifier`; or
+            probabilities of each class, whose columns follow the sorted labels. Of rows that
+            the scores were not trained on.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels there are, if `y` may lack one.
+        fit_params : dict, default=None
+            Passed to `fit`, such as groups.
+        **params : dict
+            Parameters of the estimator.
+
+        Returns
+        -------
+        estimator : estimator
+            Fitted; ``predict`` and all else take scores of the same shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not a column for each class, or as in `fit`.
+        """
+        labels = check_labels(
+            y if classes is None else classes, "y" if classes is None else "classes"
+        )
+        given = GivenScores().fit(None, labels)
+        shape, n_classes = np.shape(y_score), len(given.classes_)
+        if not (shape[1:] == (n_classes,) or (n_classes == 2 and shape[1:] in ((), (1,)))):
+            raise ValueError(
+                "y_score must be one number per row for two classes, or one for each of the "
+                f"{n_classes} classes {given.classes_.tolist()}; got shape {shape}"
+            )
+        estimator = cls(FrozenEstimator(given), **params)
+        return estimator.fit(np.asarray(y_score), y, **(fit_params or {}))
 
     def get_metadata_routing(self):
         """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
@@ -86,7 +135,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         params = take_params(fit_params, train, len(y))
         estimator.fit(take_rows(X, train), take_rows(y, train), **params)
         training = None if train is None else y[train]
-        return Trained(estimator, take_rows(X, held_out), take_rows(y, held_out), training)
+        rows = take_rows(X, held_out), take_rows(y, held_out)
+        return Trained(estimator, *rows, training, train, held_out)
 
     def _split(self, y, random):
         """Return the rows to train with and those to calibrate with; None stands for all."""

@@ -6,8 +6,20 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._input import check_classes, check_labels, check_weight
-from sktopk._common._scalars import check_count, check_number, check_option, check_random
+from sktopk._common._input import (
+    check_classes,
+    check_labels,
+    check_table,
+    check_weight,
+)
+from sktopk._common._row_keys import row_keys
+from sktopk._common._scalars import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    check_random,
+)
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (
     BestRows,
@@ -28,6 +40,20 @@ from sktopk.metrics._ranking import encode_groups
 
 from ._base import CalibratedDecision
 from ._guarantees import calibrate, drift, separates
+from ._likelihood_ratio import (
+    calibration_ratio,
+    check_likelihood_ratio,
+    fit_likelihood_ratio,
+    ratio_of_rows,
+)
+from ._selection import (
+    CalibrationRows,
+    n_rows_needed_to_select,
+    select_in_groups,
+    simultaneous_hits,
+)
+
+_CONSTRAINTS = ("count", "fpr", "precision", "recall", "fdr")
 
 # What is to be had within a constraint on a rate.
 _METRICS = {
@@ -64,6 +90,25 @@ class BudgetClassifier(CalibratedDecision):
       the threshold, so a random fifth of the calibration rows says where to begin, and fixed
       sequence testing [1]_ on the others goes down from there with exact binomial p-values.
 
+    ``constraint="fdr"`` makes a promise about the rows that are chosen, by conformal selection
+    [4]_. Of a batch of m new rows it flags the best, as many as the procedure of Benjamini and
+    Hochberg [5]_ at level `budget` selects by the conformal p-values
+
+    .. math::
+        p_j = \frac{1 + |\{i : y_i = 0, s_i \ge s_j\}|}{n + 1},
+        \qquad E \left[ \frac{\text{flagged rows that are negative}}
+        {\max(1, \text{flagged rows})} \right] \le \text{budget},
+
+    the mean over calibration rows and batches. It holds if these n calibration rows and the m
+    new ones are exchangeable, with their labels. A calibration row of the same score counts as
+    above, so that ties make it careful and break nothing; `randomized` ranks them instead. If
+    new rows are drawn otherwise, but a row like them would have the same labels (covariate
+    shift), it holds with weighted p-values and weighted conformal selection [6]_, given the
+    `likelihood_ratio` of new rows to calibration rows.
+
+    Whatever the constraint, `hits_interval` bounds how many of the n best rows of a batch are
+    positive, by exact prediction limits [7]_.
+
     Where the calibration rows are too few to promise that, nothing is flagged ("recall":
     everything), and a warning says how many it takes. ``constraint="count"`` keeps to a number
     of rows: of calibration rows with a fixed threshold, without a guarantee for new rows, or
@@ -80,16 +125,30 @@ class BudgetClassifier(CalibratedDecision):
         With "count" the rows to flag: a fraction in (0, 1), rounded up to whole rows, or a
         number of at least 1, which with ``per="fit"`` means so many among as many rows as
         `fit` gets. Otherwise the bound on the rate, in (0, 1).
-    constraint : {"count", "fpr", "precision", "recall"}, default="count"
-        What `budget` bounds: the number of flagged rows or the false positive rate from above,
-        precision or recall from below.
+    constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
+        What `budget` bounds: the number of flagged rows, the false positive rate or the
+        expected share of false ones among the flagged rows from above, precision or recall from
+        below.
     per : {"fit", "batch", "group"}, default="fit"
         "fit" keeps one threshold, so that `predict` treats rows one by one. "batch" flags
         exactly `budget` of the rows that `predict` gets, "group" of each of their groups. The
-        last two are for "count", need no calibration rows and train `estimator` on all rows.
+        last two are for "count", need no calibration rows and train `estimator` on all rows;
+        only those given to a frozen one are kept, for `hits_interval`.
+        "fdr" has no threshold: it looks at a batch as a whole, with "group" at each group.
     delta : float, default=0.05
-        Probability, in (0, 1), that a rate may break its budget, over the calibration rows.
-        `rates_` has intervals at level 1 - delta.
+        Probability, in (0, 1), that a rate may break its budget, over the calibration rows; of
+        `hits_interval`, that the bounds fail. `rates_` has intervals at level 1 - delta.
+    likelihood_ratio : callable or classifier, default=None
+        Of "fdr": how much likelier a row is among new rows than among calibration rows, but for
+        a factor. A function of X that returns a number of at least 0 per row; or a
+        classifier with `predict_proba` that tells new rows, its second class, from those
+        to calibrate with, whose odds are taken: trained in `fit` with `X_new`, or, in a
+        :class:`~sklearn.frozen.FrozenEstimator`, before. None: new rows are like calibration
+        rows, unless `fit` and `predict` get ratios as arrays.
+    randomized : bool, default=False
+        Of "fdr": whether rows of equal score are ranked by a hash of their content and a seed
+        from `random_state`, calibration rows and new ones alike, instead of counting against
+        each other; see Notes.
     validation_fraction : float, default=0.2
         Share of the rows given to `fit` that is held out to calibrate, drawn by class, unless
         `estimator` is frozen or `per` is not "fit".
@@ -104,13 +163,15 @@ class BudgetClassifier(CalibratedDecision):
         Its labels; the second is the positive one.
     threshold_ : float
         Midway between two scores where possible; plus or minus infinity where nothing or
-        everything is flagged. Only with ``per="fit"``.
+        everything is flagged. Only with ``per="fit"``, and not of "fdr".
     rates_ : dict
-        What the threshold does to the calibration rows, only with ``per="fit"``: "flagged",
+        What the threshold does to the calibration rows, where there is one: "flagged",
         "fpr", "precision" and "recall", each as a named tuple (count, n, value, low, high)
         with the exact interval of Clopper and Pearson [3]_. Of the rate that chose the
         threshold the interval has two sides, unlike the guarantee, so that its end may
         lie a little beyond `budget`. A rate that no row belongs to is left out.
+    likelihood_ratio_ : callable, classifier or None
+        What gives the likelihood ratio of rows, only of "fdr".
     n_samples_fit_ : int
         Number of rows given to `fit`, among which an integer `budget` was.
     n_features_in_ : int
@@ -137,6 +198,17 @@ class BudgetClassifier(CalibratedDecision):
     have drifted, or the classifier was trained on these rows. There is no `predict_proba`: the
     probabilities of `estimator_` know no threshold, and would contradict `predict`.
 
+    The promise of "fdr" is about a mean, and a batch in which nothing is flagged counts as one
+    without a false row. It is about the pairs of row and label: where new rows have a larger
+    share of negatives than calibration rows, it fails. Of a batch with a single row it
+    bounds the probability that the row is flagged and false. Small batches of few positives
+    need many calibration rows: k rows of m can be flagged with n calibration rows only if
+    :math:`k (n + 1) \ge m / \text{budget}`. A likelihood ratio that was fitted holds the promise as
+    far as it is right; that of a classifier is kept in 1e-4 to 1e4. Weighted selection prunes
+    at random ("hete" in [6]_) by a hash of each row and a seed from `random_state`: the same
+    rows are flagged each time. For the hash the content of a row is that of
+    :class:`~sktopk.SetClassifier`.
+
     References
     ----------
     .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
@@ -145,6 +217,15 @@ class BudgetClassifier(CalibratedDecision):
        operating characteristics. Science Advances 4(2), eaao1659, 2018.
     .. [3] C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in
        the case of the binomial. Biometrika 26(4), 404-413, 1934.
+    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. Journal of
+       Machine Learning Research 24(244), 1-41, 2023.
+    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate: a practical and
+       powerful approach to multiple testing. Journal of the Royal Statistical Society B 57(1),
+       289-300, 1995.
+    .. [6] Y. Jin, E. J. Candès. Model-free selective inference under covariate shift via
+       weighted conformal p-values. arXiv:2307.09291, 2023.
+    .. [7] A. R. Thatcher. Relationships between Bayesian and confidence limits for predictions.
+       Journal of the Royal Statistical Society B 26(2), 176-210, 1964.
 
     Examples
     --------
@@ -164,10 +245,23 @@ class BudgetClassifier(CalibratedDecision):
     >>> clf = BudgetClassifier(inner, budget=5, per="batch").fit(X[1000:2000], y[1000:2000])
     >>> clf.predict_top(X[2000:2100])
     array([71, 38, 70, 79, 78])
+
+    How many of the 50 best of all are positive, with a probability of 0.95:
+
+    >>> clf.hits_interval(X[2000:], 50)
+    (38, 50)
+
+    At most a fifth of the flagged rows is negative, on average:
+
+    >>> clf = BudgetClassifier(inner, budget=0.2, constraint="fdr").fit(X[1000:2000], y[1000:2000])
+    >>> clf.predict_top(X[2000:2100])
+    array([71, 38, 70, 79, 78, 27, 57, 39, 55, 72, 47, 43, 97, 87,  3, 86, 49])
     """
 
-    # Without groups per="group" can do nothing: nobody should have to request them.
-    __metadata_request__predict = {"groups": True}  # noqa: RUF012
+    # Without groups per="group" can do nothing: nobody should have to request them. Nor ratios,
+    # which change what is promised and nothing else.
+    __metadata_request__fit = {"likelihood_ratio": True, "X_new": True}  # noqa: RUF012
+    __metadata_request__predict = {"groups": True, "likelihood_ratio": True}  # noqa: RUF012
     __metadata_request__score = {"groups": True}  # noqa: RUF012
 
     def __init__(
@@ -178,6 +272,8 @@ class BudgetClassifier(CalibratedDecision):
         constraint="count",
         per="fit",
         delta=0.05,
+        likelihood_ratio=None,
+        randomized=False,
         validation_fraction=0.2,
         random_state=None,
     ):
@@ -186,10 +282,12 @@ class BudgetClassifier(CalibratedDecision):
         self.constraint = constraint
         self.per = per
         self.delta = delta
+        self.likelihood_ratio = likelihood_ratio
+        self.randomized = randomized
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, *, likelihood_ratio=None, X_new=None, **fit_params):
         """Train the classifier on a part of the rows and find the threshold on the others.
 
         Parameters
@@ -199,6 +297,13 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels, the second in sorted order the positive one. With a frozen estimator
             one of them may be absent.
+        likelihood_ratio : array-like of shape (n_samples,), default=None
+            Of "fdr": how much likelier each row is among new rows than among these, but for a
+            factor. Then `predict` needs that of its rows.
+        X_new : array-like, sparse matrix or frame of shape (n_new, n_features), default=None
+            New rows without labels, of which the classifier in the parameter `likelihood_ratio`
+            learns how they differ from those that train `estimator`, or of those given to
+            a frozen one.
         **fit_params : dict
             Passed to the `fit` of `estimator`, those with one value per row for its rows. With
             metadata routing enabled, what it requests. Calibration counts rows, whatever
@@ -218,10 +323,20 @@ class BudgetClassifier(CalibratedDecision):
         y, fit_params = check_labels(y), self._routed(fit_params)
         self._check_two_classes(y, fit_params.get("sample_weight"))
         random = check_random(self.random_state)
-        trained = self._train(X, y, fit_params, random, calibrates=self.per == "fit")
+        # All rows given to a frozen classifier can; hits are counted among them.
+        calibrates = self.per == "fit" or self.constraint == "fdr"
+        calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
+        trained = self._train(X, y, fit_params, random, calibrates=calibrates)
         scores = finite_scores(trained.estimator, trained.X)
         fitted = {"classes_": trained.estimator.classes_, "n_samples_fit_": len(y)}
-        if self.per == "fit":
+        if self.constraint == "fdr":
+            fitted["likelihood_ratio_"] = fit_likelihood_ratio(
+                self.likelihood_ratio, X, X_new, trained.train
+            )
+        elif likelihood_ratio is not None or X_new is not None:
+            given = "X_new" if likelihood_ratio is None else "likelihood_ratio"
+            raise ValueError(f'{given} is for constraint="fdr" only; got {self.constraint!r}')
+        if self._has_threshold():
             positive = known_positives(trained.y, fitted["classes_"])
             if separates(scores, positive):
                 self._warn_if_seen(len(scores))
@@ -235,6 +350,8 @@ class BudgetClassifier(CalibratedDecision):
                 random=random,
             )
             _warn(problems)
+        if calibrates:
+            fitted |= self._calibration(scores, trained, likelihood_ratio, fitted, random, len(y))
         return self._replace_fitted(trained.estimator, **fitted)
 
     def decision_function(self, X):
@@ -248,15 +365,15 @@ class BudgetClassifier(CalibratedDecision):
         -------
         y_score : ndarray of shape (n_samples,)
             Score of the classifier minus `threshold_`: positive means flagged, infinite if
-            `threshold_` is. For batches and groups, without a threshold, the score itself.
+            `threshold_` is. For batches, groups and "fdr", without a threshold, the score itself.
         """
         scores = self._scores(X)
-        if self.per != "fit":
+        if not self._has_threshold():
             return scores
         # In float64, where the difference of two scores cannot vanish.
         return (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
 
-    def predict(self, X, groups=None):
+    def predict(self, X, groups=None, likelihood_ratio=None):
         """Return the label of each row: ``classes_[1]`` where it is flagged.
 
         It warns of ties that were broken by row order, of fewer rows than the budget and, with
@@ -267,6 +384,8 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
             Group of each row, for ``per="group"``; with metadata routing pipelines pass it on.
+        likelihood_ratio : array-like of shape (n_samples,), default=None
+            That of each row, if `fit` got one; passed on in the same way.
 
         Returns
         -------
@@ -279,13 +398,17 @@ class BudgetClassifier(CalibratedDecision):
             If groups are missing, or given where they are not used, or the classifier gives
             scores that are not finite.
         """
-        flagged, problems = self._flagged(self._scores(X), groups)
-        if self.per == "fit" and np.isfinite(self.threshold_):
+        if self.constraint == "fdr":
+            flagged, problems = self._selected(X, groups, likelihood_ratio)[0], []
+        else:
+            flagged, problems = self._flagged(self._scores(X), groups)
+            _refuse(likelihood_ratio, self.constraint)
+        if self._has_threshold() and np.isfinite(self.threshold_):
             problems += drift(flagged, self.rates_["flagged"])
         _warn(problems)
         return self.classes_[flagged.astype(np.intp)]
 
-    def predict_top(self, X, n=None, groups=None):
+    def predict_top(self, X, n=None, groups=None, likelihood_ratio=None):
         """Return the rows to look at, best first.
 
         It warns of ties that were broken by row order and of fewer rows than n or the budget.
@@ -295,11 +418,14 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
             Or a stream: an iterable without shape and indexing of such tables, or of tuples
             that begin with one. No more than a piece of it is in memory, and the scores of the
-            rows that are returned (of all rows for groups, and for a fraction of a batch).
+            rows that are returned (of all rows for groups, and for a fraction of a batch). Not
+            of "fdr" without `n`.
         n : int, default=None
             How many rows, with ``per="group"`` of each group. None: those that are flagged.
         groups : array-like of shape (n_samples,), default=None
             Group of each row; for ``per="group"``, which needs them.
+        likelihood_ratio : array-like of shape (n_samples,), default=None
+            As in `predict`; not used with `n`.
 
         Returns
         -------
@@ -314,10 +440,15 @@ class BudgetClassifier(CalibratedDecision):
         """
         if n is not None:
             check_count(n, "n")
-        check_is_fitted(self, "threshold_" if self.per == "fit" else "estimator_")
+        self._check_is_fitted()
+        if self.constraint == "fdr" and n is None:
+            flagged, scores = self._selected(X, groups, likelihood_ratio)
+            order = np.argsort(-scores, kind="stable")
+            return order[flagged[order]]
+        _refuse(likelihood_ratio, self.constraint)
         check_groups(groups, self.per)
         each = score_parts(self.estimator_, X)
-        if self.per == "fit" and n is None:
+        if self._has_threshold() and n is None:
             return rows_above(each, self.threshold_)
         kept, name = (self.budget, "budget") if n is None else (n, "n")
         if groups is None and isinstance(kept, Integral):
@@ -329,6 +460,57 @@ class BudgetClassifier(CalibratedDecision):
         _warn(problems)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
+
+    def hits_interval(self, X, n):
+        r"""Bound how many of the n best rows are positive.
+
+        .. math::
+            P\bigl( \text{low} \le \text{positives among the } n \text{ best of X}
+            \le \text{high} \bigr) \ge 1 - \delta,
+
+        over calibration rows and rows of X, if these are exchangeable. Of the calibration rows
+        those count that score above the best row left out. Given all n and K rows above that,
+        any of them is as likely to be one of the n: the positives among the K have a
+        hypergeometric distribution, and the interval is the exact one that inverts it
+        (Thatcher, 1964), :math:`\delta / 2` for each end. The fewer calibration rows there are
+        above, the wider it is; without one it is 0 to n.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            A batch as a whole.
+        n : int or array-like of int of shape (n_numbers,)
+            How many rows, those of ``predict_top(X, n)``; at most all. Fix it before you look: an
+            interval for the best of several n promises less. For several n the intervals hold
+            all at once, by Bonferroni's inequality.
+
+        Returns
+        -------
+        low, high : int or ndarray of shape (n_numbers,)
+            Numbers of positives.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If n is not an integer of at least 1, if X is a stream, or if there are no calibration
+            rows, or they are weighted by a likelihood ratio.
+        """
+        each = np.ravel(n).tolist()
+        for value in each or [None]:
+            check_count(value, "n")
+        check_table(X)
+        scores = self._scores(X)
+        rows = getattr(self, "_calibration_rows", None)
+        if rows is None or rows.weight is not None:
+            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
+            raise ValueError(
+                "hits_interval needs calibration rows that new rows are like, but fit "
+                f'{reason}: choose per="fit", or freeze a fitted estimator by FrozenEstimator'
+            )
+        # A new generator each time, so that the answer stays the same.
+        random = np.random.default_rng(self._seed)
+        low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)
+        return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X, y, sample_weight=None, groups=None):
         """Return what the rows bring at the `budget`, the metric that its `constraint` names.
@@ -342,7 +524,8 @@ class BudgetClassifier(CalibratedDecision):
           of those given to `fit`, with ``per="group"`` in each group;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
-        - "recall": :func:`sktopk.metrics.precision_at_recall_score`.
+        - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
+        - "fdr": :func:`sktopk.metrics.recall_at_precision_score` at a precision of 1 - `budget`.
 
         Parameters
         ----------
@@ -367,6 +550,10 @@ class BudgetClassifier(CalibratedDecision):
         scores = self._scores(X)
         check_groups(groups, self.per)
         y = check_labels(y) == self.classes_[1]
+        if self.constraint == "fdr":
+            precision = 1 - float(self.budget)
+            weight = {"sample_weight": sample_weight}
+            return recall_at_precision_score(y, scores, precision=precision, **weight)
         if self.constraint != "count":
             metric = _METRICS[self.constraint]
             bound = {self.constraint: self.budget}
@@ -385,17 +572,19 @@ class BudgetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.constraint, "constraint", ("count", "fpr", "precision", "recall"))
+        check_option(self.constraint, "constraint", _CONSTRAINTS)
         check_option(self.per, "per", ("fit", "batch", "group"))
-        if self.per != "fit" and self.constraint != "count":
+        if self.per != "fit" and self.constraint not in ("count", "fdr"):
             raise ValueError(
-                f'per={self.per!r} takes constraint="count" only; got {self.constraint!r}'
+                f'per={self.per!r} takes constraint="count" or "fdr"; got {self.constraint!r}'
             )
         if self.constraint == "count" and isinstance(self.budget, Integral):
             check_number(self.budget, "budget", 1, integer=True)
         else:
             check_number(self.budget, "budget", 0, 1, bounds="neither")
         check_number(self.delta, "delta", 0, 1, bounds="neither")
+        check_likelihood_ratio(self.likelihood_ratio)
+        check_flag(self.randomized, "randomized")
 
     def _check_two_classes(self, y, sample_weight):
         if isinstance(self.estimator, FrozenEstimator):
@@ -409,19 +598,65 @@ class BudgetClassifier(CalibratedDecision):
             weight = check_weight(sample_weight, len(y))
             check_classes(y[weight > 0], "y of the rows with positive sample_weight")
 
+    def _has_threshold(self):
+        return self.per == "fit" and self.constraint != "fdr"
+
+    def _check_is_fitted(self):
+        check_is_fitted(self, "threshold_" if self._has_threshold() else "estimator_")
+
     def _scores(self, X):
-        check_is_fitted(self, "threshold_" if self.per == "fit" else "estimator_")
+        self._check_is_fitted()
         return finite_scores(self.estimator_, X)
+
+    def _calibration(self, scores, trained, ratio, fitted, random, n_given):
+        """Return what is kept of the rows that calibrate, by attribute."""
+        weight, key = None, None
+        seed = random.randint(np.iinfo(np.int32).max)
+        positive = known_positives(trained.y, fitted["classes_"])
+        if self.constraint == "fdr":
+            weight = calibration_ratio(fitted["likelihood_ratio_"], ratio, trained, n_given)
+            key = row_keys(trained.X, seed) if self.randomized else None
+            if separates(scores, positive):
+                self._warn_if_seen(len(scores))
+            if len(scores) < (needed := n_rows_needed_to_select(float(self.budget))):
+                warn(
+                    f"fdr <= {float(self.budget):g} needs at least {needed} calibration rows; "
+                    f"there are {len(scores)}. No row will be flagged"
+                )
+        rows = CalibrationRows(scores.astype(np.float64), positive, weight, key)
+        return {"_calibration_rows": rows, "_seed": seed}
+
+    def _selected(self, X, groups, ratio):
+        """Return the mask of the rows that conformal selection flags, and their scores."""
+        check_table(X)
+        scores = self._scores(X)
+        if groups is not None or self.per == "group":
+            check_groups(groups, self.per)
+        rows = self._calibration_rows
+        weight = ratio_of_rows(self.likelihood_ratio_, X, ratio, len(scores))
+        if (weight is None) != (rows.weight is None):
+            raise ValueError(
+                "likelihood_ratio must be passed to fit and predict, or to neither; got one in "
+                f"{'predict' if rows.weight is None else 'fit'} only"
+            )
+        needs_key = rows.key is not None or weight is not None
+        key = row_keys(X, self._seed) if needs_key else None
+        return select_in_groups(rows, scores, groups, float(self.budget), weight, key), scores
 
     def _flagged(self, scores, groups, n=None):
         """Return the mask of the n best rows or, for None, of the budget, and what to warn of."""
         check_groups(groups, self.per)
-        if self.per == "fit" and n is None:
+        if self._has_threshold() and n is None:
             return scores.astype(np.float64) > self.threshold_, []
         group = np.zeros(len(scores), dtype=np.intp)
         if groups is not None:
             group = encode_groups(groups, len(scores))
         return best_rows(scores, group, *((self.budget, "budget") if n is None else (n, "n")))
+
+
+def _refuse(likelihood_ratio, constraint):
+    if likelihood_ratio is not None:
+        raise ValueError(f'likelihood_ratio is for constraint="fdr" without n; got {constraint!r}')
 
 
 def _warn(problems):

@@ -59,10 +59,15 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the columns in the sets, row after row and best first, and where rows begin."""
+        """Return the columns in the sets, row after row and best first, and where rows begin.
+
+        The threshold is one number, a row of one per class or a column of one per row.
+        """
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
+        per_row = np.ndim(threshold) == 2
         for rows in _chunks(proba):
-            chosen, size = _choose(self(proba[rows], u[rows]), threshold, max_size, empty)
+            least = threshold[rows] if per_row else threshold
+            chosen, size = _choose(self(proba[rows], u[rows]), least, max_size, empty)
             columns.append(chosen)
             sizes.append(size)
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
@@ -91,12 +96,7 @@ def find_threshold(conformity, proba, u, code, coverage):
         return -np.inf
     if conformity.method == "average_k":
         return average_size_threshold(proba, conformity.k)
-    n, n_unknown = len(code), np.count_nonzero(code < 0)
-    if n_unknown:
-        warn(
-            f"{n_unknown} of {n} calibration rows have labels that estimator does not know: "
-            "no set covers them",
-        )
+    n, n_unknown = len(code), warn_of_unknown(code)
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
         reason = f"cannot be reached with {n_unknown} of {n} labels unknown to estimator"
@@ -104,6 +104,17 @@ def find_threshold(conformity, proba, u, code, coverage):
             reason = f"needs at least {n_rows_needed(coverage)} calibration rows; got {n}"
         warn(f"coverage={coverage} {reason}: every set holds all classes")
     return threshold
+
+
+def warn_of_unknown(code):
+    """Return how many labels the classifier does not know, -1 in `code`, and warn of them."""
+    n_unknown = np.count_nonzero(code < 0)
+    if n_unknown:
+        warn(
+            f"{n_unknown} of {len(code)} calibration rows have labels that estimator does not "
+            "know: no set covers them",
+        )
+    return n_unknown
 
 
 def warn_of_single_rows(y, coverage, n_calibration):

@@ -5,7 +5,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta, binom, hypergeom
+from scipy.stats import binom, binomtest, hypergeom
 
 from sktopk._common._scalars import n_kept
 
@@ -75,12 +75,11 @@ def clopper_pearson(count, n, level):
     """Return the exact two-sided interval at `level` of a rate seen as `count` of `n`.
 
     The limits are the rates at which a binomial tail that contains `count` is
-    (1 - level) / 2 (Clopper and Pearson, 1934), written as quantiles of Beta distributions.
+    (1 - level) / 2 (Clopper and Pearson, 1934).
     """
-    tail = (1 - level) / 2
-    low = beta.ppf(tail, count, n - count + 1) if count > 0 else 0.0
-    high = beta.isf(tail, count + 1, n - count) if count < n else 1.0
-    return Rate(int(count), int(n), float(count / n), float(low), float(high))
+    count, n = int(count), int(n)
+    low, high = binomtest(count, n).proportion_ci(level, method="exact")
+    return Rate(count, n, count / n, float(low), float(high))
 
 
 def n_errors_allowed(n, rate, delta):

@@ -6,13 +6,28 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._input import check_labels, encode_labels
+from sktopk._common._input import check_labels, encode_labels, take_rows
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._warnings import warn
 
 from ._any_classifier import predict_class_proba
 from ._base import CalibratedDecision
-from ._conformal import METHODS, Conformity, class_shares, find_threshold, warn_of_single_rows
+from ._conformal import (
+    METHODS,
+    Conformity,
+    class_shares,
+    find_threshold,
+    warn_of_single_rows,
+    warn_of_unknown,
+)
+from ._mondrian import (
+    CONDITIONS,
+    check_conditional_groups,
+    class_thresholds,
+    cluster_thresholds,
+    group_thresholds,
+    thresholds_of_rows,
+)
 
 
 def _forwards(name):
@@ -42,7 +57,7 @@ class SetClassifier(CalibratedDecision):
 
     whatever the classifier; the upper bound needs scores without ties. The probability is
     over rows *and* calibration rows: with those at hand coverage may be a little more or less,
-    and for a single class far less. The methods differ in s:
+    and for a single class far less, unless `conditional` asks for more. The methods differ in s:
 
     - "topk": the k labels of highest probability. No calibration, no guarantee.
     - "average_k": :math:`s = p(y \mid x)` and the threshold that leaves k labels on average
@@ -55,6 +70,16 @@ class SetClassifier(CalibratedDecision):
     - "pas": :math:`s = p(y \mid x) / \pi(y)`, with the prevalence :math:`\pi` of the class in
       training [6]_. Best for the coverage averaged over classes: rare classes are kept, common
       ones pay.
+
+    With `conditional` the promise is one for each class, or each group of rows [2]_,
+
+    .. math::
+        P(Y \in C(X) \mid Y = y) \ge 1 - \alpha
+        \quad \text{for each } y, \qquad
+        C(x) = \{ y : s(x, y) \ge t_y \},
+
+    with the threshold of each found on its calibration rows alone, which have to be exchangeable
+    with new rows of the same class or group, whatever the share of that among them.
 
     Parameters
     ----------
@@ -72,6 +97,17 @@ class SetClassifier(CalibratedDecision):
         without penalty. The first two clip it to the number of classes with a warning.
     coverage : float, default=0.9
         Probability, in (0, 1), that a set holds the label; not of "topk" and "average_k".
+    conditional : {None, "class", "cluster", "group"}, default=None
+        What the coverage is promised for, all but None for methods with coverage. None: all rows
+        together. "class": the rows of each class. A class of fewer calibration rows
+        than ceil(coverage / (1 - coverage)) is in every set, which keeps the promise, and
+        `fit` warns; of two classes the sets are one of them, both or none, see
+        :class:`~sktopk.metrics.BinarySetDisplay`. "cluster": the rows of classes with like
+        scores, clustered conformal prediction [8]_, for many classes of too few rows. A random
+        part of the calibration rows finds clusters by k-means, the others their thresholds;
+        classes of too few rows to tell have the threshold of all rows, without a promise of
+        their own. "group": the rows of each of the `groups` that `fit` and `predict_set`
+        get; a group of too few calibration rows, or of none, has all classes in its sets.
     max_size : int, default=None
         Keep only the `max_size` best labels of each set. That voids the guarantee.
     empty : {"allow", "top1"}, default="allow"
@@ -103,8 +139,13 @@ class SetClassifier(CalibratedDecision):
         The fitted classifier.
     classes_ : ndarray of shape (n_classes,)
         Its labels.
-    threshold_ : float
-        Smallest conformity score in a set; minus infinity where no score is too small.
+    threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
+        Smallest conformity score in a set; minus infinity where no score is too small. By class
+        with ``conditional="class"`` and "cluster", by group with "group".
+    clusters_ : ndarray of shape (n_classes,)
+        With ``conditional="cluster"`` the number of each class's cluster, -1 for none.
+    groups_ : ndarray of shape (n_groups,)
+        With ``conditional="group"`` the names of the groups, sorted.
     k_ : int or float
         k, at most the number of classes.
     n_calibration_ : int
@@ -121,6 +162,7 @@ class SetClassifier(CalibratedDecision):
     sktopk.metrics.set_coverage_score : Share of rows, or of classes, that were covered.
     sktopk.metrics.set_size_score : Mean size of sets.
     sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
+    sktopk.metrics.BinarySetDisplay : The four sets of two classes.
 
     Notes
     -----
@@ -141,6 +183,13 @@ class SetClassifier(CalibratedDecision):
     where that costs more than the slack of 1 / (n + 1) that n calibration rows have. A
     frozen estimator with rows of their own keeps the promise: those it cannot cover count.
 
+    "pas" and ``conditional="class"`` both keep rare classes. The first promises coverage over all
+    rows, with sets as small as its average over classes allows; a single class may be covered
+    less. The second promises it for each class, and pays where calibration rows are few; its
+    thresholds by class make "pas" and "lac" the same. With "cluster" the promise is that
+    of the average over the rows of a cluster. Which classes are clustered depends on `coverage`, so
+    that sets are nested in it only within "class" and "group".
+
     References
     ----------
     .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with
@@ -156,6 +205,8 @@ class SetClassifier(CalibratedDecision):
        classification. arXiv:2507.06867, 2025.
     .. [7] I. J. Good. The population frequencies of species and the estimation of population
        parameters. Biometrika 40(3/4), 237-264, 1953.
+    .. [8] T. Ding, A. N. Angelopoulos, S. Bates, M. I. Jordan, R. J. Tibshirani.
+       Class-conditional conformal prediction with many classes. NeurIPS 2023.
 
     Examples
     --------
@@ -167,7 +218,15 @@ class SetClassifier(CalibratedDecision):
     >>> clf = SetClassifier(LogisticRegression(max_iter=1000), method="lac", random_state=0)
     >>> clf.fit(X[:, :2], names).predict_set(X[[0, 60, 149], :2], output="labels")
     [array(['setosa'], ...), array(['versicolor'], ...), array(['versicolor', 'virginica'], ...)]
+
+    Each species with a coverage of its own:
+
+    >>> clf.set_params(conditional="class", coverage=0.8).fit(X[:, :2], names).threshold_.round(2)
+    array([0.84, 0.3 , 0.17])
     """
+
+    # Without groups conditional="group" can do nothing: nobody should have to request them.
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -176,6 +235,7 @@ class SetClassifier(CalibratedDecision):
         method="topk",
         k=5,
         coverage=0.9,
+        conditional=None,
         max_size=None,
         empty="allow",
         randomized=False,
@@ -188,6 +248,7 @@ class SetClassifier(CalibratedDecision):
         self.method = method
         self.k = k
         self.coverage = coverage
+        self.conditional = conditional
         self.max_size = max_size
         self.empty = empty
         self.randomized = randomized
@@ -196,7 +257,7 @@ class SetClassifier(CalibratedDecision):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, *, groups=None, **fit_params):
         """Train the classifier on a part of the rows and find the threshold on the others.
 
         Parameters
@@ -207,6 +268,8 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Calibration rows whose label a frozen estimator does not know count
             as rows that no set covers.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, for ``conditional="group"``, which needs them.
         **fit_params : dict
             Passed to the `fit` of `estimator`, those with one value per row for its rows. With
             metadata routing enabled, what it requests. Calibration counts rows, whatever
@@ -224,9 +287,11 @@ class SetClassifier(CalibratedDecision):
         """
         self._check_params()
         y, fit_params = check_labels(y), self._routed(fit_params)
+        groups = check_conditional_groups(groups, len(y), self.conditional)
         random = check_random(self.random_state)
         trained = self._train(X, y, fit_params, random, calibrates=self.method != "topk")
-        if trained.training is not None and self.method != "average_k":
+        over_all = self.conditional is None and self.method != "average_k"
+        if trained.training is not None and over_all:
             warn_of_single_rows(y, float(self.coverage), len(trained.y))
         classes, proba = predict_class_proba(trained.estimator, trained.X)
         code = encode_labels(classes, trained.y)
@@ -237,11 +302,13 @@ class SetClassifier(CalibratedDecision):
         conformity = Conformity(self.method, k, float(self.penalty), prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
         u = conformity.draw(trained.X, len(code), seed)
+        groups = None if groups is None else take_rows(groups, trained.held_out)
+        thresholds = self._thresholds(conformity, proba, u, code, groups, random)
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
             k_=k,
-            threshold_=find_threshold(conformity, proba, u, code, float(self.coverage)),
+            **thresholds,
             prevalence_=prevalence,
             n_calibration_=0 if self.method == "topk" else len(code),
             # What the threshold was found for, whatever is set later.
@@ -249,15 +316,18 @@ class SetClassifier(CalibratedDecision):
             _seed=seed,
         )
 
-    def predict_set(self, X, *, output="matrix"):
+    def predict_set(self, X, *, groups=None, output="matrix"):
         """Return the set of labels of each row.
 
         Sets are nested in `coverage` (or k): a label that enters at some coverage stays for
-        all larger ones. Of labels with tied scores the one of the lower column comes first.
+        all larger ones (but for ``conditional="cluster"``). Of labels with tied scores the one
+        of the lower column comes first.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, for ``conditional="group"``, which needs them.
         output : {"matrix", "labels"}, default="matrix"
             A matrix with one column per class, or the labels themselves.
 
@@ -267,17 +337,23 @@ class SetClassifier(CalibratedDecision):
             True where the class of the column is in the set of the row. With "labels" one
             array per row, in the dtype of `classes_`, in the order in which labels would
             leave the set as coverage falls: best first. "pas" orders by p / prevalence, all
-            others by p.
+            others by p, with thresholds by class too.
 
         Raises
         ------
         ValueError
-            If `output` is unknown, or the classifier gives NaN.
+            If `output` is unknown, if groups are missing, or given where they are not used,
+            or the classifier gives NaN.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
         _, proba = predict_class_proba(self.estimator_, X)
         n_samples, n_classes = proba.shape
+        conditional = "group" if hasattr(self, "groups_") else None
+        groups = check_conditional_groups(groups, n_samples, conditional)
+        threshold = self.threshold_
+        if groups is not None:
+            threshold = thresholds_of_rows(groups, self.groups_, threshold)[:, None]
         max_size = n_classes if self.max_size is None else self.max_size
         if self._conformity.method == "topk":
             max_size = min(max_size, self.k_)
@@ -285,7 +361,7 @@ class SetClassifier(CalibratedDecision):
         if self.randomized:
             u = self._conformity.draw(X, n_samples, self._seed)
         columns, start = self._conformity.sets(
-            proba, u, threshold=self.threshold_, max_size=max_size, empty=self.empty
+            proba, u, threshold=threshold, max_size=max_size, empty=self.empty
         )
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
@@ -374,9 +450,30 @@ class SetClassifier(CalibratedDecision):
         check_number(self.coverage, "coverage", 0, 1, bounds="neither")
         if self.max_size is not None:
             check_number(self.max_size, "max_size", 1, integer=True)
+        check_option(self.conditional, "conditional", CONDITIONS)
+        if self.conditional is not None and self.method in ("topk", "average_k"):
+            raise ValueError(
+                f"conditional must be None for method={self.method!r}, which promises no coverage; "
+                f"got {self.conditional!r}"
+            )
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
+
+    def _thresholds(self, conformity, proba, u, code, groups, random):
+        """Return `threshold_` and what belongs to it, by attribute."""
+        coverage = float(self.coverage)
+        if self.conditional is None:
+            return {"threshold_": find_threshold(conformity, proba, u, code, coverage)}
+        warn_of_unknown(code)
+        scores, n_classes = conformity.of_labels(proba, u, code), proba.shape[1]
+        if self.conditional == "class":
+            return {"threshold_": class_thresholds(scores, code, n_classes, coverage)}
+        if self.conditional == "group":
+            names, threshold = group_thresholds(scores, groups, coverage)
+            return {"threshold_": threshold, "groups_": names}
+        threshold, cluster = cluster_thresholds(scores, code, n_classes, coverage, random)
+        return {"threshold_": threshold, "clusters_": cluster}
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):

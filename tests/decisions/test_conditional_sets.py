@@ -1,0 +1,303 @@
+"""Does every class, cluster or group get the coverage that it was promised, and no more?"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sktopk import SetClassifier
+from sktopk._estimators.decisions._mondrian import (
+    class_thresholds,
+    cluster_thresholds,
+    group_thresholds,
+)
+from tests.given import Given, draw, frozen
+
+N_DRAWS = 2000
+CONFORMAL = ["lac", "aps", "raps", "pas"]
+FEW = "ignore:coverage=.* of a class needs at least"
+
+
+def slack(values):
+    return 4 * np.std(values) / len(values) ** 0.5
+
+
+def sets(clf, X, **params):
+    return clf.predict_set(X, **params).toarray()
+
+
+@pytest.mark.filterwarnings(FEW, "ignore:.*single row", "ignore:.* are too few to tell")
+@parametrize_with_checks(
+    [
+        SetClassifier(LogisticRegression(), method="lac", conditional="class"),
+        SetClassifier(LogisticRegression(), method="lac", conditional="cluster"),
+    ]
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+def covered_by_class(n_draws, counts, coverage, kind, seed=0):
+    """Coverage of a new row of each class, of scores that differ in place, scale and ties."""
+    rng = np.random.default_rng(seed)
+    code = np.repeat(np.arange(len(counts)), counts)
+    place, scale = np.linspace(0, 3, len(counts)), np.linspace(1, 3, len(counts))
+    covered = np.empty((n_draws, len(counts)))
+    for i in range(n_draws):
+        scores = place[code] + scale[code] * rng.normal(size=len(code))
+        new = place + scale * rng.normal(size=len(counts))
+        if kind == "tied":
+            scores, new = scores.round(), new.round()
+        order = rng.permutation(len(code))
+        threshold = class_thresholds(scores[order], code[order], len(counts), coverage)
+        covered[i] = new >= threshold
+    return covered
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.9])
+def test_every_class_is_covered_as_often_as_promised(coverage):
+    counts = np.array([9, 10, 19, 60, 150])
+    covered = covered_by_class(N_DRAWS, counts, coverage, "continuous")
+    # Exactly the share of the n + 1 gaps that a new score may fall into.
+    exact = np.ceil(np.round((counts + 1) * coverage, 9)) / (counts + 1)
+    assert (np.abs(covered.mean(axis=0) - exact) <= slack(covered[:, 0])).all()
+    tied = covered_by_class(N_DRAWS, counts, coverage, "tied")
+    assert (tied.mean(axis=0) >= coverage - slack(tied[:, 0])).all()
+
+
+def test_class_of_too_few_rows_is_in_every_set():
+    with pytest.warns(UserWarning, match=r"at least 9 calibration rows of it; 2 of 3 classes"):
+        threshold = class_thresholds(np.arange(17.0), np.repeat([0, 2], [8, 9]), 3, 0.9)
+    assert threshold.tolist() == [-np.inf, -np.inf, 8.0]
+
+
+def test_group_coverage_is_that_of_the_group():
+    rng = np.random.default_rng(1)
+    names = np.repeat(["day", "night"], [30, 200])
+    covered = np.empty((N_DRAWS, 2))
+    for i in range(N_DRAWS):
+        scores = rng.normal(size=230) * np.where(names == "day", 1, 4)
+        found, threshold = group_thresholds(scores, names, 0.9)
+        covered[i] = rng.normal(size=2) * [1, 4] >= threshold
+    assert found.tolist() == ["day", "night"]
+    exact = np.array([28 / 31, 181 / 201])
+    assert (np.abs(covered.mean(axis=0) - exact) <= slack(covered[:, 0])).all()
+
+
+def test_clusters_are_covered_and_like_classes_share_one():
+    rng = np.random.default_rng(2)
+    # Two kinds of classes, of so few rows that thresholds by class would say little.
+    place = np.repeat([0, 5], 20)
+    code = np.repeat(np.arange(40), 60)
+    covered, spread, spread_by_class = [], [], []
+    for seed in range(N_DRAWS // 10):
+        scores = place[code] + rng.normal(size=len(code))
+        random = np.random.RandomState(seed)
+        threshold, cluster = cluster_thresholds(scores, code, 40, 0.9, random)
+        assert len(set(cluster)) > 2
+        assert not (set(cluster[:20]) & set(cluster[20:])) - {-1}
+        # A new row of each of the classes.
+        covered.append(place + rng.normal(size=40) >= threshold)
+        spread.append(np.std(threshold - place))
+        spread_by_class.append(np.std(class_thresholds(scores, code, 40, 0.9) - place))
+    of_draw = np.mean(covered, axis=1)
+    assert 0.9 - slack(of_draw) <= of_draw.mean() <= 0.9 + 0.03
+    assert np.mean(spread) < np.mean(spread_by_class)
+
+
+def test_class_of_too_few_rows_to_tell_has_the_threshold_of_all(rng):
+    code = np.append(np.repeat(np.arange(79), 60), [79] * 3)
+    scores = np.append(np.repeat([0, 5], [2400, 2340]), [9] * 3) + rng.normal(size=len(code))
+    random = np.random.RandomState(0)
+    threshold, cluster = cluster_thresholds(scores, code, 80, 0.9, random)
+    assert cluster[79] == -1
+    assert set(cluster[:40]) == {cluster[0]} != set(cluster[40:79])
+    # Half of all rows are of the lower kind, whose lowest fifth is left out.
+    assert threshold[79] == pytest.approx(np.quantile(scores, 0.1), abs=0.1)
+    assert threshold[0] < threshold[79] < threshold[78]
+
+
+def test_classes_are_told_apart_by_their_worst_rows(rng):
+    scores, code = rng.normal(size=4200), np.repeat(np.arange(70), 60)
+    scores[(scores < 0) & (code >= 35)] *= 9
+    _, cluster = cluster_thresholds(scores, code, 70, 0.9, np.random.RandomState(0))
+    assert not set(cluster[:35]) & set(cluster[35:])
+
+
+def test_too_few_rows_to_tell_classes_apart_are_reported(rng):
+    scores, code = rng.normal(size=100), np.arange(100) % 5
+    with pytest.warns(UserWarning, match="100 calibration rows are too few to tell which of 5"):
+        threshold, cluster = cluster_thresholds(scores, code, 5, 0.9, np.random.RandomState(0))
+    assert set(cluster) == {-1}
+    assert threshold.tolist() == [np.sort(scores)[-91]] * 5
+
+
+@pytest.mark.parametrize("method", CONFORMAL)
+@pytest.mark.parametrize("randomized", [False, True])
+def test_classes_are_covered_whatever_the_method(method, randomized):
+    proba, y = draw(6000, seed=3)
+    clf = SetClassifier(
+        frozen(), method=method, coverage=0.8, conditional="class", randomized=randomized
+    )
+    clf.set_params(random_state=0).fit(proba[:3000], y[:3000])
+    inside = sets(clf, proba[3000:])[np.arange(3000), y[3000:]]
+    n_old, n_new = np.bincount(y[:3000], minlength=8), np.bincount(y[3000:], minlength=8)
+    covered = np.bincount(y[3000:], weights=inside, minlength=8) / n_new
+    # Given the calibration rows coverage is a Beta variable around 0.8.
+    error = 4 * np.sqrt(0.16 / n_new + 0.16 / n_old)
+    assert (covered >= 0.8 - error).all()
+    if randomized or method in ("lac", "pas"):
+        assert (covered <= 0.8 + 1 / n_old + error).all()
+    if method == "pas":  # which is good to rare classes as it is
+        return
+    over_all = clone(clf).set_params(conditional=None).fit(proba[:3000], y[:3000])
+    inside = sets(over_all, proba[3000:])[np.arange(3000), y[3000:]]
+    others = np.bincount(y[3000:], weights=inside, minlength=8) / n_new
+    assert others.min() < covered.min()
+
+
+def test_thresholds_by_class_make_pas_and_lac_the_same():
+    proba, y = draw(2000, seed=4)
+    found = []
+    for method in ("lac", "pas"):
+        clf = SetClassifier(frozen(), method=method, conditional="class").fit(proba, y)
+        found.append(sets(clf, proba))
+    np.testing.assert_array_equal(*found)
+
+
+def test_sets_are_nested_and_come_as_labels():
+    proba, y = draw(2000, seed=5)
+    smaller = None
+    for coverage in (0.5, 0.7, 0.9):
+        clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional="class")
+        matrix = sets(clf.fit(proba, y), proba)
+        assert smaller is None or (matrix >= smaller).all()
+        smaller = matrix
+    listed = clf.predict_set(proba, output="labels")
+    for row, labels, inside in zip(proba, listed, matrix, strict=True):
+        assert sorted(labels) == np.flatnonzero(inside).tolist()
+        assert (np.diff(row[labels]) <= 0).all()
+    assert clf.threshold_.shape == (8,)
+
+
+def test_two_classes_are_one_both_or_none():
+    rng = np.random.default_rng(6)
+    y = np.where(rng.random(3000) < 0.1, "active", "inactive")
+    score = rng.normal(size=3000) + 2 * (y == "active")
+    X = np.column_stack([score, np.zeros(3000)])
+    proba = softmax(X * [1, 0], axis=1)
+    inner = FrozenEstimator(Given(["active", "inactive"]).fit(None, None))
+    clf = SetClassifier(inner, method="lac", coverage=0.9, conditional="class")
+    clf.fit(proba[:1500], y[:1500])
+    found = sets(clf, proba[1500:])
+    assert {tuple(row) for row in found.tolist()} >= {(True, False), (False, True)}
+    # Either both or none, as one threshold is above the other one.
+    assert len({tuple(row) for row in found.tolist()}) == 3
+    for i, name in enumerate(("active", "inactive")):
+        covered = found[y[1500:] == name, i].mean()
+        assert covered == pytest.approx(0.9, abs=0.08 if name == "active" else 0.03)
+
+
+@pytest.mark.parametrize("names", [["Mon", "Tue"], [3, 1], [True, False]])
+@pytest.mark.parametrize("make", [np.asarray, pd.Series, list])
+def test_groups_have_thresholds_of_their_own(names, make, rng):
+    proba, y = draw(1000, seed=7)
+    groups = [names[i] for i in rng.integers(2, size=1000)]
+    clf = SetClassifier(frozen(), method="lac", coverage=0.8, conditional="group")
+    clf.fit(proba[:600], y[:600], groups=make(groups[:600]))
+    assert clf.groups_.tolist() == sorted(names)
+    found = sets(clf, proba[600:], groups=make(groups[600:]))
+    for name in names:
+        old, new = (np.array(part) == name for part in (groups[:600], groups[600:]))
+        alone = SetClassifier(frozen(), method="lac", coverage=0.8).fit(
+            proba[:600][old], y[:600][old]
+        )
+        np.testing.assert_array_equal(found[new], sets(alone, proba[600:][new]))
+
+
+def test_held_out_rows_keep_their_groups(rng):
+    X, y = make_classification(600, n_informative=4, n_classes=3, random_state=0)
+    groups = np.where(X[:, 0] > 0, "high", "low")
+    clf = SetClassifier(
+        LogisticRegression(), method="lac", coverage=0.8, conditional="group", random_state=0
+    )
+    clf.fit(X, y, groups=groups)
+    assert clf.n_calibration_ == 120
+    with sklearn.config_context(enable_metadata_routing=True):
+        # Groups are requested without being asked to.
+        pipe = make_pipeline(StandardScaler(), clone(clf)).fit(X, y, groups=groups)
+    assert pipe[-1].groups_.tolist() == ["high", "low"]
+
+
+def test_groups_of_few_rows_or_none_have_all_classes(rng):
+    proba, y = draw(100, seed=8)
+    groups = np.repeat(["a", "b"], [95, 5])
+    clf = SetClassifier(frozen(), method="lac", conditional="group")
+    with pytest.warns(UserWarning, match=r"rows of it, with labels .* 1 of 2 groups have fewer"):
+        clf.fit(proba, y, groups=groups)
+    assert sets(clf, proba[95:], groups=groups[95:]).all()
+    with pytest.warns(UserWarning, match=r"2 of 5 rows are of groups without calibration rows"):
+        found = sets(clf, proba[:5], groups=["a", "0", "a", "c", "a"])
+    assert found[[1, 3]].all()
+    assert not found[[0, 2, 4]].all()
+
+
+def test_unknown_labels_are_of_no_class(rng):
+    proba, y = draw(400, seed=9)
+    known = FrozenEstimator(Given(np.arange(8)).fit(None, None))
+    y = np.where(rng.random(400) < 0.1, 99, y)
+    clf = SetClassifier(known, method="lac", conditional="class", coverage=0.5)
+    with pytest.warns(UserWarning, match="calibration rows have labels that estimator does not"):
+        clf.fit(proba, y)
+    again = SetClassifier(known, method="lac", conditional="class", coverage=0.5)
+    again.fit(proba[y != 99], y[y != 99])
+    np.testing.assert_array_equal(clf.threshold_, again.threshold_)
+
+
+def test_any_classifier_and_refit(digits):
+    X, y, X_new, y_new = digits
+    clf = SetClassifier(
+        RandomForestClassifier(30, random_state=0), method="lac", conditional="class", coverage=0.8
+    )
+    clf.set_params(random_state=0).fit(X, y)
+    covered = sets(clf, X_new)[np.arange(len(X_new)), y_new]
+    assert covered.mean() > 0.75
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf.set_params(conditional="cluster").fit(X, y)
+    assert clf.clusters_.shape == (10,)
+    clf.set_params(conditional=None).fit(X, y)
+    assert not hasattr(clf, "clusters_")
+    assert isinstance(clf.threshold_, float)
+
+
+def test_wrong_conditions_and_groups_are_refused():
+    proba, y = draw(100, seed=10)
+    with pytest.raises(ValueError, match=r"conditional must be one of .* got 'label'"):
+        SetClassifier(frozen(), method="lac", conditional="label").fit(proba, y)
+    for method in ("topk", "average_k"):
+        with pytest.raises(ValueError, match=f"conditional must be None for method='{method}'"):
+            SetClassifier(frozen(), method=method, conditional="class").fit(proba, y)
+    clf = SetClassifier(frozen(), method="lac", conditional="group")
+    with pytest.raises(ValueError, match=r'groups must be passed .*"group" .* and no groups'):
+        clf.fit(proba, y)
+    with pytest.raises(ValueError, match=r"groups must name the group of each of the 100 rows"):
+        clf.fit(proba, y, groups=np.zeros(99))
+    clf.fit(proba, y, groups=np.arange(100) % 2)
+    with pytest.raises(ValueError, match=r"groups must be passed .* no groups"):
+        clf.predict_set(proba)
+    with pytest.raises(ValueError, match=r"groups must be of the kind given to fit, such as .*0"):
+        clf.predict_set(proba[:1], groups=["0"])
+    with pytest.raises(ValueError, match=r"conditional=None and groups"):
+        SetClassifier(frozen(), method="lac").fit(proba, y, groups=y)

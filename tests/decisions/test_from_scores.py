@@ -1,0 +1,79 @@
+"""Do decisions on scores that are there agree with those on a classifier that gives them?"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sktopk import BudgetClassifier, SetClassifier
+from sktopk.io import dump, load
+from tests.given import draw
+from tests.given import frozen as frozen_proba
+from tests.scored import column, frozen, labels
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"budget": 0.1},
+        {"budget": 7, "per": "batch"},
+        {"budget": 0.2, "constraint": "fpr"},
+        {"budget": 0.2, "constraint": "fdr"},
+        {"budget": 0.2, "constraint": "fdr", "randomized": True},
+    ],
+)
+@pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
+def test_budgets_are_those_of_a_classifier(params, make, rng, tmp_path):
+    positive = rng.random(500) < 0.3
+    scores = rng.normal(size=500) + 2 * positive
+    params |= {"random_state": 0}
+    ours = BudgetClassifier.from_scores(make(scores[:300]), labels(positive[:300]), **params)
+    clf = BudgetClassifier(frozen(), **params).fit(column(scores[:300]), labels(positive[:300]))
+    new = scores[300:]
+    expected = clf.predict(column(new))
+    assert 3 < np.sum(expected == "yes") < 150
+    np.testing.assert_array_equal(ours.predict(make(new)), expected)
+    np.testing.assert_array_equal(ours.predict_top(make(new), 9), clf.predict_top(column(new), 9))
+    assert ours.hits_interval(make(new), 30) == clf.hits_interval(column(new), 30)
+    np.testing.assert_array_equal(ours.decision_function(new), clf.decision_function(column(new)))
+    again = load(dump(ours, tmp_path / "desk.sktopk"))
+    np.testing.assert_array_equal(again.predict(new), expected)
+
+
+@pytest.mark.parametrize("conditional", [None, "class", "group"])
+def test_sets_are_those_of_a_classifier(conditional, tmp_path):
+    proba, y = draw(1000, seed=3)
+    groups = np.arange(1000) % 2
+    old, new = ({"groups": part} if conditional == "group" else {} for part in np.split(groups, 2))
+    params = {"method": "aps", "conditional": conditional, "coverage": 0.8, "random_state": 0}
+    ours = SetClassifier.from_scores(
+        proba[:500], y[:500], classes=np.arange(8), fit_params=old, **params
+    )
+    clf = SetClassifier(frozen_proba(), **params).fit(proba[:500], y[:500], **old)
+    expected = clf.predict_set(proba[500:], **new).toarray()
+    np.testing.assert_array_equal(ours.predict_set(proba[500:], **new).toarray(), expected)
+    np.testing.assert_array_equal(ours.predict(proba), proba.argmax(axis=1))
+    again = load(dump(ours, tmp_path / "sets.sktopk"))
+    np.testing.assert_array_equal(again.predict_set(proba[500:], **new).toarray(), expected)
+
+
+def test_probabilities_of_two_classes_are_scores_of_the_second(rng):
+    share = rng.random(300)
+    y = labels(rng.random(300) < share)
+    both = BudgetClassifier.from_scores(np.column_stack([1 - share, share]), y, budget=20)
+    one = BudgetClassifier.from_scores(share, y, budget=20)
+    assert both.threshold_ == one.threshold_
+
+
+def test_other_numbers_of_columns_are_refused():
+    with pytest.raises(
+        ValueError, match=r"one for each of the 3 classes \[0, 1, 2\]; got .*\(3,\)"
+    ):
+        SetClassifier.from_scores([0.1, 0.2, 0.3], [0, 1, 2], method="lac")
+    with pytest.raises(ValueError, match=r"each of the 2 classes .*; got shape \(2, 3\)"):
+        SetClassifier.from_scores(np.ones((2, 3)) / 3, [0, 1], method="lac")
+    with pytest.raises(ValueError, match="predict_proba of estimator must have a column for each"):
+        SetClassifier.from_scores([0.1, 0.2], [0, 1], method="lac")
+    with pytest.raises(ValueError, match=r"each of the 1 classes"):
+        BudgetClassifier.from_scores([0.1, 0.2], [1, 1])
+    clf = BudgetClassifier.from_scores([0.1, 0.2], [1, 1], classes=[0, 1], budget=1)
+    assert clf.classes_.tolist() == [0, 1]
