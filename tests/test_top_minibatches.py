@@ -146,7 +146,7 @@ HELD = [
 ]
 
 
-@pytest.mark.parametrize(("classifier", "rank"), HELD, ids=lambda value: repr(value)[:60])
+@pytest.mark.parametrize(("classifier", "rank"), HELD)
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_the_hard_rows_hold_the_rank_and_more(classifier, rank, weight, rare):
     X, y = rare
