@@ -13,7 +13,7 @@ _MOST_BINS = 8
 # Rows that quantiles are taken of; more would not move them by what training could notice.
 _SAMPLED = 20_000
 # Scaled values end here, far behind where the clip is flat and far from an overflow.
-_FAR = 1e6
+FAR = 1e6
 _NARROW = 1e-6
 
 
@@ -169,7 +169,7 @@ class TabularMLP(nn.Module):
         indicators of missing values: width is 1 + n_bins, and one more with indicators.
         """
         missing = torch.isnan(x)
-        z = ((x - self.center) * self.scale).clamp(-_FAR, _FAR)
+        z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
         # Missing is the median; and an infinite value of a constant column is that constant.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
@@ -215,7 +215,7 @@ def _column(values, n_bins, limits):
         spread = away.median() if len(away) else values[-1] - values[0]
     if center.abs() > limits.max or not limits.tiny < spread < limits.max:
         return 0.0, 0.0, values[:0]
-    edges = ((_edges(values, n_bins) - center) / spread).clamp(-_FAR, _FAR)
+    edges = ((_edges(values, n_bins) - center) / spread).clamp(-FAR, FAR)
     # A narrower bin has no room for scaled values in float32.
     return center, 1 / spread, edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
 
