@@ -1,7 +1,7 @@
 """Make docs/evidence.md, and the marked regions of the other pages, from the results files.
 
-For each loss: where it won, tied and lost against cross-entropy; then what every paper found
-beside what we find. Nothing is trained and nothing typed by hand:
+For each loss: where it won against cross-entropy, was as good, lost, or the runs cannot tell; then
+what every paper found beside what we find. Nothing is trained and nothing typed by hand:
 
     python benchmarks/evidence.py            # write
     python benchmarks/evidence.py --check    # say which pages are not up to date
@@ -26,11 +26,10 @@ import map_of_wins  # noqa: E402
 import molecules  # noqa: E402
 import noise_level  # noqa: E402
 import top_one  # noqa: E402
-from _paired import Finding, Gain, gain  # noqa: E402
+from _paired import MARGIN, VERDICTS, Finding, Gain, gain  # noqa: E402
 from _protocol import RESULTS, markdown  # noqa: E402
 
 DOCS = BENCHMARKS.parent / "docs"
-VERDICTS = ("won", "tied", "lost")
 # Names of losses that circle_modes.py shortens.
 LONG_NAMES = {
     "smooth": "smooth_topk",
@@ -65,7 +64,9 @@ def of_molecules(cells):
         for metric in ("above every negative", "EF 5 %"):
             here = differences[(differences.row == other) & (differences.column == metric)]
             difference, share = here.cell.item().rstrip(")").split(" (")
-            verdict = VERDICTS[0 if float(share) >= 0.975 else 2 if float(share) <= 0.025 else 1]
+            # A share has no interval that could lie within a margin.
+            share = float(share)
+            verdict = "won" if share >= 0.975 else "lost" if share <= 0.025 else "cannot tell"
             setting = f"CYP 3A4 molecules, {other}"
             found.append(Finding("DeepTopPush", setting, metric, difference, verdict))
     return found
@@ -153,7 +154,7 @@ def all_findings():
 
 
 def counts(found):
-    """Won / tied / lost."""
+    """Won / as good / cannot tell / lost."""
     verdicts = [finding.verdict for finding in found]
     return " / ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
 
@@ -170,7 +171,7 @@ def overview(found):
 
 
 def places(loss, found):
-    """Where a loss won, tied and lost, as a list."""
+    """Where a loss won, was as good, lost and cannot tell, as a list."""
     lines = []
     for verdict in VERDICTS:
         parts = []
@@ -209,17 +210,18 @@ def page():
     found = all_findings()
     losses = dict.fromkeys(f.loss for f in chain(*found.values()))
     text = [
-        "# Evidence: where each loss won, tied and lost",
+        "# Evidence: where each loss won, was as good, and lost",
         "",
         "This page is made by `benchmarks/evidence.py` from the files in `benchmarks/results`, "
         "whose scripts train everything anew. A loss wins where the 95 % confidence interval of "
-        "its difference to cross-entropy, paired over runs, lies above 0, loses where it lies "
-        "below, and else they tie. With few runs intervals are wide: a tie is no proof that there "
-        "is no difference. Without any difference 1 in 40 would be won by chance, and as many "
-        "lost; comparisons within a source share data and networks. Where cross-entropy was "
-        "trained in two ways, the better one is the one to beat.",
+        "its difference to cross-entropy, paired over runs, lies above 0, and loses where it lies "
+        "below. Where it holds 0, the loss is as good if the whole interval lies within "
+        f"{MARGIN:g} point; else the runs cannot tell, which is no proof that there is no "
+        "difference: with few runs intervals are wide. Without any difference 1 in 40 would be won "
+        "by chance, and as many lost; comparisons within a source share data and networks. Where "
+        "cross-entropy was trained in two ways, the better one is the one to beat.",
         "",
-        "## Won / tied / lost",
+        "## Won / as good / cannot tell / lost",
         "",
         overview(found),
         "",

@@ -46,10 +46,7 @@ def of_imbalance():
     text = []
     for name, values in imbalance.arrays(runs).items():
         won = imbalance.own(imbalance.compare(values)[2])
-        text.append(
-            f"with the {name} they won {(won == 1).sum()}, tied {(won == 0).sum()} and lost "
-            f"{(won == -1).sum()} of {won.size} comparisons"
-        )
+        text.append(f"with the {name}, of {won.size} comparisons {imbalance.in_words(won)}")
     return wrapped(
         f"On {len(imbalance.CASES)} tables with thinned classes, the classifiers trained for a "
         "metric, beside cross-entropy with a tuned threshold on this metric: "

@@ -10,7 +10,9 @@ Runs that are in the CSV are not done again: delete the lines of a method to rep
 scale takes all rows and ten times the batches.
 """
 
+import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,6 +40,11 @@ from sktopk import (
     TopKClassifier,
 )
 from sktopk.metrics import precision_at_recall_score, recall_at_precision_score
+
+# Where the scripts of the papers have what they share.
+sys.path.append(str(Path(__file__).parent / "reproduce"))
+
+from _paired import RULE, VERDICTS, verdict
 
 
 def digit_eight():
@@ -186,16 +193,13 @@ def arrays(runs):
 
 
 def compare(values):
-    """Mean difference to cross-entropy, half the width of its interval, and who won.
-
-    1 where the 95 % confidence interval lies above 0, -1 below, 0 where it does not tell.
-    """
+    """Mean difference to cross-entropy, half the width of its interval, and one of VERDICTS."""
     difference = values - values[:, :, :1]
     n = values.shape[3]
     # Training rows overlap: the variance of Nadeau and Bengio, tested on 1 / N_FOLDS.
     variance = (1 / n + 1 / (N_FOLDS - 1)) * difference.var(3, ddof=1)
     mean, half = difference.mean(3), t.ppf(0.975, n - 1) * np.sqrt(variance)
-    return mean, half, (mean > half).astype(int) - (mean < -half)
+    return mean, half, np.vectorize(verdict, otypes=[object])(100 * mean, 100 * half)
 
 
 OWN = [(i, METRICS.index(metric)) for i, (_, metric) in enumerate(METHODS.values()) if metric]
@@ -214,12 +218,17 @@ def places(where):
 
 
 def counted(won, mean):
-    """Won / tied / lost, and the mean difference."""
-    return " / ".join(str(np.sum(won == w)) for w in (1, 0, -1)) + f", {mean.mean():+.3f}"
+    """Won / as good / cannot tell / lost, and the mean difference."""
+    return " / ".join(str(np.sum(won == v)) for v in VERDICTS) + f", {mean.mean():+.3f}"
+
+
+def in_words(won):
+    """How many of the comparisons were won, as good, lost, and how many cannot tell."""
+    return ", ".join(f"{np.sum(won == v)} {v}" for v in VERDICTS)
 
 
 def summary(results):
-    """What was won, tied and lost: in all, by metric, by what was kept, by data."""
+    """What the comparisons say: in all, by metric, by what was kept, by data."""
     text = ["## Summary", ""]
     names = list(METHODS)
     compared = {name: compare(values) for name, values in results.items()}
@@ -227,23 +236,23 @@ def summary(results):
         half, won = (a[:, :, 1:, : len(COMPARED)] for a in judged[1:])
         its_mean, its_won = own(judged[0]), own(judged[2])
         text.append(
-            f"- With the {name}, the classifiers trained for a metric won {np.sum(its_won == 1)}, "
-            f"tied {np.sum(its_won == 0)} and lost {np.sum(its_won == -1)} of {its_won.size} "
-            f"comparisons with cross-entropy on this metric; the mean difference is "
-            f"{its_mean.mean():+.3f}. All methods on all metrics: {np.sum(won == 1)} won, "
-            f"{np.sum(won == 0)} tied, {np.sum(won == -1)} lost of {won.size}. Without any "
-            f"difference, {0.025 * its_won.size:.0f} and {0.025 * won.size:.0f} would be won by "
-            f"chance, and as many lost. The median interval is ±{np.median(half):.3f}: smaller "
+            f"- With the {name}, the classifiers trained for a metric, in {its_won.size} "
+            f"comparisons with cross-entropy on this metric: {in_words(its_won)}; the mean "
+            f"difference is {its_mean.mean():+.3f}. All methods on all metrics: {in_words(won)}, "
+            f"of {won.size}. Without any difference, {0.025 * its_won.size:.0f} and "
+            f"{0.025 * won.size:.0f} would be won by chance, and as many lost. "
+            f"The median interval is ±{np.median(half):.3f}: smaller "
             f"differences do not show."
         )
         text += [
-            f"  - {names[i]}, {METRICS[j]}: won {places(w == 1)}, tied {np.sum(w == 0)}, lost "
-            f"{places(w == -1)}; mean difference {m.mean():+.3f}, from {m.min():+.3f} to "
+            f"  - {names[i]}, {METRICS[j]}: won {places(w == 'won')}, as good "
+            f"{np.sum(w == 'as good')}, cannot tell {np.sum(w == 'cannot tell')}, lost "
+            f"{places(w == 'lost')}; mean difference {m.mean():+.3f}, from {m.min():+.3f} to "
             f"{m.max():+.3f}."
             for (i, j), m, w in zip(OWN, its_mean, its_won, strict=True)
         ]
     for name, (mean, _, won) in compared.items():
-        text += ["", f"### Won / tied / lost, and mean difference: {name}", ""]
+        text += ["", f"### Won / as good / cannot tell / lost, and mean difference: {name}", ""]
         rows = []
         for i in range(1, len(names)):
             cells = [counted(won[:, :, i, j], mean[:, :, i, j]) for j in range(len(COMPARED))]
@@ -274,7 +283,8 @@ def tables(results, runs):
                     cells = [f"{v:.3f}" for v in values[c, k, i].mean(0)]
                     for j in range(len(COMPARED) if i else 0):
                         difference = f"{mean[c, k, i, j]:+.3f} ± {half[c, k, i, j]:.3f}"
-                        bold = f"**{difference}**" if won[c, k, i, j] else difference
+                        clear = won[c, k, i, j] in ("won", "lost")
+                        bold = f"**{difference}**" if clear else difference
                         cells[j] += f" ({bold})"
                     rows.append([kept, method, *cells])
             text += ["", f"## {case}: {name}", ""]
@@ -305,7 +315,7 @@ def page(runs, scale):
         "same rule for all (a precision of 0 where nothing is flagged). Differences are paired by "
         "fold. The intervals are 95 % confidence intervals of Student's t, n = "
         f"{runs.seed.nunique()}, with the correction of Nadeau and Bengio for training rows that "
-        "overlap; won is above 0, lost below, tied neither. "
+        f"overlap. In points (hundredths), {RULE}. "
         f"{len(runs)} networks, {runs.s.sum() / 60:.0f} minutes of training on shared cores.",
         "",
         *summary(results),

@@ -19,6 +19,7 @@ figure are made from it.
 """
 
 import argparse
+import sys
 import time
 import warnings
 from functools import partial
@@ -37,6 +38,11 @@ from sktopk import TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._statistics import intervals_in_words
 from sktopk.model_selection import LossComparison, compare_losses
+
+# Where the scripts of the papers have what they share.
+sys.path.append(str(Path(__file__).parent / "reproduce"))
+
+from _paired import RULE, VERDICTS, verdict
 
 RESULTS = Path(__file__).parent / "results"
 LOSSES = ("cross_entropy", "smooth_topk", "topk_hinge_convex", "noised_topk")
@@ -208,7 +214,7 @@ def differences(table):
 
 def outcome(row):
     """What the interval says of a loss."""
-    return "won" if row["low"] > 0 else "lost" if row["high"] < 0 else "tied"
+    return verdict(100 * row["difference"], 50 * (row["high"] - row["low"]))
 
 
 def page(table, path):
@@ -218,12 +224,12 @@ def page(table, path):
     judged = found[found["loss"] != "cross_entropy"]
     lines = [f"# Where top-k losses win\n\n{__doc__.split('    python')[0].partition(chr(10))[2]}"]
     lines.append("Differences from cross-entropy in points of top-k accuracy, with 95 % intervals.")
-    lines.append(f"![map of wins]({path.stem}.png)\n\n## Count of won, tied and lost\n")
+    lines.append(f"![map of wins]({path.stem}.png)\n\n## Count of verdicts\n\nIn points, {RULE}.\n")
     distinct = judged.drop_duplicates(["part", "model", "loss", "mean", "difference"])
     for part, rows in distinct.groupby("part", sort=False):
         counts = rows.groupby(["loss", "outcome"], sort=False).size().unstack(fill_value=0)
-        counts = counts.reindex(columns=["won", "tied", "lost"], fill_value=0)
-        lines += [f"| {part} | won | tied | lost |", "|---|---|---|---|"]
+        counts = counts.reindex(columns=list(VERDICTS), fill_value=0)
+        lines += [f"| {part} | {' | '.join(VERDICTS)} |", "|---" * (1 + len(VERDICTS)) + "|"]
         lines += [f"| {loss} | " + " | ".join(map(str, row)) + " |" for loss, row in
                   zip(counts.index, counts.to_numpy().tolist(), strict=True)]  # fmt: skip
         lines.append("")
@@ -231,7 +237,7 @@ def page(table, path):
     worst = auto.loc[auto["difference"].idxmin()]
     lines.append(
         f"auto beside cross-entropy on {len(auto)} real tables: "
-        + ", ".join(f"{(auto['outcome'] == word).sum()} {word}" for word in ("won", "tied", "lost"))
+        + ", ".join(f"{(auto['outcome'] == word).sum()} {word}" for word in VERDICTS)
         + f"; worst {100 * worst['difference']:+.1f} points ({worst['level']}).\n"
     )
     for (part, factor), rows in found.groupby(["part", "factor"], sort=False):
@@ -248,7 +254,8 @@ def page(table, path):
                     continue
                 row = 100 * cell.loc[name, ["difference", "low", "high"]].astype(float)
                 (text,) = intervals_in_words([row["difference"]], [(row["high"] - row["low"]) / 2])
-                texts.append(text if cell.loc[name, "outcome"] == "tied" else f"**{text}**")
+                clear = cell.loc[name, "outcome"] in ("won", "lost")
+                texts.append(f"**{text}**" if clear else text)
             base = f"{100 * cell.loc['cross_entropy', 'mean']:.1f}"
             lines.append(f"| {level} | {model} | {base} | " + " | ".join(texts) + " |")
         lines.append("")

@@ -15,6 +15,7 @@ from ._estimators.ranking._top import (
     PatMatClassifier,
     PatMatNPClassifier,
     PrecisionAtRecallClassifier,
+    RecallAtFPRClassifier,
     RecallAtKClassifier,
     TopPushKClassifier,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "PatMatNPClassifier",
     "PrecisionAtRecallClassifier",
     "PrecisionAtRecallProgramClassifier",
+    "RecallAtFPRClassifier",
     "RecallAtKClassifier",
     "RecallAtPrecisionClassifier",
     "SetClassifier",

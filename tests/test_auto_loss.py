@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
+from scipy.stats import t
 from sklearn.base import clone
 
 from sktopk import TopKClassifier
@@ -64,6 +65,18 @@ def test_one_standard_error_in_favour_of_cross_entropy(test_fraction, blobs, rng
     assert found["test_fraction"] == test_fraction
     assert found["difference"][CHALLENGERS[0]] == pytest.approx(1.5 * error)
     assert found["standard_error"][CHALLENGERS[1]] == pytest.approx(error)
+    # The choice takes a standard error, the verdict an interval of level .95: 2.78 of them.
+    assert found["verdict"] == dict.fromkeys(CHALLENGERS, "cannot tell")
+    rows = (t(4).ppf(0.975) / 1.5) ** 2
+    assert f"{CHALLENGERS[0]}: cannot tell without about {rows:.2g} times" in found["reason"]
+    clear = choose(2.8, 0.0, -2.8).comparison_
+    assert list(clear["verdict"].values()) == ["better", "cannot tell", "worse"]
+    assert f"{CHALLENGERS[0]} is better than cross_entropy" in clear["reason"]
+    noise *= 0.001
+    error *= 0.001
+    small = choose(0.5, 0.0, -0.5).comparison_
+    assert small["verdict"] == dict.fromkeys(CHALLENGERS, "as good")
+    assert small["reason"].endswith(f"{CHALLENGERS[0]}: cross_entropy is as good")
 
 
 def test_training_that_diverges_is_out_of_the_race(circle, monkeypatch):
@@ -145,7 +158,7 @@ def test_a_top_k_loss_is_chosen_where_it_wins_and_what_follows_from_it(circle):
     base = auto(max_epochs=25).set_params(loss=BASELINE).fit(X, y)
     assert clf.score(X, y) != base.score(X, y) or clf.loss_ != BASELINE
     assert clf.comparison_["difference"][clf.loss_] > clf.comparison_["standard_error"][clf.loss_]
-    assert clf.comparison_["reason"].startswith(f"{clf.loss_} is better than cross_entropy")
+    assert clf.comparison_["reason"].startswith(f"{clf.loss_} is ahead of cross_entropy")
     with pytest.raises(AttributeError) as refusal:
         clf.predict_proba(X)
     assert f"not available for loss={clf.loss_!r}" in str(refusal.value.__cause__)
@@ -170,7 +183,7 @@ def test_easy_data_keep_cross_entropy_and_its_probabilities(rng):
     X = np.eye(3)[y] * 20 + rng.normal(size=(120, 3))
     clf = auto(max_epochs=40).fit(X, y)
     assert clf.loss_ == BASELINE
-    assert clf.comparison_["reason"].startswith("no loss is better")
+    assert clf.comparison_["reason"].startswith("no loss is ahead")
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
 
 

@@ -102,6 +102,7 @@ def test_a_verdict_is_the_interval_of_the_paired_differences(paired):
         "cross_entropy, other": base + 2,
         "better": base + 3 + 0.1 * rng.normal(size=6),
         "worse": base + 1 + 0.1 * rng.normal(size=6),
+        "alike": base + 2 + np.array([0.3, -0.3, 0.2, -0.2, 0.1, -0.1]),
         "noisy": base + 2.1 + 5 * rng.normal(size=6),
     }
     runs = pd.DataFrame(
@@ -112,7 +113,8 @@ def test_a_verdict_is_the_interval_of_the_paired_differences(paired):
         ]
     ).sample(frac=1, random_state=0)
     baselines = ["cross_entropy", "cross_entropy, other", "not run"]
-    for loss, verdict in {"better": "won", "worse": "lost", "noisy": "tied"}.items():
+    expected = {"better": "won", "worse": "lost", "noisy": "cannot tell", "alike": "as good"}
+    for loss, verdict in expected.items():
         found = paired.gain(runs, loss, "top", baselines=baselines, column="loss", pair=["seed"])
         assert found.baseline == "cross_entropy, other"
         test = ttest_rel(values[loss], values["cross_entropy, other"])
@@ -121,6 +123,7 @@ def test_a_verdict_is_the_interval_of_the_paired_differences(paired):
         assert found.verdict == verdict
         assert found.n == 6
     folds = {"baselines": baselines, "column": "loss", "pair": ["seed"], "overlap": 0.25}
+    found = paired.gain(runs, "noisy", "top", **{**folds, "overlap": 0.0})
     corrected = paired.gain(runs, "noisy", "top", **folds)
     assert corrected.half == pytest.approx(found.half * (1 + 6 * 0.25) ** 0.5)
 
@@ -157,4 +160,5 @@ def test_findings_of_the_imbalance_protocol_follow_nadeau_and_bengio(evidence):
         if f.loss == "F-score" and f.setting == "spambase, training on 10 % of negatives"
     )
     assert found.difference == f"{mean:+.2f} ± {half:.2f}"
-    assert found.verdict == ("won" if mean > half else "lost" if mean < -half else "tied")
+    unclear = "as good" if abs(mean) + half <= 1 else "cannot tell"
+    assert found.verdict == ("won" if mean > half else "lost" if mean < -half else unclear)

@@ -209,6 +209,7 @@ ESTIMATORS = {
     "DeepTopPushClassifier": {},
     "TopPushKClassifier": {},
     "RecallAtKClassifier": {"k": 10},
+    "RecallAtFPRClassifier": {"fpr": 0.1},
     "PatMatClassifier": {},
     "PatMatNPClassifier": {},
     "PrecisionAtRecallClassifier": {},

@@ -31,6 +31,7 @@ RANKERS = {
     "RecallAtK": sktopk.RecallAtKClassifier(k=10, buffer_size=40),
     "PatMat": sktopk.PatMatClassifier(tau=0.1),
     "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3),
+    "RecallAtFPR": sktopk.RecallAtFPRClassifier(fpr=0.1),
     "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(),
     "PrecisionAtRecall, program": sktopk.PrecisionAtRecallProgramClassifier(),
     "FScore": sktopk.FScoreClassifier(),

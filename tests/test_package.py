@@ -67,6 +67,7 @@ def test_documented_parameters_are_the_real_ones(name, value):
 OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton".split()
 DISPLAYS = {
     "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
+    "BudgetTableDisplay": ({}, {}),
     "EnrichmentDisplay": ([0, 1], [0, 1]),
     "LossComparisonDisplay": (["a"], [0.5], [0.7]),
     "PrecisionQuantileDisplay": ([0, 1], [0, 1]),

@@ -19,6 +19,7 @@ from sktopk import (
     PatMatClassifier,
     PatMatNPClassifier,
     PrecisionAtRecallClassifier,
+    RecallAtFPRClassifier,
     RecallAtKClassifier,
     TopPushKClassifier,
 )
@@ -35,6 +36,7 @@ CLASSIFIERS = [
     RecallAtKClassifier(k=30),
     PatMatClassifier(tau=0.07),
     PatMatNPClassifier(tau=0.03),
+    RecallAtFPRClassifier(fpr=0.07),
     PrecisionAtRecallClassifier(recall=0.75),
 ]
 each_classifier = pytest.mark.parametrize(
@@ -70,6 +72,8 @@ def rank_of_threshold(clf, y):
         "RecallAtKClassifier": (y >= 0, 30),
         "PatMatClassifier": (y >= 0, math.ceil(Fraction(7, 100) * n)),
         "PatMatNPClassifier": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
+        # The first that is too many.
+        "RecallAtFPRClassifier": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
         "PrecisionAtRecallClassifier": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
     }[type(clf).__name__]
 
@@ -84,9 +88,9 @@ def test_flags_the_training_rows_above_the_score_of_the_rank(classifier, rare):
     group, rank = rank_of_threshold(clf, y)
     scores = raw_scores(clf, X)
     t = sorted(scores[group], reverse=True)[rank - 1]
-    if isinstance(clf, DeepTopPushClassifier):
+    if isinstance(clf, DeepTopPushClassifier | RecallAtFPRClassifier):
         np.testing.assert_array_equal(clf.predict(X) == 1, scores > t + 1e-12)
-        assert not clf.predict(X)[y == 0].any()
+        assert clf.predict(X)[y == 0].sum() == rank - 1
     else:
         np.testing.assert_array_equal(clf.predict(X) == 1, scores >= t - 1e-12)
 
@@ -111,6 +115,7 @@ def test_score_is_the_metric_of_the_estimator(classifier, rare):
         "RecallAtKClassifier": lambda y, s: recall_at_k_score(y, s, k=30),
         "PatMatClassifier": lambda y, s: recall_at_k_score(y, s, k=0.07),
         "PatMatNPClassifier": lambda y, s: true_positive_rate_at_fpr_score(y, s, fpr=0.03),
+        "RecallAtFPRClassifier": lambda y, s: true_positive_rate_at_fpr_score(y, s, fpr=0.07),
         "PrecisionAtRecallClassifier": lambda y, s: precision_at_recall_score(y, s, recall=0.75),
     }[type(clf).__name__]
     expected = metric(y_test, clf.decision_function(X_test))
@@ -274,7 +279,8 @@ def test_a_single_positive_and_equal_scores_are_defined(classifier):
         assert np.isfinite(clf.decision_function(X)).all()
         constant = quick(classifier).fit(np.zeros((300, 3)), y)
     flagged = constant.predict(np.zeros((300, 3)))
-    assert (flagged == (0 if isinstance(classifier, DeepTopPushClassifier) else 1)).all()
+    none = isinstance(classifier, DeepTopPushClassifier | RecallAtFPRClassifier)
+    assert (flagged == (0 if none else 1)).all()
 
 
 @pytest.mark.parametrize(
@@ -325,6 +331,7 @@ def test_parameters_out_of_range_are_refused_before_training(params, error, mess
         PatMatClassifier(tau=0),
         PatMatClassifier(tau=1.0),
         PatMatNPClassifier(tau=-0.1),
+        RecallAtFPRClassifier(fpr=1.0),
         PrecisionAtRecallClassifier(recall=0),
         PrecisionAtRecallClassifier(recall=1.5),
         PrecisionAtRecallClassifier(recall="all"),
@@ -333,7 +340,7 @@ def test_parameters_out_of_range_are_refused_before_training(params, error, mess
 )
 def test_the_rank_out_of_range_is_refused(classifier, rare):
     X, y, *_ = rare
-    with pytest.raises((ValueError, TypeError), match=r"k|tau|recall"):
+    with pytest.raises((ValueError, TypeError), match=r"k|tau|fpr|recall"):
         classifier.fit(X, y)
 
 

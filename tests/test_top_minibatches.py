@@ -1,6 +1,8 @@
 """The threshold of the training set, estimated from minibatches and the hard rows before them."""
 
+import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -8,15 +10,27 @@ import torch
 
 from sktopk import (
     DeepTopPushClassifier,
+    FScoreClassifier,
     PatMatClassifier,
+    PatMatNPClassifier,
     PrecisionAtRecallClassifier,
+    RecallAtFPRClassifier,
     RecallAtKClassifier,
+    RecallAtPrecisionClassifier,
+    ThresholdClassifier,
     TopPushKClassifier,
 )
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.callbacks import TrueThreshold
-from sktopk.losses import KthLargest
+from sktopk.losses import (
+    FixedThreshold,
+    KthLargest,
+    SurrogateQuantile,
+    TopMean,
+    recall_at_fpr_loss,
+)
 from sktopk.losses._thresholds import Largest
+from sktopk.metrics import partial_auc_log_score
 
 # A learning rate that leaves the scores as they are: what remains is the estimate.
 STILL = {
@@ -112,6 +126,140 @@ def test_weighted_ranks_count_rows_by_their_weight(rare):
     order = np.argsort(-scores)
     expected = scores[order][np.searchsorted(np.cumsum(weight[order]), 12)]
     np.testing.assert_allclose(clf.history_[-1]["threshold"], expected, atol=1e-7)
+
+
+# How many hard rows there are by themselves: 1 940 negatives and 60 positives.
+
+HELD = [
+    (TopPushKClassifier(k=7), 7),
+    (RecallAtKClassifier(k=9), 9),
+    (PatMatClassifier(tau=0.01), 20),
+    (PatMatNPClassifier(tau=0.01), 20),
+    (RecallAtFPRClassifier(fpr=0.01), 20),
+    # From the lowest positive up to the one that four fifths reach.
+    (PrecisionAtRecallClassifier(recall=0.8), 13),
+    (ThresholdClassifier(TopMean("all", tau=0.02)), 40),
+    (ThresholdClassifier(FixedThreshold(KthLargest("negatives", k=3))), 3),
+    (ThresholdClassifier(SurrogateQuantile("all", 0.03)), 60),
+    (ThresholdClassifier(lambda scores, positive, weight: scores.mean()), 1),
+    (DeepTopPushClassifier(buffer_size="auto"), 1),
+]
+
+
+@pytest.mark.parametrize(("classifier", "rank"), HELD, ids=lambda value: repr(value)[:60])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_the_hard_rows_hold_the_rank_and_more(classifier, rank, weight, rare):
+    X, y = rare
+    classifier = classifier.set_params(batch_size=32, max_epochs=1, random_state=0)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        clf = classifier.fit(X, y, sample_weight=np.full(len(y), weight))
+    if f"k={rank}" in repr(classifier):
+        rank /= weight  # k is a weight, tau a share
+    assert clf.net_.criterion_.hard_rows.size == 2 * rank + 100
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [TopPushKClassifier(k=7), RecallAtKClassifier(k=90), PatMatNPClassifier(tau=0.02)],
+    ids=repr,
+)
+def test_defaults_estimate_exactly_what_is_asked_for(classifier, rare):
+    estimates, true, clf = trace(classifier, *rare, max_epochs=2)
+    np.testing.assert_allclose(estimates[len(clf.history_[0]["threshold"]) :], true, atol=1e-7)
+
+
+def test_a_rank_beyond_the_hard_rows_is_left_to_large_batches_or_said():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((6000, 2)), np.arange(6000) % 10 == 0
+    params = {"max_epochs": 1, "hidden_layer_sizes": (), "random_state": 0}
+    message = r"that of 600 rows.*batch_size=32 has 3\.2 .*holds 512.*batch_size to 100.*to 1200"
+    with pytest.warns(UserWarning, match=message):
+        clf = PatMatClassifier(tau=0.1, batch_size=32, **params).fit(X, y)
+    assert clf.net_.criterion_.hard_rows.size == 512
+    for enough in ({"batch_size": 100}, {"batch_size": 32, "buffer_size": 1200}):
+        with warnings.catch_warnings(action="error", category=UserWarning):
+            warnings.filterwarnings("ignore", "The network gives every row nearly the same")
+            clf = PatMatClassifier(tau=0.1, **params | enough).fit(X, y)
+        assert clf.net_.criterion_.hard_rows.size == enough.get("buffer_size", 1)
+
+
+def test_defaults_are_the_rank_and_for_deep_top_push_the_papers_one_row():
+    assert DeepTopPushClassifier().buffer_size == 1
+    for kind in (TopPushKClassifier, PatMatClassifier, RecallAtFPRClassifier, ThresholdClassifier):
+        assert kind().buffer_size == "auto"
+
+
+def test_the_threshold_keeps_its_share_while_the_scores_move():
+    # Every step draws new scores: what was hard is no longer, and the batch must say so.
+    rng = np.random.default_rng(0)
+    n, n_steps = 4000, 400
+    criterion = TopCriterion(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
+    criterion.begin(torch.tensor([float(n), 1.0], dtype=torch.float64), torch.ones(2), n + 1)
+    shares = []
+    for _ in range(n_steps):
+        scores = torch.from_numpy(np.append(rng.standard_normal(n), 0.0))
+        batch = torch.from_numpy(np.append(rng.choice(n, 100, replace=False), n))
+        index = criterion.hard_rows.join(batch)
+        criterion.loss_and_gradient(scores[index], index == n, None)
+        t = float(criterion.trace["threshold"][-1][0])
+        shares.append((scores[:n] >= t).double().mean())
+    # Of 100 rows the fifth: (5 / 101) of them lie above it in the mean.
+    assert np.mean(shares) == pytest.approx(0.05, abs=0.004)
+
+
+# Recall at a false-positive rate: the linear program, with hard rows.
+
+
+@pytest.mark.parametrize("fpr", [0.004, 0.05, 0.5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_full_batch_is_the_linear_program(fpr, weighted):
+    generator = torch.Generator().manual_seed(0)
+    scores = 2 * torch.randn(150, dtype=torch.float64, generator=generator)
+    positive = torch.arange(150) % 5 == 0
+    weight = torch.ones(150, dtype=torch.float64)
+    if weighted:
+        weight = torch.rand(150, dtype=torch.float64, generator=generator) + 0.2
+    threshold = RecallAtFPRClassifier(fpr)._threshold()
+    criterion = TopCriterion(threshold, "false_negatives", "hinge", 5)
+    total = torch.stack([weight[~positive].sum(), weight[positive].sum()])
+    criterion.begin(total, total / torch.tensor([120.0, 30.0]), 150)
+    given = weight if weighted else None
+    found, gradient = criterion.loss_and_gradient(scores, positive, given)
+    leaf = scores.clone().requires_grad_()
+    expected = recall_at_fpr_loss(leaf, positive, fpr=fpr, sample_weight=given)
+    expected.backward()
+    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(gradient, leaf.grad)
+    # And another solver finds the same.
+    program = recall_at_fpr_loss(scores, positive, fpr=fpr, sample_weight=given, solver="program")
+    torch.testing.assert_close(found, program, rtol=1e-7, atol=1e-9)
+
+
+def test_small_batches_train_at_the_rate_that_is_asked_for(rare):
+    X, y = rare
+    X = 3 * X  # so that the hinges of most negatives are 0
+    estimates, true, clf = trace(RecallAtFPRClassifier(0.05), X, y, max_epochs=3, batch_size=64)
+    late = estimates[len(clf.history_[0]["threshold"]) :]
+    scores = clf.decision_function(X)[y == 0] + clf.threshold_
+    hinges = [np.maximum(0, 1 + scores - t).mean() for t in late]
+    assert np.mean(hinges) == pytest.approx(0.05, rel=0.2)
+    alone, *_ = trace(RecallAtFPRClassifier(0.05, buffer_size=0), X, y, batch_size=64, max_epochs=3)
+    assert np.std(late - true) < 0.5 * np.std(alone - true)
+
+
+@pytest.mark.parametrize("fpr", [0.0004, 0.01, 0.3])
+def test_no_more_negatives_are_flagged_than_allowed(fpr, rare):
+    X, y = rare
+    X = X.round()  # many scores tie
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    clf = RecallAtFPRClassifier(fpr, max_epochs=2, random_state=0).fit(X, y, sample_weight=weight)
+    scores, flagged = clf.decision_function(X), clf.predict(X) == 1
+    negatives = (y == 0) * weight
+    assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
+    below = (scores <= 0) & (negatives > 0)
+    next_ = scores >= scores[below].max()
+    assert negatives[next_].sum() > fpr * negatives.sum()
+    assert clf.score(X, y, weight) == np.average(flagged[y == 1], weights=weight[y == 1])
 
 
 # The hard rows.
@@ -287,6 +435,31 @@ def test_validation_rows_have_their_part_of_the_rank(rare):
     with pytest.warns(UserWarning, match="raise max_epochs"):
         clf.fit(X, y)
     assert all(row["valid_score"] < 1 for row in clf.history_)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        DeepTopPushClassifier(),
+        RecallAtFPRClassifier(),
+        PrecisionAtRecallClassifier(),
+        ThresholdClassifier(),
+        FScoreClassifier(),
+        RecallAtPrecisionClassifier(precision=0.1),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_validation_scores_hang_on_many_rows(classifier, rare):
+    X, y = rare
+    rows = slice(0, 500)
+    clf = classifier.set_params(max_epochs=2, random_state=0).fit(
+        X, y, X_val=X[rows], y_val=y[rows]
+    )
+    scores = clf.decision_function(X[rows])
+    least = 1 / (y[rows] == 0).sum()
+    expected = partial_auc_log_score(y[rows], scores, min_fpr=least, max_fpr=1.0)
+    assert clf.history_[-1]["valid_score"] == pytest.approx(expected, rel=1e-6)
+    assert clf.score(X[rows], y[rows]) != pytest.approx(expected, rel=1e-3)
 
 
 def test_validation_labels_are_checked_before_training(rare):

@@ -4,6 +4,22 @@ from dataclasses import dataclass
 
 from _protocol import mean_and_half
 
+from sktopk.metrics._statistics import verdict_of
+
+# What an interval of a difference can say, and the difference that does not matter: a point.
+VERDICTS = ("won", "as good", "cannot tell", "lost")
+MARGIN = 1.0
+RULE = (
+    "a 95 % confidence interval above 0 is won, below 0 lost; one that holds 0 is as good if all "
+    f"of it lies within {MARGIN:g} point, and else cannot tell"
+)
+
+
+def verdict(mean, half):
+    """One of VERDICTS on a mean difference in points and half the width of its interval."""
+    said = verdict_of(mean, half, MARGIN)
+    return {"better": "won", "worse": "lost"}.get(said, said)
+
 
 @dataclass
 class Gain:
@@ -18,10 +34,10 @@ class Gain:
 
     @property
     def verdict(self):
-        """Whether the 95 % confidence interval lies above 0 ("won"), below ("lost") or neither."""
+        """One of VERDICTS, by the 95 % confidence interval."""
         if self.n < 2:
             return "one run"
-        return "won" if self.mean > self.half else "lost" if self.mean < -self.half else "tied"
+        return verdict(self.mean, self.half)
 
     @property
     def difference(self):

@@ -25,6 +25,7 @@ import torch
 from _clinc150 import clinc150
 from _images import cifar100, train
 from _networks import ConvNet, DenseNet
+from _paired import RULE, verdict
 from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 
 from sktopk import TopKClassifier
@@ -143,12 +144,11 @@ def gain(runs, method, k, base="cross_entropy"):
     return 100 * (of.astype(float) - other.astype(float)).dropna()
 
 
-def verdict(difference):
+def gain_in_words(difference):
     mean, half = mean_and_half(difference)
     if np.isnan(half):
         return f"{mean:+.1f}"
-    won = "won" if mean > half else "lost" if mean < -half else "tied"
-    return f"{mean:+.1f} ± {half:.1f}, {won}"
+    return f"{mean:+.1f} ± {half:.1f}, {verdict(mean, half)}"
 
 
 def of_case(runs, case):
@@ -163,10 +163,10 @@ def of_case(runs, case):
             cells = [percent(here[here.method == m][f"top{k}"]) for m in methods]
             rows.append([noise, f"top-{k}", *cells])
             smooth = "smooth, k=15" if k == 15 else "smooth, k=5"
-            cells = [verdict(gain(here, smooth, k))]
+            cells = [gain_in_words(gain(here, smooth, k))]
             if METHODS.keys() <= set(methods):
                 strong = gain(here, smooth, k, "cross_entropy, scores x 10")
-                cells.append(verdict(strong))
+                cells.append(gain_in_words(strong))
             if k < 15:
                 ce, svm = PAPER[noise][(1, 5).index(k)]
                 deviation = gain(here, "smooth, k=5", k).mean() - (svm - ce)
@@ -182,8 +182,8 @@ def of_case(runs, case):
         f"## {case}",
         "Accuracy in percent on clean test rows.",
         markdown(["p", "accuracy", *methods], rows),
-        "Differences, paired by seed; won, tied, lost by a 95 % confidence interval; deviation is "
-        "ours minus the paper's difference, in points.",
+        f"Differences in points, paired by seed: {RULE}. Deviation is ours minus the paper's "
+        "difference.",
         markdown(header, gains),
     ]
     return parts

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from _long_tail_data import TEXTS, cifar100, texts
 from _networks import ConvNet, DenseNet
-from _paired import Finding, gain
+from _paired import RULE, Finding, gain
 from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 from skorch.callbacks import LRScheduler
 
@@ -275,8 +275,7 @@ def page(runs, scale):
         "images of 32 x 32, 300 epochs, DenseNet 40-40, the best epoch on validation images. So "
         "levels cannot be compared, only what changes between rows. Accuracies in percent, ± half "
         f"a 95 % confidence interval over {len(n_seeds)} seeds; gains are paired by seed, to the "
-        "better of cross-entropy and cross-entropy with score_scale=10; won: the interval lies "
-        "above 0, lost: below.",
+        f"better of cross-entropy and cross-entropy with score_scale=10. In points, {RULE}.",
         "",
         "## Table 2: noise level sigma, top-5 accuracy (10 draws)",
         "",

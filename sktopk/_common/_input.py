@@ -102,10 +102,10 @@ def check_weight(sample_weight, n_samples):
         return np.ones(n_samples)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, sample_weight)
-    check_readable(sample_weight, "sample_weight")
     try:
         weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
+        check_readable(sample_weight, "sample_weight")
         raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
     if weight.shape != (n_samples,):
         raise ValueError(
@@ -179,8 +179,12 @@ def columns_kept(estimator):
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     check_given(y, name)
-    check_readable(y, name)
-    if (values := np.asarray(y)).dtype.kind == "f" and not np.isfinite(values).all():
+    try:
+        values = np.asarray(y)
+    except (RuntimeError, TypeError):
+        check_readable(y, name)
+        raise
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
     kind = type_of_target(y, input_name=name)

@@ -23,7 +23,6 @@ from sktopk._common._input import (
 )
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._row_keys import row_keys
-from sktopk._common._scalars import check_random
 from sktopk._common._scoring import weight_for
 from sktopk._common._splits import held_out
 from sktopk._common._streams import partial_fit_pieces
@@ -262,7 +261,7 @@ class NetClassifier(TrainedNet):
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
         rows = check_labelled(self, X, y, sample_weight, reset=new)
         known = self._known_classes(rows.y, announced, new)
-        seed = check_random(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
         target = encode(known, rows.y)
         self._run(Training(rows, rows, target, known, 1, new, seed, partial=True))
         return self
@@ -392,7 +391,7 @@ class NetClassifier(TrainedNet):
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
         if self.checkpoint is None:
-            return None, check_random(self.random_state)
+            return None, check_random_state(self.random_state)
         call = describe_call(self, None if new else self.net_, *given, validation)
         checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
         return checkpoint, checkpoint.random(self.random_state)

@@ -11,7 +11,13 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from sktopk._common._scalars import check_auto, check_flag, check_number, check_option
+from sktopk._common._scalars import (
+    check_auto,
+    check_flag,
+    check_number,
+    check_option,
+    check_random,
+)
 from sktopk._training._process import check_device
 
 from ._calibration import CALIBRATIONS
@@ -128,8 +134,8 @@ class TrainingParameters(BaseEstimator):
         Hidden layers of the default network; ``()`` is a linear model.
     n_members : int, default=1
         Networks that are trained side by side, at most 1000, each with initial weights and a
-        loss of its own; the scores are their mean. A `module` with a parameter `n_members` builds all of them in
-        one and returns scores (n_samples, n_members, n_outputs), see
+        loss of its own; the scores are their mean. A `module` with a parameter `n_members`
+        builds all of them in one and returns scores (n_samples, n_members, n_outputs), see
         :class:`sktopk.modules.Members`; any other is built `n_members` times.
     cross_fit : bool, default=False
         Whether each member is trained without one of `n_members` folds of the rows (fewer if a
@@ -321,6 +327,7 @@ class TrainingParameters(BaseEstimator):
                 "cross_fit=True needs members, each without a fold of the rows: n_members must "
                 "be at least 2; got 1"
             )
+        check_random(self.random_state)
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)

@@ -580,11 +580,13 @@ def _build_module(task, generator):
 
 def _build_member(task, generator, more):
     params = task.module_params | more
-    check_call(task.module, "module", "n_features", "n_outputs", **params)
-    if task.module is MLP:
-        # The same weights, whatever torch's default dtype is.
-        params = {"dtype": torch.float32, "generator": generator} | params
-    module = task.module(task.n_features, task.n_outputs, **params)
+    # The same weights, whatever torch's default dtype is.
+    own = {"dtype": torch.float32, "generator": generator} if task.module is MLP else {}
+    try:
+        module = task.module(task.n_features, task.n_outputs, **own, **params)
+    except TypeError:
+        check_call(task.module, "module", "n_features", "n_outputs", **params)
+        raise
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
     if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):

@@ -51,8 +51,8 @@ def to_onnx(estimator, path):
     Raises
     ------
     ImportError
-        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than the default one
-        is missing: ``pip install "sktopk[onnx]"``.
+        If onnx, skl2onnx for a Pipeline, or onnxscript for a network other than `MLP` and
+        `TabularMLP` is missing: ``pip install "sktopk[onnx]"``.
     NotFittedError
         If the estimator is not fitted.
     TypeError
@@ -62,7 +62,7 @@ def to_onnx(estimator, path):
 
     Notes
     -----
-    The default network is written layer by layer, any other `module` by ``torch.onnx.export``.
+    `MLP` and `TabularMLP` are written layer by layer, any other `module` by ``torch.onnx.export``.
     Scores agree to rounding, about 1e-6 relative in float32; with ``precision="bfloat16"`` the
     graph is the more exact one. Calibrated probabilities are not part of it.
 
@@ -231,23 +231,21 @@ def _add_members(graph, network, scale, dtype):
     They have layers of their own: of no rows, ONNX Runtime divides by zero in batched products.
     """
     number = graph.number
-    center, factor, start, slope = (
-        graph.constant(getattr(network, name).numpy())
-        for name in ("center", "scale", "bin_start", "bin_slope")
-    )
+
+    def buffer(name):
+        return graph.constant(getattr(network, name).numpy())
+
     missing = graph.add("IsNaN", "X")
-    z = graph.add("Mul", graph.add("Sub", "X", center), factor)
+    z = graph.add("Mul", graph.add("Sub", "X", buffer("center")), buffer("scale"))
     z = graph.add("Where", graph.add("IsNaN", z), number(0), z)
     z = graph.add("Clip", z, number(-FAR), number(FAR))
     third = graph.add("Div", z, number(3))
-    length = graph.add("Sqrt", graph.add("Add", graph.add("Mul", third, third), number(1)))
-    parts = [graph.add("Div", z, length)]
-    if network.n_bins:
-        columns = graph.add("Unsqueeze", z, graph.constant(np.array([2])))
-        bins = graph.add("Mul", graph.add("Sub", columns, start), slope)
-        bins = graph.add("Clip", bins, number(0), number(1))
-        shape = graph.constant(np.array([0, network.n_features * network.n_bins]))
-        parts.append(graph.add("Reshape", bins, shape))
+    square = graph.add("Add", graph.add("Mul", third, third), number(1))
+    parts = [graph.add("Div", z, graph.add("Sqrt", square))]
+    if network.n_encoded:
+        z = graph.add("Gather", z, buffer("bin_column"), axis=1)
+        z = graph.add("Mul", graph.add("Sub", z, buffer("bin_start")), buffer("bin_slope"))
+        parts.append(graph.add("Clip", z, number(0), number(1)))
     if network.missing_indicator:
         parts.append(graph.cast(dtype, missing))
     encoded, each = graph.add("Concat", *parts, axis=1), []

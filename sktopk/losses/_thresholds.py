@@ -4,7 +4,7 @@ A threshold is called as ``threshold(scores, positive, weight)`` with scores (n_
 mask of the positive rows and weights or None; it returns a scalar that carries its gradient.
 Over an empty group it is -inf: nothing is above it.
 
-One that is a score, or a mean of scores, has a method `locate` in addition. It computes with the
+One that sorting finds has a method `locate` in addition. It computes with the
 arrays of NumPy or of torch, whose library `xp` is, and returns with the threshold what flows
 back through it, so that a training on minibatches needs no graph.
 """
@@ -266,6 +266,32 @@ class SurrogateQuantile:
         scores, dtype = scores.double(), scores.dtype
         root = self.root(scores.detach(), share)
         return _Root.apply(root, scores, share, self).to(dtype)
+
+    @property
+    def locate(self):
+        """That of :class:`KthLargest` with the hinge, whose root is a closed form; else None."""
+        return self._locate_hinge if self.surrogate == "hinge" else None
+
+    def _locate_hinge(self, xp, key, order, reached):
+        """The root and its gradient; see KthLargest.
+
+        The sum of the hinges is the largest of the sums of 1 + s - t over the first rows, however
+        many: so its root is the largest of the roots of those, which are straight lines in t.
+        """
+        scores = xp.asarray(-key[order], dtype=xp.float64)
+        own = xp.asarray(reached, dtype=xp.float64) + 0.0
+        own[1:] = own[1:] - own[:-1]
+        absent = (own == 0) | (scores == -math.inf)
+        own = fill(xp, own, absent, 0.0)
+        weight = own.cumsum(0)
+        total = (own * fill(xp, scores, absent, 0.0)).cumsum(0)
+        none = weight == 0
+        roots = 1 + (total - self.tau * reached[-1:]) / (weight + none)
+        last = fill(xp, roots, none, -math.inf).argmax(0, keepdims=True)
+        # Of an empty group 0 / 0 would be a NaN in the gradient.
+        share = own * (weight <= weight[last]) / (weight[last] + none[last])
+        t = fill(xp, roots[last], none[last], -math.inf)
+        return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
 
     def weighted(self, functions, scores, share, threshold):
         """What the surrogate, or its slope, is at each row, times its share."""

@@ -1,6 +1,8 @@
 """Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
 
+from ._budget_table import budget_table
 from ._plot._budget_curve import BudgetCurveDisplay
+from ._plot._budget_table import BudgetTableDisplay
 from ._plot._enrichment import EnrichmentDisplay
 from ._plot._loss_comparison import LossComparisonDisplay
 from ._plot._precision_quantile import PrecisionQuantileDisplay
@@ -29,6 +31,7 @@ from ._topk import shot_accuracy_score, topk_accuracy_score
 
 __all__ = [
     "BudgetCurveDisplay",
+    "BudgetTableDisplay",
     "EnrichmentDisplay",
     "LossComparisonDisplay",
     "PrecisionQuantileDisplay",
@@ -38,6 +41,7 @@ __all__ = [
     "TopKCurveDisplay",
     "auc_at_quantile_score",
     "bedroc_score",
+    "budget_table",
     "enrichment_factor_score",
     "make_set_scorer",
     "make_top_scorer",

@@ -1,11 +1,18 @@
 """Statistics of scores on splits that share rows."""
 
+from bisect import bisect_left
+from math import ceil, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from sktopk._common._scalars import check_number
+
+# What may be concluded from an interval of a difference.
+BETTER, WORSE, AS_GOOD, CANNOT_TELL = "better", "worse", "as good", "cannot tell"
+# Nobody trains more than so many more runs to know.
+_MOST_RUNS = 1000
 
 
 class PairedDifference(NamedTuple):
@@ -18,30 +25,127 @@ class PairedDifference(NamedTuple):
         Standard error of the mean, the square root in the interval of
         :class:`LossComparisonDisplay`.
     n_runs : int
+    overlap : float, default=0.0
+        Test rows per training row, of which the correction is made.
     """
 
     mean: float
     error: float
     n_runs: int
+    overlap: float = 0.0
 
     @classmethod
     def of(cls, scores, baseline, test_fraction):
         """Return it for scores that are paired: at least two, on `test_fraction` of the rows."""
         runs = np.subtract(scores, baseline)
-        correction = test_fraction / (1 - test_fraction)
-        error = np.sqrt((1 / len(runs) + correction) * runs.var(ddof=1))
-        return cls(float(runs.mean()), float(error), len(runs))
+        overlap = test_fraction / (1 - test_fraction)
+        error = np.sqrt((1 / len(runs) + overlap) * runs.var(ddof=1))
+        return cls(float(runs.mean()), float(error), len(runs), float(overlap))
 
     def half_width(self, confidence):
         """Return half the length of the confidence interval."""
         check_number(confidence, "confidence", 0, 1, bounds="neither")
-        return float(stdtrit(self.n_runs - 1, (1 + float(confidence)) / 2)) * self.error
+        return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
         """Return the p-value; of runs that all differ by one number 0, or 1 where that is 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
+
+    def verdict(self, confidence, margin):
+        """Return BETTER, WORSE, AS_GOOD or CANNOT_TELL, as `verdict_of` the interval."""
+        return verdict_of(self.mean, self.half_width(confidence), margin)
+
+    def more_runs(self, confidence, margin):
+        """Return about how many more runs would tell, if their mean and spread stay.
+
+        Returns
+        -------
+        n : float
+            0 where the runs tell already; infinite where a thousand more would not, as where
+            all of them share too few rows.
+        """
+        if self.verdict(confidence, margin) != CANNOT_TELL:
+            return 0.0
+        allowed = _telling_half_width(self.mean, margin)
+        spread = self.error / sqrt(1 / self.n_runs + self.overlap)
+
+        def tells(more):
+            n_runs = self.n_runs + more
+            error = spread * sqrt(1 / n_runs + self.overlap)
+            return _t_quantile(n_runs, confidence) * error <= allowed
+
+        # The half width falls with every run.
+        more = bisect_left(range(_MOST_RUNS + 1), True, key=tells)
+        return float(more) if more <= _MOST_RUNS else inf
+
+    def times_rows(self, confidence, margin):
+        """Return how many times the rows would tell, if the mean difference stays.
+
+        The spread of scores falls with the square root of the rows that they are of.
+
+        Returns
+        -------
+        factor : float
+            1 where these rows tell already; infinite for a difference and a margin of 0.
+        """
+        if self.verdict(confidence, margin) != CANNOT_TELL:
+            return 1.0
+        allowed = _telling_half_width(self.mean, margin)
+        return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
+
+    def missing_in_words(self, confidence, margin):
+        """Return "about 12 more folds or 2.1 times the rows", what it would take to tell."""
+        more, factor = self.more_runs(confidence, margin), self.times_rows(confidence, margin)
+        if factor == inf:
+            return "a margin above 0"
+        ways = [f"{_rounded(more):.0f} more fold{'s' * (more > 1)}"] if more < inf else []
+        ways.append(f"{_rounded(factor):g} times the rows")
+        return f"about {' or '.join(ways)}"
+
+
+def _t_quantile(n_runs, confidence):
+    """Half the width of an interval of the mean of so many runs, in standard errors."""
+    return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
+
+
+def _telling_half_width(difference, margin):
+    """The half width at which a difference begins to be clear, or clearly within the margin."""
+    return max(abs(difference), margin - abs(difference))
+
+
+def _rounded(number):
+    """A number of at least 1 rounded up to two digits."""
+    unit = 10.0 ** (np.floor(np.log10(number)) - 1)
+    return ceil(round(number / unit, 9)) * unit
+
+
+def verdict_of(difference, half_width, margin):
+    """Return what an interval says: BETTER, WORSE, AS_GOOD or CANNOT_TELL.
+
+    An interval that holds zero is AS_GOOD if all of it lies within the margin: a difference
+    that one does not see may be there.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `margin` is not a finite number of at least 0.
+    """
+    check_number(margin, "margin", 0)
+    if sign := clear_sign(difference, half_width):
+        return BETTER if sign > 0 else WORSE
+    return AS_GOOD if abs(difference) + half_width <= margin else CANNOT_TELL
+
+
+def verdict_in_words(verdict, loss, baseline):
+    """Return the verdict on a loss as a sentence, or CANNOT_TELL."""
+    sentences = {
+        BETTER: f"{loss} is better than {baseline}",
+        WORSE: f"{baseline} is better",
+        AS_GOOD: f"{baseline} is as good",
+    }
+    return sentences.get(verdict, verdict)
 
 
 def paired_differences(scores, baseline, test_fraction):

@@ -1,10 +1,12 @@
 """What every comparison holds the losses against."""
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +18,8 @@ from ._splits import hold_out
 
 # Boosting grows a tree per class and step: beyond, it costs more than all losses together.
 MOST_CLASSES_TO_BOOST = 30
+# Of a sparse table as an array of float64, which scikit-learn's boosting needs.
+MOST_BYTES_TO_BOOST = 1 << 29
 _MOST_THRESHOLDS = 100
 
 
@@ -50,30 +54,79 @@ def make_baselines(estimator, prefix, n_classes, scorer, X):
         "logit_adjusted": with_loss("logit_adjusted"),
         "weighted_cross_entropy": weighted,
     }
-    reason = _why_not_boost(estimator, prefix, n_classes, X)
+    seen, reason = _what_reaches(estimator, prefix, n_classes, X)
     if reason:
         return baselines, {"hist_gradient_boosting": reason}
-    boosting = HistGradientBoostingClassifier()
-    step = prefix.removesuffix("__")
-    boosted = with_params(estimator, {step: boosting}) if step else boosting
-    return baselines | {"hist_gradient_boosting": boosted}, {}
+    rivals, omitted = _boosting(seen)
+    for name, steps in rivals.items():
+        baselines[name] = _in_place_of_the_last(estimator, prefix, steps)
+    return baselines, omitted
 
 
-def _why_not_boost(estimator, prefix, n_classes, X):
+def _what_reaches(estimator, prefix, n_classes, X):
+    """Return the table that the classifier of `estimator` gets, and why no tree may have it."""
     if n_classes > MOST_CLASSES_TO_BOOST:
-        return (
+        return None, (
             f"{n_classes} classes, a tree for each in every step; at most {MOST_CLASSES_TO_BOOST}"
         )
     if prefix.count("__") > 1 or (prefix and not hasattr(estimator, "steps")):
-        return f"{type(estimator).__name__} is no pipeline whose last step it could take"
+        return None, f"{type(estimator).__name__} is no pipeline whose last step it could take"
     if prefix and len(estimator.steps) > 1:
         X = clone(estimator[:-1]).fit_transform(X)
-    if issparse(X) or any(hasattr(dtype, "subtype") for dtype in getattr(X, "dtypes", [])):
-        return "it takes no sparse features"
+    if issparse(X):
+        return X, None
     values = np.asarray(X)
     if values.ndim != 2:
-        return f"it takes tables; X has {values.ndim} dimensions"
-    return None if values.dtype.kind in "fiub" else "it takes numbers only"
+        return None, f"it takes tables; X has {values.ndim} dimensions"
+    return (X, None) if values.dtype.kind in "fiub" else (None, "it takes numbers only")
+
+
+def _boosting(X):
+    """Return what boosts trees on such rows, lists of steps by name, and why others do not."""
+    rivals, omitted = {}, {}
+    n_bytes = 8 * X.shape[0] * X.shape[1]
+    boosting = HistGradientBoostingClassifier()
+    if not issparse(X):
+        rivals["hist_gradient_boosting"] = [boosting]
+    elif n_bytes <= MOST_BYTES_TO_BOOST:
+        rivals["hist_gradient_boosting"] = [_as_step(as_dense), boosting]
+    else:
+        omitted["hist_gradient_boosting"] = (
+            f"it takes dense rows, and these would be {n_bytes / 2**20:.3g} MiB; at "
+            f"most {MOST_BYTES_TO_BOOST / 2**20:.3g}"
+        )
+    try:
+        from lightgbm import LGBMClassifier
+    except ImportError:
+        return rivals, omitted
+    plain = isinstance(X, np.ndarray)
+    boosting = LGBMClassifier(verbosity=-1)
+    rivals["lightgbm"] = [boosting] if plain else [_as_step(as_plain), boosting]
+    return rivals, omitted
+
+
+def _as_step(function):
+    return FunctionTransformer(function, accept_sparse=True)
+
+
+def as_dense(X):
+    """Return sparse rows as an array."""
+    return X.toarray()
+
+
+def as_plain(X):
+    """Return rows as LightGBM takes them: sparse ones as a matrix, others without names."""
+    return csr_matrix(X) if issparse(X) else np.asarray(X)
+
+
+def _in_place_of_the_last(estimator, prefix, steps):
+    """Return the pipeline with other steps in the place of its last one, which keeps its name."""
+    *before, last = steps
+    named = [(step.func.__name__, step) for step in before]
+    if prefix:
+        copy = clone(estimator)
+        return copy.set_params(steps=[*copy.steps[:-1], *named, (copy.steps[-1][0], last)])
+    return Pipeline([*named, ("boosting", last)]) if named else last
 
 
 class ThresholdTuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):

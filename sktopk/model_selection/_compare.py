@@ -42,6 +42,7 @@ def compare_losses(
     sample_weight=None,
     groups=None,
     confidence=0.95,
+    margin=0.01,
     progress=True,
     random_state=0,
 ):
@@ -61,8 +62,10 @@ def compare_losses(
       (:func:`sktopk.losses.logit_adjusted_loss`), for scores that weigh classes equally;
     - "weighted_cross_entropy", with balanced class weights; for two classes the threshold of
       `predict` and `decision_function` is also tuned for `scoring`, on held-out training rows;
-    - "hist_gradient_boosting", scikit-learn's, in the place of the network, for dense tables of
-      numbers and at most 30 classes. Where it is left out the result says why.
+    - "hist_gradient_boosting", scikit-learn's, in the place of the network, for tables of
+      numbers and at most 30 classes. Sparse rows, as of one-hot columns, are made dense for it,
+      up to 512 MiB. Where it is left out the result says why;
+    - "lightgbm", likewise, if it is installed; it takes sparse rows as they are.
 
     Parameters
     ----------
@@ -105,6 +108,9 @@ def compare_losses(
         Passed to `cv`; rows held out to choose settings are whole groups, too.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
+    margin : float, default=0.01
+        The difference that does not matter to you, in units of `scoring`, at least 0: one point
+        of an accuracy. "As good" means that the whole interval lies within it.
     progress : bool, default=True
         Whether to show a progress bar over the runs.
     random_state : int, RandomState or None, default=0
@@ -137,8 +143,12 @@ def compare_losses(
     Notes
     -----
     The fits of tuning take three quarters of the training rows: with 5 folds and four settings,
-    a loss costs about 20 fits. `frame` has the seconds of each run. "As good" says that the
-    interval holds zero; how much that is worth, its width says.
+    a loss costs about 20 fits. `frame` has the seconds of each run.
+
+    The verdict is one of three: a loss is better, or as good, or the runs cannot tell, and then
+    it says about how many folds or rows would; more folds come from a larger `n_seeds`. A
+    narrower interval within the margin is the only ground for "as good": with few rows nearly
+    every interval holds zero.
 
     Examples
     --------
@@ -154,7 +164,8 @@ def compare_losses(
     ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy',
      'hist_gradient_boosting']
     >>> print(comparison.verdict)
-    cross_entropy is as good: ...
+    cannot tell cross_entropy from smooth_topk: difference ... is neither clear nor within 0.01; it
+    would take about ... times the rows
     """
     prefix = _classifier_prefix(estimator)
     asked = _named_estimators(estimator, prefix, losses)
@@ -162,6 +173,7 @@ def compare_losses(
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
+    check_number(margin, "margin", 0)
     X, y, groups = indexable(X, check_labels(y), groups)
     y = np.asarray(y)
     n_classes = len(check_classes(y))
@@ -204,7 +216,12 @@ def compare_losses(
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
     return LossComparison(
-        frame, losses=list(asked), metric=metric, confidence=confidence, omitted=omitted
+        frame,
+        losses=list(asked),
+        metric=metric,
+        confidence=confidence,
+        margin=margin,
+        omitted=omitted,
     )
 
 

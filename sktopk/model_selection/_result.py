@@ -3,7 +3,15 @@
 import pandas as pd
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._statistics import clear_sign, intervals_in_words, paired_differences
+from sktopk.metrics._statistics import (
+    AS_GOOD,
+    BETTER,
+    CANNOT_TELL,
+    WORSE,
+    intervals_in_words,
+    paired_differences,
+    verdict_in_words,
+)
 
 
 class LossComparison:
@@ -20,6 +28,14 @@ class LossComparison:
     Seeds that share a split are averaged first: they are no new rows. If all differences are
     the same number, the p-value is 0, or 1 where that number is zero.
 
+    Of a difference with the interval :math:`\bar d \pm h` and a `margin` m it says
+
+    - "better", of one of the two, where the interval does not hold zero, :math:`|\bar d| > h`;
+    - "as good", where it holds zero and lies within the margin, :math:`|\bar d| + h \le m`;
+    - "cannot tell" else, with the number of folds, or of rows, that would be about enough for one
+      of the others if the mean and the spread of the differences stay as they are. Repeated
+      folds share their rows: of rows that are too few no number of folds makes enough.
+
     Parameters
     ----------
     frame : DataFrame
@@ -35,6 +51,9 @@ class LossComparison:
         Name of the score.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
+    margin : float, default=0.01
+        The difference that does not matter, in units of the score and at least 0: one point of
+        an accuracy.
     omitted : dict of str to str, default=None
         Baselines that were left out, and why.
 
@@ -68,8 +87,10 @@ class LossComparison:
     ...     for loss, each in scores.items()
     ...     for i, score in enumerate(each)
     ... ]
-    >>> LossComparison(pd.DataFrame(rows)).verdict
-    'cross_entropy is as good: difference +0.000 ± 0.033 (focal)'
+    >>> LossComparison(pd.DataFrame(rows), margin=0.05).verdict
+    'cross_entropy is as good: difference +0.000 ± 0.033, within 0.05 (focal)'
+    >>> LossComparison(pd.DataFrame(rows)).summary().loc["focal", "verdict"]
+    'cannot tell'
     """
 
     def __init__(
@@ -80,6 +101,7 @@ class LossComparison:
         baseline="cross_entropy",
         metric="score",
         confidence=0.95,
+        margin=0.01,
         omitted=None,
     ):
         self.frame = frame
@@ -87,6 +109,7 @@ class LossComparison:
         self.baseline = baseline
         self.metric = metric
         self.confidence = confidence
+        self.margin = margin
         self.omitted = omitted
 
     @property
@@ -106,17 +129,26 @@ class LossComparison:
         asked = [loss for loss in self.losses or others if loss != self.baseline] or others
         best = summary.loc[asked, "mean"].idxmax()
         found = paired_differences(self.scores, self.baseline, self.test_fraction)
-        words, sign = _in_words(found[best], 1 - (1 - self.confidence) / len(asked))
+        level = 1 - (1 - self.confidence) / len(asked)
+        difference = f"difference {_in_words(found[best], level)}"
         which = best if len(asked) == 1 else f"{best}, the best of {len(asked)} losses"
-        if sign > 0:
-            verdict = f"{best} is better than {self.baseline}: difference {words}"
+        said = found[best].verdict(level, self.margin)
+        if said == BETTER:
+            verdict = f"{best} is better than {self.baseline}: {difference}"
             verdict += f" (the best of {len(asked)} losses)" if len(asked) > 1 else ""
+        elif said == WORSE:
+            verdict = f"{self.baseline} is better: {difference} ({which})"
+        elif said == AS_GOOD:
+            verdict = f"{self.baseline} is as good: {difference}, within {self.margin:g} ({which})"
         else:
-            how = "better" if sign < 0 else "as good"
-            verdict = f"{self.baseline} is {how}: difference {words} ({which})"
+            missing = found[best].missing_in_words(level, self.margin)
+            verdict = (
+                f"cannot tell {self.baseline} from {which}: {difference} is neither clear nor "
+                f"within {self.margin:g}; it would take {missing}"
+            )
         highest = summary["mean"].idxmax()
         if highest not in (best, self.baseline):
-            words, _ = _in_words(found[highest], self.confidence)
+            words = _in_words(found[highest], self.confidence)
             verdict += f". {highest} scores highest: difference {words}"
         return verdict
 
@@ -132,9 +164,17 @@ class LossComparison:
         -------
         summary : DataFrame
             Indexed by loss, the baseline first; with the columns mean, difference, low and
-            high (ends of the interval of the difference), p_value, verdict, and unsettled
-            (share of the runs that stopped while training could go on). NaN where the
-            baseline would be compared with itself.
+            high (ends of the interval of the difference), p_value, verdict, more_folds (how
+            many it would take to tell, 0 where the verdict tells already, infinite where no
+            number would), times_rows (how many times the rows it would take, else 1), and
+            unsettled (share of the runs that stopped while training could go on). NaN where
+            the baseline would be compared with itself.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `confidence` is not in (0, 1), if `margin` is not a number of at least 0, or if
+            the scores are not finite and as many for each loss.
         """
         confidence = self.confidence if confidence is None else confidence
         scores = self.scores
@@ -142,13 +182,15 @@ class LossComparison:
         rows = {}
         for loss, each in found.items():
             half = each.half_width(confidence)
-            better = {1: loss, -1: self.baseline}.get(clear_sign(each.mean, half))
+            said = each.verdict(confidence, self.margin)
             rows[loss] = {
                 "difference": each.mean,
                 "low": each.mean - half,
                 "high": each.mean + half,
                 "p_value": each.p_value(),
-                "verdict": f"{better} is better" if better else f"{self.baseline} is as good",
+                "verdict": verdict_in_words(said, loss, self.baseline),
+                "more_folds": each.more_runs(confidence, self.margin),
+                "times_rows": each.times_rows(confidence, self.margin),
             }
         table = pd.DataFrame.from_dict(rows, orient="index").reindex(list(scores))
         table["verdict"] = table["verdict"].astype(object).fillna("baseline")
@@ -179,6 +221,7 @@ class LossComparison:
             baseline=self.baseline,
             metric=self.metric,
             confidence=self.confidence,
+            margin=self.margin,
             ax=ax,
             **kwargs,
         )
@@ -224,12 +267,17 @@ class LossComparison:
         half = (summary["high"] - summary["low"]) / 2
         others = half.index[half.notna()]
         words = intervals_in_words(summary.loc[others, "difference"], half[others])
+        found = paired_differences(self.scores, self.baseline, self.test_fraction)
+        verdicts = summary["verdict"].copy()
+        for loss in verdicts.index[verdicts == CANNOT_TELL]:
+            missing = found[loss].missing_in_words(self.confidence, self.margin)
+            verdicts[loss] += f" without {missing}"
         shown = pd.DataFrame(
             {
                 "mean": [f"{each:.4f}" for each in summary["mean"]],
                 "difference": pd.Series(words, index=others).reindex(summary.index).fillna(""),
                 "p": [f"{p:.3f}" if p >= 0 else "" for p in summary["p_value"]],
-                "": summary["verdict"],
+                "": verdicts,
             }
         )
         shown.index.name = None
@@ -242,10 +290,8 @@ class LossComparison:
 
 
 def _in_words(difference, confidence):
-    """The difference in words, and its sign, 0 where the interval holds zero."""
-    half = difference.half_width(confidence)
-    (words,) = intervals_in_words([difference.mean], [half])
-    return words, clear_sign(difference.mean, half)
+    (words,) = intervals_in_words([difference.mean], [difference.half_width(confidence)])
+    return words
 
 
 def _escaped(text):

@@ -7,9 +7,9 @@ from torch import nn
 
 from ._member_linear import MemberLinear
 
-# Encoded columns that "auto" may add to a table, all columns together.
-_ENCODED = 1024
-_MOST_BINS = 8
+# Bins that "auto" has room for, and columns beyond which it has none.
+_ROOM = 512
+_WIDE = 512
 # Rows that quantiles are taken of; more would not move them by what training could notice.
 _SAMPLED = 20_000
 # Scaled values end here, far behind where the clip is flat and far from an overflow.
@@ -44,10 +44,13 @@ class TabularMLP(nn.Module):
         Number of networks.
     dropout : float, default=0.1
         Probability of dropping a hidden unit in training, in the same places of all members.
-    n_bins : int or "auto", default="auto"
-        Largest number of bins of a column; 0 for columns that are only scaled. "auto" is 8, and
-        less where more would make over 1 024 columns of all: 1 024 // n_features. Beyond 1 024
-        columns the network is no larger than one without bins.
+    n_bins : int, default=8
+        Largest number of bins of a column; 0 for columns that are only scaled.
+    n_encoded : int or "auto", default="auto"
+        Number of bins that there is room for, of all columns: each of more than two values gets
+        as many as fit if all have the same limit, and where 2 do not fit none has any. "auto" is
+        ``n_bins * n_features``, at most 512, and 0 for more than 512 columns: the first layer has
+        at most 512 inputs more than there are columns.
     missing_indicator : bool, default=False
         Whether there is one more column for each, 1 where it is missing.
 
@@ -55,9 +58,9 @@ class TabularMLP(nn.Module):
     ----------
     center, scale : Tensor of shape (n_features,)
         Buffers: z is ``(x - center) * scale``.
-    bin_start, bin_slope : Tensor of shape (n_features, n_bins)
-        Buffers: the encoding is ``(z - bin_start) * bin_slope`` between 0 and 1. Slopes of bins
-        that a column does not need are 0.
+    bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
+        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope`` between 0 and 1,
+        the bins of a column in ascending order. Slopes of bins that no column needs are 0.
     layers : ModuleList of MemberLinear
         The first axis of all parameters is that of the members.
 
@@ -96,23 +99,26 @@ class TabularMLP(nn.Module):
         hidden_layer_sizes=(128, 128),
         n_members=1,
         dropout=0.1,
-        n_bins="auto",
+        n_bins=8,
+        n_encoded="auto",
         missing_indicator=False,
     ):
         super().__init__()
-        if n_bins == "auto":
-            n_bins = min(_MOST_BINS, _ENCODED // max(n_features, 1))
+        if n_encoded == "auto":
+            n_encoded = min(n_bins * n_features, _ROOM) if n_features <= _WIDE else 0
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.n_members = n_members
         self.n_bins = n_bins
+        self.n_encoded = n_encoded
         self.missing_indicator = missing_indicator
         self.dropout = dropout
         self.register_buffer("center", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(n_features))
-        self.register_buffer("bin_start", torch.zeros(n_features, n_bins))
-        self.register_buffer("bin_slope", torch.zeros(n_features, n_bins))
-        n_inputs = n_features * (1 + n_bins + missing_indicator)
+        self.register_buffer("bin_column", torch.zeros(n_encoded, dtype=torch.long))
+        self.register_buffer("bin_start", torch.zeros(n_encoded))
+        self.register_buffer("bin_slope", torch.zeros(n_encoded))
+        n_inputs = n_features * (1 + missing_indicator) + n_encoded
         sizes = (n_inputs, *hidden_layer_sizes, n_outputs)
         self.layers = nn.ModuleList(MemberLinear(n_members, *pair) for pair in pairwise(sizes))
 
@@ -141,21 +147,28 @@ class TabularMLP(nn.Module):
             raise ValueError(
                 f"X must have rows of {self.n_features} columns; got shape {tuple(X.shape)}"
             )
-        rows = X[:: -(-len(X) // _SAMPLED)]
         limits = torch.finfo(self.center.dtype)
+        needed = torch.zeros(self.n_features, dtype=torch.long)
         for j in range(self.n_features):
-            values = _finite(rows[:, j])
-            if len(values) == 0 or values[0] == values[-1]:
-                # The other values of a column may be too rare for the sample.
-                values = _finite(X[:, j])
-            center, scale, edges = _column(values, self.n_bins, limits)
-            start, slope = torch.zeros(2, self.n_bins, dtype=torch.float64)
-            n = len(edges) - 1
-            if n > 1:
-                start[:n] = edges[:-1]
-                slope[:n] = 1 / edges.diff()
-            self.center[j], self.scale[j] = center, scale
-            self.bin_start[j], self.bin_slope[j] = start, slope
+            values = _sample(X[:, j])
+            self.center[j], self.scale[j], n_distinct = _scaling(values, limits)
+            needed[j] = n_distinct - 1 if n_distinct > 2 else 0
+        for buffer in (self.bin_column, self.bin_start, self.bin_slope):
+            buffer.zero_()
+        n_bins = next(
+            (b for b in range(self.n_bins, 1, -1) if needed.clamp(max=b).sum() <= self.n_encoded), 0
+        )
+        filled = 0
+        for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
+            edges = _edges(_sample(X[:, j]), n_bins)
+            edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
+            # A narrower bin has no room for scaled values in float32.
+            edges = edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
+            place = slice(filled, filled + len(edges) - 1)
+            self.bin_column[place] = j
+            self.bin_start[place] = edges[:-1]
+            self.bin_slope[place] = 1 / edges.diff()
+            filled = place.stop
         return self
 
     def of_member(self, m):
@@ -163,27 +176,29 @@ class TabularMLP(nn.Module):
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x):
-        """Return what the first layer sees of rows x, (n_samples, n_features * width).
+        """Return what the first layer sees of rows x (n_samples, n_features).
 
-        First all clipped columns, then the bins of one column after the other, then the
-        indicators of missing values: width is 1 + n_bins, and one more with indicators.
+        The clipped columns, the bins, and one indicator of missing values for each column if
+        there are any: shape (n_samples, n_features + n_encoded) or (n_samples, 2 * n_features +
+        n_encoded). Axes in front are kept.
         """
         missing = torch.isnan(x)
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
         # Missing is the median; and an infinite value of a constant column is that constant.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
-        if self.n_bins:
-            bins = ((z.unsqueeze(-1) - self.bin_start) * self.bin_slope).clamp(0, 1)
-            parts.append(bins.flatten(1))
+        if self.n_encoded:
+            bins = (z[..., self.bin_column] - self.bin_start) * self.bin_slope
+            parts.append(bins.clamp(0, 1))
         if self.missing_indicator:
             parts.append(missing.to(z.dtype))
-        return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def forward(self, x):
         """Return scores (n_samples, n_members, n_outputs) of rows x (n_samples, n_features).
 
-        With one member (n_samples, n_outputs).
+        With one member (n_samples, n_outputs). Members may have rows of their own: x of shape
+        (n_members, n_samples, n_features).
         """
         h = self.encode(x)
         for layer in self.layers[:-1]:
@@ -196,16 +211,24 @@ class TabularMLP(nn.Module):
         return scores.squeeze(1) if self.n_members == 1 else scores
 
 
+def _sample(column):
+    """Finite values of a column, sorted, in float64: of some rows, if they do not all agree."""
+    values = _finite(column[:: -(-len(column) // _SAMPLED)])
+    if len(values) == 0 or values[0] == values[-1]:
+        # The other values may be too rare for the sample.
+        values = _finite(column)
+    return values
+
+
 def _finite(column):
-    """Finite values of a column, sorted, in float64."""
     column = column.detach().double()
     return column[column.isfinite()].sort().values
 
 
-def _column(values, n_bins, limits):
-    """Centre, scale and edges of bins, scaled, of sorted finite values in float64."""
+def _scaling(values, limits):
+    """Centre, scale and number of distinct values, of sorted finite ones."""
     if len(values) == 0:
-        return 0.0, 0.0, values
+        return 0.0, 0.0, 0
     low, center, high = _quartiles(values)
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
@@ -214,10 +237,8 @@ def _column(values, n_bins, limits):
         away = away[away > spread]
         spread = away.median() if len(away) else values[-1] - values[0]
     if center.abs() > limits.max or not limits.tiny < spread < limits.max:
-        return 0.0, 0.0, values[:0]
-    edges = ((_edges(values, n_bins) - center) / spread).clamp(-FAR, FAR)
-    # A narrower bin has no room for scaled values in float32.
-    return center, 1 / spread, edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
+        return 0.0, 0.0, 0
+    return center, 1 / spread, len(values.unique_consecutive())
 
 
 def _quartiles(values):
@@ -233,8 +254,8 @@ def _quartiles(values):
 def _edges(values, n_bins):
     """At most n_bins + 1 distinct values that part sorted ones into bins of about equal counts."""
     distinct, counts = torch.unique_consecutive(values, return_counts=True)
-    if len(distinct) <= n_bins + 1 or n_bins == 0:
-        return distinct[: n_bins + 1]
+    if len(distinct) <= n_bins + 1:
+        return distinct
     # A value that more rows share than belong in a bin parts two of them; quantiles the others.
     often = counts > len(values) / n_bins
     rest = values[~often.repeat_interleave(counts)]

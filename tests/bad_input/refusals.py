@@ -28,6 +28,7 @@ NETS = {
     "RecallAtKClassifier": {"k": 4},
     "PatMatClassifier": {"tau": 0.2},
     "PatMatNPClassifier": {"tau": 0.2},
+    "RecallAtFPRClassifier": {"fpr": 0.2},
     "PrecisionAtRecallClassifier": {},
     "AUCClassifier": {},
     "FScoreClassifier": {},

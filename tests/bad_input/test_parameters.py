@@ -67,6 +67,8 @@ ROWS = {
         "loss_params must be None for loss=CrossEntropyLoss",
     ),
     "loss_params is a list": Row({"loss_params": ["gamma"]}, T, "loss_params must be a dict"),
+    "fpr is 0": Row({"fpr": 0.0}, V, "fpr == 0.0, must be > 0"),
+    "fpr is 1": Row({"fpr": 1.0}, V, "fpr == 1.0, must be < 1"),
     "recall is 0": Row({"recall": 0}, V, "recall == 0, must be > 0"),
     "recall above 1": Row({"recall": 1.1}, V, "recall == 1.1, must be <= 1"),
     "precision is 0": Row(
@@ -76,6 +78,7 @@ ROWS = {
     "surrogate is unknown": Row({"surrogate": "step"}, V, "surrogate must be one of.*got 'step'"),
     "surrogate is a function": Row({"surrogate": len}, V, "surrogate must be one of.*got <built"),
     "buffer_size is negative": Row({"buffer_size": -1}, V, "buffer_size == -1, must be >= 0"),
+    "buffer_size is a word": Row({"buffer_size": "all"}, V, "buffer_size must be one of 'auto'"),
     "buffer_size is a float": Row({"buffer_size": 1.0}, T, "buffer_size must be an instance"),
     "multi_class is unknown": Row({"multi_class": "ova"}, V, "multi_class must be one of.*'ova'"),
     "min_positives is negative": Row({"min_positives": -1}, V, "min_positives == -1, must be >="),

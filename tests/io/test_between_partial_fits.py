@@ -26,7 +26,7 @@ def rankers():
     """All of them, those with a buffer with none, one and five rows in it."""
     for name in RANKERS:
         cls = getattr(sktopk, name)
-        sizes = [0, 1, 5] if "buffer_size" in cls().get_params() else [None]
+        sizes = [0, 1, 5, "auto"] if "buffer_size" in cls().get_params() else [None]
         for size in sizes:
             given = {} if size is None else {"buffer_size": size}
             if "k" in cls().get_params():

@@ -1,9 +1,11 @@
 """A graph says what the estimator says, whatever runs it."""
 
 import doctest
+from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
@@ -16,7 +18,8 @@ from torch import nn
 import sktopk
 from sktopk import AUCClassifier, BudgetClassifier, SetClassifier, TopKClassifier
 from sktopk.io import to_onnx
-from sktopk.modules import MLP
+from sktopk.io._onnx import _layers
+from sktopk.modules import MLP, ScaledScores, TabularMLP
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -164,6 +167,42 @@ def test_modules_of_ones_own(many_digits, path):
     clf = TopKClassifier(k=3, module=Images, **QUICK).fit(images, y)
     rows, out = run(clf, path, images)
     close(rows, clf, out["scores"])
+
+
+def test_the_network_of_a_table(many_digits, path):
+    X, y, rows = many_digits
+    made = partial(_network_of_a_table, rows=X)
+    clf = TopKClassifier(k=3, module=made, **QUICK).fit(X, y)
+    rows, out = run(clf, path, rows)
+    close(rows, clf, out["scores"])
+    assert_same_topk(rows, clf, out["topk_labels"], rows)
+
+
+def _network_of_a_table(n_features, n_outputs, rows):
+    return TabularMLP(n_features, n_outputs, (9,)).from_data(torch.from_numpy(rows))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_members", [1, 3])
+@pytest.mark.parametrize("params", [{"missing_indicator": True}, {"n_bins": 0}])
+def test_members_missing_and_infinite_values(dtype, n_members, params):
+    onnx = pytest.importorskip("onnx")
+    torch.manual_seed(0)
+    X = torch.randn(50, 4, dtype=dtype)
+    X[::5, 1], X[0, 0], X[1, 0], X[:, 2] = torch.nan, torch.inf, -torch.inf, 1
+    network = TabularMLP(4, 3, n_members=n_members, **params).to(dtype).from_data(X).eval()
+    # A constant column elsewhere.
+    X[:, 2] = torch.inf
+    kind = X.numpy().dtype.type
+    model = _layers(onnx, ScaledScores(network, 3, 5.0), (4,), kind)
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for rows in (X, X[:1], X[:0]):
+        (scores,) = session.run(None, {"X": rows.numpy()})
+        tolerance = 1e-6 if dtype == torch.float32 else 1e-12
+        expected = 5 * network(rows).detach().numpy()
+        assert np.isfinite(scores).all()
+        np.testing.assert_allclose(scores, expected, atol=tolerance, strict=True)
 
 
 def test_the_example_of_the_docstring(tmp_path, monkeypatch):

@@ -279,3 +279,28 @@ def test_inputs_stay_as_they_are(rng):
     BudgetCurveDisplay.from_predictions(**arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand():
+    y_true, y_score = np.arange(2000) % 20 == 0, np.random.default_rng(0).normal(size=2000)
+    display = BudgetCurveDisplay.from_predictions(y_true, y_score, budget=100)
+    left, right = display.ax_.get_xlim()
+    assert right == 400
+    assert -20 < left < 0
+    # As high as what is shown: here the ideal, which finds all from the hundredth row on.
+    assert 1 < display.ax_.get_ylim()[1] < 1.1
+    assert len(display.k) == 2000
+    worse = BudgetCurveDisplay.from_predictions(y_true, -y_score, ax=display.ax_, plot_ideal=False)
+    assert worse.ax_.get_xlim()[1] == 400
+    for params, shown in (
+        ({"budget": 100, "n_budgets": 10}, 1000),
+        ({"budget": 100, "n_budgets": None}, 2000),
+        ({"budget": 100, "max_k": 1500}, 1500),
+        ({}, 2000),
+        ({"budget": 900}, 2000),
+    ):
+        right = BudgetCurveDisplay.from_predictions(y_true, y_score, **params).ax_.get_xlim()[1]
+        assert shown <= right <= 1.06 * shown
+    high = BudgetCurveDisplay.from_predictions(y_true, y_score, budget=10, plot_ideal=False)
+    reached = max(high.score[:40].max(), high.chance[:40].max())
+    assert reached <= high.ax_.get_ylim()[1] <= 1.1 * reached

@@ -10,6 +10,7 @@ import pytest
 
 from sktopk.metrics import (
     BudgetCurveDisplay,
+    BudgetTableDisplay,
     EnrichmentDisplay,
     LossComparisonDisplay,
     PrecisionQuantileDisplay,
@@ -94,6 +95,27 @@ def budget_curves_of_folds():
     return display.plot()
 
 
+def budget_tables():
+    budget = np.arange(1, 61)
+    hits = 30 * (1 - np.exp(-budget / 30))
+    curve = {"budget": budget, "hits": hits, "hits_low": 0.8 * hits, "hits_high": 1.15 * hits}
+    curve |= {"precision": hits / budget, "recall": hits / 40}
+    marked = {name: column[[9, 24, 49]] for name, column in curve.items()}
+    first = BudgetTableDisplay(marked, curve, chance=0.1, name="mine").plot()
+    lower = {name: 0.6 * column for name, column in curve.items()} | {"budget": budget}
+    marked = {name: column[24:25] for name, column in lower.items()}
+    return BudgetTableDisplay(marked, lower, name="other").plot(first.ax_)
+
+
+def budget_curves_of_many_rows():
+    rng = np.random.default_rng(0)
+    y_true = rng.random(1000) < 0.1
+    y_score = rng.normal(size=1000) + y_true
+    options = {"budget": 60, "name": "mine"}
+    first = BudgetCurveDisplay.from_predictions(y_true, y_score, **options)
+    return BudgetCurveDisplay.from_predictions(y_true, -y_score, name="other", ax=first.ax_)
+
+
 def set_sizes():
     share = np.array([0.02, 0.4, 0.3, 0.2, 0.07, 0.01])
     coverage = np.array([0.0, 0.93, 0.91, 0.88, 0.9, 0.5])
@@ -128,6 +150,13 @@ def threshold_traces():
     ).plot(first.ax_)
 
 
+def threshold_traces_of_many_steps():
+    step = np.arange(1, 501)
+    true = 1 + np.exp(-step / 100)
+    noisy = true - 0.3 * np.random.default_rng(0).random(500)
+    return ThresholdTraceDisplay(step, noisy, true_threshold=true, name="mine").plot()
+
+
 def loss_comparison():
     names = ["smooth_topk", "noised_topk_imbalanced", "focal", "ldam"]
     gain, half_width = [0.021, 0.015, 0.001, -0.024], [0.006, 0.007, 0.008, 0.011]
@@ -154,10 +183,13 @@ PICTURES = [
     budget_curves,
     budget_curve_of_precision,
     budget_curves_of_folds,
+    budget_curves_of_many_rows,
+    budget_tables,
     set_sizes,
     large_set_sizes,
     shot_accuracies,
     threshold_traces,
+    threshold_traces_of_many_steps,
     loss_comparison,
     loss_comparisons,
 ]

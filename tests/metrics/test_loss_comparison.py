@@ -76,24 +76,63 @@ def test_interval_holds_the_truth_as_often_as_it_says():
     assert 363 <= held <= 394
 
 
-def test_baseline_is_called_as_good_only_where_the_interval_holds_zero(scores):
+def verdicts(display):
+    return [text.get_text().partition(": ")[2] for text in display.texts_]
+
+
+def test_every_row_has_one_of_the_verdicts(scores):
     display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
-    said = {
-        name: "cross_entropy is as good" in text.get_text()
-        for name, text in zip(display.names, display.texts_, strict=True)
-    }
-    assert said == {"focal": True, "smooth_topk": False, "ldam": False}
-    touching = LossComparisonDisplay(["a", "b"], [0.5, 0.5], [0.5, 0.49], baseline="hinge").plot()
-    texts = [text.get_text() for text in touching.texts_]
-    assert texts == ["+0.50 ± 0.50: hinge is as good", "+0.50 ± 0.49"]
+    width = display.half_width[0]
+    assert display.names == ["focal", "smooth_topk", "ldam"]
+    assert 0 < abs(display.difference[0]) < width
+    for margin, of_focal in ((0.0, "cannot tell"), (1.0, "as good")):
+        display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2, margin=margin)
+        assert verdicts(display) == [of_focal, "better", "worse"]
+
+
+@pytest.mark.parametrize(
+    ("difference", "half_width", "verdict"),
+    [
+        (0.5, 0.25, "better"),
+        (-0.5, 0.25, "worse"),
+        # The interval touches zero, then both ends of the margin.
+        (0.25, 0.25, "as good"),
+        (0.0, 0.5, "as good"),
+        (0.125, 0.375, "as good"),
+        (-0.125, 0.375, "as good"),
+        (0.125, 0.5, "cannot tell"),
+        (-0.25, 0.5, "cannot tell"),
+        (0.0, 0.625, "cannot tell"),
+        # A clear difference is one, however little it matters.
+        (0.125, 0.0625, "better"),
+        (0.0, 0.0, "as good"),
+    ],
+)
+def test_verdict_is_where_the_interval_lies(difference, half_width, verdict):
+    display = LossComparisonDisplay(["a"], [difference], [half_width], margin=0.5).plot()
+    assert verdicts(display) == [verdict]
+
+
+def test_words_stand_inside_the_axes_and_cover_no_interval():
+    for figsize in ((8.0, 4.0), (6.4, 4.8)):
+        _, ax = matplotlib.pyplot.subplots(figsize=figsize, layout="constrained")
+        names = ["smooth_topk", "a", "b"]
+        display = LossComparisonDisplay(names, [0.02, 0.0, -0.3], [0.006, 0.4, 0.01]).plot(ax)
+        display.figure_.canvas.draw()
+        box = ax.get_window_extent()
+        ends = ax.transData.transform([(0.4, 0), (-0.4, 0)])[:, 0]
+        for text in display.texts_:
+            words = text.get_window_extent()
+            assert box.x0 < words.x0 < words.x1 < box.x1
+            assert max(ends) < words.x0
 
 
 def test_losses_that_never_differ_are_as_good():
     scores = {"cross_entropy": [0.5, 0.75], "same": [0.5, 0.75], "above": [1.0, 1.25]}
     display = LossComparisonDisplay.from_scores(scores, test_fraction=0.5)
     assert [text.get_text() for text in display.texts_] == [
-        "+0.000 ± 0.000: cross_entropy is as good",
-        "+0.500 ± 0.000",
+        "+0.000 ± 0.000: as good",
+        "+0.500 ± 0.000: better",
     ]
 
 
@@ -116,7 +155,9 @@ def test_draws_what_it_holds():
     assert display.line_.get_markersize() == 9
     assert display.zero_.get_xdata()[0] == 0
     assert display.figure_ is display.ax_.figure
-    assert display.ax_.get_xlabel() == "Gain in recall over hinge (90 % interval)"
+    assert display.ax_.get_xlabel() == ("Gain in recall over hinge (90 % interval; shaded: ±0.01)")
+    shaded = display.ax_.transData.inverted().transform_bbox(display.margin_.get_window_extent())
+    assert shaded.intervalx == pytest.approx([-0.01, 0.01])
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["a", "b"]
     assert display.ax_.yaxis_inverted()  # the first one on top
     assert display.ax_.get_legend() is None
@@ -127,6 +168,7 @@ def test_displays_on_one_axes_share_the_rows_and_differ_in_colour_and_marker():
     second = LossComparisonDisplay(["c", "b"], [3, 4], [1, 1], name="two").plot(first.ax_)
     assert second.ax_ is first.ax_
     assert second.zero_ is first.zero_
+    assert second.margin_ is first.margin_
     assert first.line_.get_color() != second.line_.get_color()
     assert first.line_.get_marker() != second.line_.get_marker()
     rows = [text.get_text() for text in first.ax_.get_yticklabels()]
@@ -236,6 +278,9 @@ def test_unknown_columns_of_cv_results_are_refused(search):
         ({"test_fraction": "0.2"}, TypeError, "test_fraction must be an instance of"),
         ({"confidence": 0}, ValueError, "confidence == 0, must be > 0"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
+        ({"margin": -0.01}, ValueError, "margin == -0.01, must be >= 0"),
+        ({"margin": "1 %"}, TypeError, "margin must be an instance of"),
+        ({"margin": np.nan}, ValueError, "margin must be finite; got nan"),
         ({"focal": [1, 2, 3]}, ValueError, "as many for each loss, in pairs; got.*'focal': 3"),
         ({"focal": [1.0]}, ValueError, r"scores\['focal'\] .* two runs; got .* \(1,\)"),
         ({"focal": [[1.0, 2.0]]}, ValueError, r"scores\['focal'\] .* shape \(1, 2\)"),

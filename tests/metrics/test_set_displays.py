@@ -256,3 +256,8 @@ def test_nothing_is_cut_from_a_new_figure(display):
     shown = figure.axes[0].get_tightbbox()
     assert inside.x0 <= shown.x0 <= shown.x1 <= inside.x1
     assert inside.y0 <= shown.y0 <= shown.y1 <= inside.y1
+
+
+def test_chance_is_seen_in_front_of_bars():
+    display = ShotAccuracyDisplay([0.9, 0.5, 0.4], chance=0.3).plot()
+    assert display.chance_level_.get_zorder() > max(bar.get_zorder() for bar in display.bars_)

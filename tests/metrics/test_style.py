@@ -110,3 +110,19 @@ def test_a_logarithmic_axis_has_several_numbers(n, expected):
     ticks = [tick for tick in display.ax_.get_xticks() if low <= tick <= high]
     display.figure_.canvas.draw()
     assert display.ax_.xaxis.get_major_formatter().format_ticks(ticks) == expected
+
+
+def test_curves_of_hundreds_of_points_have_line_styles_in_the_place_of_markers():
+    rng = np.random.default_rng(0)
+    y_true, ax, lines = np.arange(300) < 30, None, []
+    for _ in range(30):
+        display = EnrichmentDisplay.from_predictions(y_true, rng.normal(size=300), ax=ax)
+        ax = display.ax_
+        lines.append(display.line_)
+    assert not any(line.get_marker() for line in lines)
+    assert not lines[0].is_dashed()
+    assert lines[1].is_dashed()
+    few = EnrichmentDisplay.from_predictions(y_true[:50], rng.normal(size=50)).line_
+    assert few.get_marker() == "o"
+    mine = EnrichmentDisplay.from_predictions(y_true, rng.normal(size=300), marker="v").line_
+    assert mine.get_marker() == "v"

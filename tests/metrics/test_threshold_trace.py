@@ -176,3 +176,24 @@ def test_estimators_without_thresholds_are_refused(data, fitted):
 def test_unfitted_estimators_are_refused():
     with pytest.raises(NotFittedError):
         ThresholdTraceDisplay.from_estimator(DeepTopPushClassifier())
+
+
+def test_many_steps_are_smoothed_over_the_band_of_all_of_them():
+    step = np.arange(1, 301)
+    rng = np.random.default_rng(0)
+    noisy, true = rng.normal(size=300), rng.normal(size=300)
+    display = ThresholdTraceDisplay(step, noisy, true_threshold=true).plot()
+    np.testing.assert_array_equal(display.line_.get_xdata(), step)
+    # A fiftieth of the steps are six, of which two come before.
+    for line, values in ((display.line_, noisy), (display.true_line_, true)):
+        smooth = line.get_ydata()
+        for i in (2, 100, 296):
+            assert smooth[i] == pytest.approx(np.mean(values[i - 2 : i + 4]))
+        assert smooth[0] == pytest.approx(np.mean([values[0]] * 2 + [*values[:4]]))
+    (band,) = display.band_.get_paths()
+    assert band.vertices[:, 1].min() == noisy.min()
+    assert band.vertices[:, 1].max() == noisy.max()
+    assert not display.line_.get_marker()
+    few = ThresholdTraceDisplay(step[:99], noisy[:99]).plot()
+    np.testing.assert_array_equal(few.line_.get_ydata(), noisy[:99])
+    assert few.band_ is None

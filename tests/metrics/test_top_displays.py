@@ -118,7 +118,8 @@ def test_curves_on_one_axes_take_the_colours_in_turn_and_share_the_lines(
     assert second.ax_ is first.ax_
     colours = [each.line_.get_color() for each in (first, second, third)]
     assert colours == ["#0072B2", "#D55E00", "#009E73"]
-    assert len({each.line_.get_marker() for each in (first, second, third)}) == 3
+    looks = {(each.line_.get_marker(), each.line_.is_dashed()) for each in (first, second, third)}
+    assert len(looks) == 3
     assert second.chance_level_ is first.chance_level_
     assert second.ideal_ is first.ideal_
     assert third.ideal_ is not first.ideal_  # of fewer rows
@@ -146,8 +147,8 @@ def test_scale_of_the_rows():
     # No line comes in from the left, where the share 0 would be.
     assert not np.isfinite(enrichment.ax_.xaxis.get_transform().transform([0.0]))
     precision = PrecisionQuantileDisplay.from_predictions(y_true, y_score)
-    assert precision.ax_.get_xscale() == "linear"
-    for display, other in [(enrichment, "linear"), (precision, "log")]:
+    assert precision.ax_.get_xscale() == "log"
+    for display, other in [(enrichment, "linear"), (precision, "linear")]:
         assert display.plot(xscale=other).ax_.get_xscale() == other
     labels = [enrichment.ax_.xaxis.get_major_formatter()(share) for share in (1e-4, 0.01, 1)]
     assert labels == ["0.01%", "1%", "100%"]

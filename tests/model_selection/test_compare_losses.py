@@ -1,19 +1,21 @@
 """compare_losses: who was trained on what, with how many tries, and what is not done twice."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GroupKFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 
 from sktopk import TopKClassifier
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
@@ -262,20 +264,83 @@ def test_seeds_on_the_same_rows_are_one_split(rows):
     assert len(anew.scores["a"]) == 6
 
 
-@pytest.mark.parametrize("kind", ["sparse", "many classes", "strings"])
-def test_boosting_is_left_out_with_a_reason(kind, rng):
-    y = np.arange(160) % (35 if kind == "many classes" else 3)
-    X = rng.normal(size=(160, 4))
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("sparse", "dense rows, and these would be 0.00488 MiB; at most 0.00391"),
+        ("many classes", "35 classes"),
+        ("images", "X has 3 dimensions"),
+    ],
+)
+def test_boosting_is_left_out_with_a_reason(kind, why, rng, monkeypatch):
+    monkeypatch.setattr("sktopk.model_selection._baselines.MOST_BYTES_TO_BOOST", 4096)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    y = np.arange(320) % (35 if kind == "many classes" else 3)
+    X = rng.normal(size=(320, 2, 2) if kind == "images" else (320, 4))
     X = csr_array(X) if kind == "sparse" else X
     clf = TopKClassifier(k=1, **QUICK)
-    if kind == "strings":
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        X = [f"word{label} other" for label in y]
-        clf = make_pipeline(TfidfVectorizer(), clf)
+    if kind == "images":
+        clf.set_params(module=lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
     result = compare_losses(clf, [], X, y, cv=2, grid=None, progress=False)
-    assert "hist_gradient_boosting" not in set(result.frame["loss"])
+    assert set(result.frame["loss"]) == {*BASELINES[:3]}
     assert "Left out: hist_gradient_boosting: " in repr(result)
+    assert why in repr(result)
+
+
+class ShowsTheLabel(TransformerMixin, BaseEstimator):
+    """Sparse rows as of a one-hot column, which say the label."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        codes = np.asarray(X)[:, 0].astype(int)
+        return csr_array(np.eye(3)[codes // 2])
+
+
+@pytest.mark.parametrize("in_pipeline", [True, False])
+def test_boosting_is_a_rival_of_sparse_rows(in_pipeline, rng):
+    codes = np.arange(180) % 6
+    y = np.array(list("abc"))[codes // 2]
+    X = pd.DataFrame({"code": codes, "noise": rng.normal(size=180)})
+    clf = TopKClassifier(k=1, **QUICK)
+    if in_pipeline:
+        clf = make_pipeline(ShowsTheLabel(), clf)
+    else:
+        X = ShowsTheLabel().transform(X)
+    name = "topkclassifier__learning_rate" if in_pipeline else "boosting__learning_rate"
+    grid = {"hist_gradient_boosting": [{name: rate} for rate in (0.1, 0.2, 0.3, 0.4)]}
+    nets = BASELINES[:3]
+    grid |= {net: [{}] * 4 for net in nets}
+    result = compare_losses(
+        clf, [], X, y, cv=2, grid=grid, progress=False, sample_weight=np.ones(180)
+    )
+    assert "hist_gradient_boosting" in set(result.frame["loss"])
+    assert not result.omitted
+    assert result.summary().loc["hist_gradient_boosting", "mean"] == 1
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
+def test_lightgbm_is_a_rival_where_it_is_installed(kind):
+    pytest.importorskip("lightgbm")
+    codes = np.arange(180) % 3
+    y = np.array(list("abc"))[codes]
+    X = np.eye(3)[codes]
+    if kind == "frame":
+        X = pd.DataFrame(X, columns=["code[1]", "{", ":"])
+    X = csr_array(X) if kind == "sparse" else X
+    result = compare_losses(
+        TopKClassifier(k=1, **QUICK), [], X, y, cv=2, grid=None, progress=False,
+        sample_weight=np.ones(180),
+    )  # fmt: skip
+    assert result.summary().loc["lightgbm", "mean"] == 1
+
+
+def test_without_lightgbm_nothing_is_missed(rows, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    result = compare(*rows)
+    assert result.frame["loss"].unique().tolist() == BASELINES
+    assert not result.omitted
 
 
 def test_frames_pipelines_and_jobs(blobs):
@@ -330,6 +395,8 @@ def test_training_that_could_go_on_is_told_once(blobs):
         ({"grid": "small"}, ValueError, "grid must be"),
         ({"grid": {"other": [{}]}}, ValueError, "grid must have losses of the comparison"),
         ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"margin": -1}, ValueError, "margin == -1, must be >= 0"),
+        ({"margin": "1 %"}, TypeError, "margin must be"),
         ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two"),
         ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "apart"),
     ],

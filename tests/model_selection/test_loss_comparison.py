@@ -83,15 +83,57 @@ def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
     alone = comparison({"cross_entropy": base, "a": gained})
     assert alone.summary().loc["a", "p_value"] == pytest.approx(0.03)
     assert alone.verdict.startswith("a is better than cross_entropy: difference +0.0")
-    all_three = comparison(scores).verdict
+    all_three = comparison(scores, margin=0.1).verdict
     assert all_three.startswith("cross_entropy is as good: difference +0.0")
-    assert all_three.endswith("(a, the best of 3 losses)")
+    assert all_three.endswith(", within 0.1 (a, the best of 3 losses)")
+    unsure = comparison(scores).verdict
+    assert unsure.startswith("cannot tell cross_entropy from a, the best of 3 losses: differ")
     assert comparison(scores, losses=["a"]).verdict == alone.verdict
     lost = comparison(scores, losses=["c"]).verdict
     assert lost == (
         "cross_entropy is better: difference -0.100 ± 0.000 (c). a scores highest: "
         + alone.verdict[alone.verdict.index("difference") :]
     )
+
+
+def spread_runs(mean, spread, n_runs):
+    """Differences of that mean and standard deviation."""
+    runs = np.resize([1.0, -1.0], n_runs) - np.resize([1.0, -1.0], n_runs).mean()
+    return mean + spread * runs / runs.std(ddof=1)
+
+
+@pytest.mark.parametrize("n_test", [0, 5, 20])
+@pytest.mark.parametrize("margin", [0.01, 0.03])
+@pytest.mark.parametrize("mean", [0.0, 0.004, 0.01, -0.02])
+def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
+    n_runs, spread = 5, 0.04
+    frame = comparison({"cross_entropy": np.zeros(5), "a": spread_runs(mean, spread, 5)}, n_test)
+    frame.margin = margin
+    row = frame.summary().loc["a"]
+
+    def told(n_runs, times_rows=1.0):
+        error = spread * sqrt((1 / n_runs + n_test / 80) / times_rows)
+        half = stats.t(n_runs - 1).ppf(0.975) * error
+        return abs(mean) > half or abs(mean) + half <= margin
+
+    assert (row["verdict"] == "cannot tell") == (not told(n_runs))
+    if told(n_runs):
+        assert (row["more_folds"], row["times_rows"]) == (0, 1)
+        return
+    enough = [n for n in range(1, 1001) if told(n_runs + n)]
+    assert row["more_folds"] == (enough[0] if enough else np.inf)
+    assert told(n_runs, 1.0001 * row["times_rows"])
+    assert not told(n_runs, 0.9999 * row["times_rows"])
+    assert "times the rows" in frame.verdict
+    assert ("more fold" in frame.verdict) == bool(enough)
+    (line,) = [each for each in repr(frame).splitlines() if each.startswith("a ")]
+    assert "cannot tell without about " in line
+
+
+def test_no_number_of_rows_shows_that_nothing_differs():
+    found = comparison({"cross_entropy": [0.0, 0.0], "a": [-0.1, 0.1]}, margin=0)
+    assert found.summary().loc["a", ["more_folds", "times_rows"]].tolist() == [np.inf, np.inf]
+    assert found.verdict.endswith("it would take a margin above 0")
 
 
 def test_plot_latex_and_representation_agree(scores):

@@ -375,9 +375,10 @@ def test_each_member_ends_with_its_own_best_epoch(name, module):
     clf = made(clf, early_stopping=True, n_iter_no_change=4, tol=0.0, **params).fit(X, y)
     fold = deal_distinct(row_keys(X, 0), y, N_MEMBERS)
     assert 4 < len(Kept.epochs) == clf.n_iter_ <= 16
-    scorer, best, means = clf._default_scorer(), [], np.zeros(clf.n_iter_)
+    best, means = [], np.zeros(clf.n_iter_)
     for m in range(N_MEMBERS):
         out, scores = np.flatnonzero(fold == m), []
+        scorer = clf._validation_scorer(y[out])
         for epoch in Kept.epochs:
             module = copy.deepcopy(clf.net_.module_)
             module.load_state_dict(epoch)

@@ -18,10 +18,23 @@ from sktopk._estimators._best_rows import (
     rows_above,
     score_parts,
 )
+from sktopk.metrics import (
+    precision_at_recall_score,
+    recall_at_k_score,
+    recall_at_precision_score,
+    true_positive_rate_at_fpr_score,
+)
 from sktopk.metrics._ranking import encode_groups
 
 from ._base import CalibratedDecision
 from ._guarantees import calibrate, drift, separates
+
+# What is to be had within a constraint on a rate.
+_METRICS = {
+    "fpr": true_positive_rate_at_fpr_score,
+    "precision": recall_at_precision_score,
+    "recall": precision_at_recall_score,
+}
 
 
 class BudgetClassifier(CalibratedDecision):
@@ -98,6 +111,8 @@ class BudgetClassifier(CalibratedDecision):
         with the exact interval of Clopper and Pearson [3]_. Of the rate that chose the
         threshold the interval has two sides, unlike the guarantee, so that its end may
         lie a little beyond `budget`. A rate that no row belongs to is left out.
+    n_samples_fit_ : int
+        Number of rows given to `fit`, among which an integer `budget` was.
     n_features_in_ : int
         Number of features seen in `fit`, if `estimator_` knows it.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -153,6 +168,7 @@ class BudgetClassifier(CalibratedDecision):
 
     # Without groups per="group" can do nothing: nobody should have to request them.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
+    __metadata_request__score = {"groups": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -204,7 +220,7 @@ class BudgetClassifier(CalibratedDecision):
         random = check_random(self.random_state)
         trained = self._train(X, y, fit_params, random, calibrates=self.per == "fit")
         scores = finite_scores(trained.estimator, trained.X)
-        fitted = {"classes_": trained.estimator.classes_}
+        fitted = {"classes_": trained.estimator.classes_, "n_samples_fit_": len(y)}
         if self.per == "fit":
             positive = known_positives(trained.y, fitted["classes_"])
             if separates(scores, positive):
@@ -313,6 +329,52 @@ class BudgetClassifier(CalibratedDecision):
         _warn(problems)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
+
+    def score(self, X, y, sample_weight=None, groups=None):
+        """Return what the rows bring at the `budget`, the metric that its `constraint` names.
+
+        It ranks the rows anew, whatever `threshold_` is: an estimator whose threshold breaks the
+        budget gains nothing by that. Not the accuracy of `predict`, by which flagging nothing is
+        hard to beat; ``scoring="accuracy"`` asks for that.
+
+        - "count": :func:`sktopk.metrics.recall_at_k_score` at k = `budget`, the share of all
+          positives that are found; with ``per="fit"`` at the share of the rows that `budget` was
+          of those given to `fit`, with ``per="group"`` in each group;
+        - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
+        - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
+        - "recall": :func:`sktopk.metrics.precision_at_recall_score`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            True labels; those that are not ``classes_[1]`` are negative.
+        sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row; for ``per="group"``, which needs them.
+
+        Returns
+        -------
+        score : float
+            In [0, 1], the larger the better; NaN, with a warning, where y lacks the class it needs.
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, or given where they are not used, or the classifier gives
+            scores that are not finite.
+        """
+        scores = self._scores(X)
+        check_groups(groups, self.per)
+        y = check_labels(y) == self.classes_[1]
+        if self.constraint != "count":
+            metric = _METRICS[self.constraint]
+            bound = {self.constraint: self.budget}
+            return metric(y, scores, sample_weight=sample_weight, **bound)
+        k = self.budget
+        if self.per == "fit" and isinstance(k, Integral):
+            k = k / self.n_samples_fit_ if k < self.n_samples_fit_ else len(y)
+        return recall_at_k_score(y, scores, k=k, groups=groups, sample_weight=sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -338,6 +338,26 @@ class SetClassifier(CalibratedDecision):
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
+    def score(self, X, y, sample_weight=None):
+        """Return the accuracy of `predict`, the first label of each row, not of the sets.
+
+        Sets have no single score: the more labels, the better their coverage. A search over sets
+        wants both, by :func:`sktopk.metrics.make_set_scorer`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            Share of the rows, or of their weight, that `predict` gives their label, in [0, 1].
+        """
+        return super().score(X, y, sample_weight)
+
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).classifier_tags
         if inner is not None:

@@ -10,7 +10,12 @@ from sktopk._common._input import check_labelled, encode
 from sktopk._common._scalars import check_random
 from sktopk._common._scoring import with_names
 from sktopk._training._process import all_objects
-from sktopk.metrics._statistics import PairedDifference, clear_sign
+from sktopk.metrics._statistics import (
+    CANNOT_TELL,
+    PairedDifference,
+    clear_sign,
+    verdict_in_words,
+)
 
 from ._comparison import Rows, largest_k, make_scorer, run_trial, with_params
 from ._losses import params_for
@@ -21,6 +26,8 @@ CHALLENGERS = ("smooth_topk", "topk_hinge_convex", "noised_topk")
 N_FOLDS = 5
 # With fewer distinct rows to score, a standard error says little.
 LEAST_ROWS = 100
+# What the verdicts on the losses say, beside the choice: see LossComparison.
+CONFIDENCE, MARGIN = 0.95, 0.01
 
 
 def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
@@ -35,7 +42,8 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     loss : str
     comparison : dict of plain values
         scores (dict of lists, one number per fold or block of validation rows), difference
-        and standard_error (dicts of floats), test_fraction (float) and reason (str).
+        and standard_error (dicts of floats), verdict (dict of str), test_fraction (float) and
+        reason (str).
     """
     # On a copy, which may note what it likes.
     copy = clone(estimator)
@@ -103,14 +111,29 @@ def _verdict(scores, test_fraction):
         if np.isfinite(each + base).all()
     }
     better = [loss for loss, each in found.items() if clear_sign(each.mean, each.error) > 0]
-    best, reason = BASELINE, f"no loss is better than {BASELINE} by more than a standard error"
+    best, reason = BASELINE, f"no loss is ahead of {BASELINE} by more than a standard error"
     if better:
         best = max(better, key=lambda loss: found[loss].mean)
         reason = (
-            f"{best} is better than {BASELINE} by {found[best].mean:.4f}, more than a standard "
+            f"{best} is ahead of {BASELINE} by {found[best].mean:.4f}, more than a standard "
             f"error ({found[best].error:.4f})"
         )
+    others = {loss: each for loss, each in found.items() if loss != BASELINE}
+    if others:
+        judged = max(others, key=lambda loss: others[loss].mean)
+        reason += f"; {judged}: {_in_words(judged, others[judged])}"
     return best, _report(reason, scores, found, test_fraction)
+
+
+def _in_words(loss, difference):
+    """What the interval says of a loss, and where it does not tell what it would take."""
+    said = difference.verdict(CONFIDENCE, MARGIN)
+    words = verdict_in_words(said, loss, BASELINE)
+    if said != CANNOT_TELL:
+        return words
+    # Of the folds there are five, whatever is wanted.
+    factor = difference.times_rows(CONFIDENCE, MARGIN)
+    return f"{words} without about {factor:.2g} times the rows"
 
 
 def _report(reason, scores=(), found=(), test_fraction=0.0):
@@ -120,6 +143,11 @@ def _report(reason, scores=(), found=(), test_fraction=0.0):
         "scores": {loss: each.tolist() for loss, each in scores.items()},
         "difference": {loss: each.mean for loss, each in found.items()},
         "standard_error": {loss: each.error for loss, each in found.items()},
+        "verdict": {
+            loss: each.verdict(CONFIDENCE, MARGIN)
+            for loss, each in found.items()
+            if loss != BASELINE
+        },
         "test_fraction": test_fraction,
         "reason": reason,
     }

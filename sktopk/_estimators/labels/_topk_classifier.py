@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin
 
 from sktopk._common._input import class_weights, own_labels
 from sktopk._common._scalars import check_number, check_option
@@ -98,9 +97,10 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     comparison_ : dict
         With ``loss="auto"``: what it rests on. `scores`, lists by loss with a number per fold
         or block; `difference` of their mean from that of cross-entropy and its
-        `standard_error`, floats by loss; `test_fraction`, as
-        :class:`sktopk.metrics.LossComparisonDisplay` takes it with the scores; `reason`, the
-        choice in words.
+        `standard_error`, floats by loss; `verdict`, by loss "better", "as good" (within .01),
+        "worse" or "cannot tell", of intervals of level .95; `test_fraction`, as
+        :class:`sktopk.metrics.LossComparisonDisplay` takes it with the scores and any `margin`;
+        `reason`, the choice in words, with the verdict on the best loss.
 
     See Also
     --------
@@ -116,10 +116,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     `scoring`, by default the top-k accuracy at `k_`. A top-k loss is chosen if its mean is
     above that of cross-entropy by more than one standard error of the difference, corrected
     for shared training rows as in :class:`sktopk.metrics.LossComparisonDisplay`; of several
-    the best. With (X_val, y_val) those rows take the place of the folds, in five blocks, and
-    it takes five fits. Cross-entropy is used without a comparison where `k_` is 1, and where
-    fewer than 100 distinct rows are there to score. Fits run one after another unless
-    ``joblib.parallel_config(n_jobs=...)`` says otherwise. With `warm_start`, the loss stays.
+    the best. That is a bet and no proof, and `reason` says so. With (X_val, y_val) those rows
+    take the place of the folds, in five blocks, and it takes five fits. Cross-entropy is used
+    without a comparison where `k_` is 1, and where fewer than 100 distinct rows are there to
+    score. Fits run one after another unless ``joblib.parallel_config(n_jobs=...)`` says
+    otherwise. With `warm_start`, the loss stays.
 
     With `n_candidates`, a step costs the same for any number of classes. It evaluates the rows
     of the last layer of its candidates alone, whose scores are shifted as
@@ -160,19 +161,26 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     class_weight: object = None
 
     def score(self, X, y=None, sample_weight=None):
-        """Return the accuracy of `predict`.
+        """Return the top-k accuracy at `k_`, what searches without `scoring` choose by.
+
+        That is :func:`sktopk.metrics.topk_accuracy_score`, not the accuracy of `predict`, unless
+        `k_` is 1, as for two classes. ``scoring="accuracy"`` asks for the latter.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As for `fit`.
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them. A label unseen in `fit` is a miss.
+        sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
-            Share of the rows, or of their weight, that get their label.
+            Share of the rows, or of their weight, whose label is among the k highest scores, in
+            [0, 1]. A label that ties at the k-th place counts by its chance to be among them;
+            NaN, with a warning, where no row has weight.
         """
-        return ClassifierMixin.score(self, X, own_labels(X, y, needed=True), sample_weight)
+        return super().score(X, y, sample_weight)
 
     @property
     def _loss_in_use(self):

@@ -12,8 +12,8 @@ from sktopk._estimators._parameters import estimator
 from sktopk._training.criteria._base import BatchCriterion
 from sktopk.losses import PairwiseAUCLoss
 
-from ._programs import ProgramClassifier, cuts
-from ._ranking import undefined
+from ._programs import ProgramClassifier
+from ._ranking import cuts, undefined
 
 SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
@@ -81,6 +81,10 @@ class AUCClassifier(ProgramClassifier):
         "ramp" is there for comparison only.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         What is averaged for more than two classes.
+    scoring : str, callable or None, default=None
+        Score of the validation rows; None is the metric of `score`. One of probabilities, such
+        as "neg_log_loss", needs `calibration`, which is then fitted on these rows after each
+        epoch.
 
     See Also
     --------
@@ -152,4 +156,8 @@ class AUCClassifier(ProgramClassifier):
         return score[rates.argmax()]
 
     def _default_scorer(self):
+        return auc_score
+
+    def _validation_scorer(self, y_val):
+        # An area hangs on no single row.
         return auc_score

@@ -3,7 +3,6 @@
 from dataclasses import KW_ONLY
 
 import numpy as np
-import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import fbeta_score
 
@@ -15,7 +14,7 @@ from sktopk.losses import FBetaLoss, PrecisionAtRecallProgramLoss, RecallAtPreci
 from sktopk.losses._top_quantile import precision_at_recall_threshold
 from sktopk.losses.programs._fbeta import beta_shares
 
-from ._ranking import RankingClassifier, undefined
+from ._ranking import RankingClassifier, cuts, undefined
 
 
 @estimator
@@ -54,16 +53,6 @@ class ProgramClassifier(RankingClassifier):
             )
             criterion.n_without_class.zero_()
             criterion.n_batches.zero_()
-
-
-def cuts(scores, positive, weight):
-    """The distinct scores from the largest down, and the weights at or above each of them."""
-    order = scores.argsort(descending=True, stable=True)
-    scores, own = scores[order], weight[order]
-    found = (own * positive[order]).cumsum(0)
-    looked_at = own.cumsum(0)
-    last = torch.cat([scores[1:] != scores[:-1], torch.ones(1, dtype=torch.bool)])
-    return scores[last], found[last], looked_at[last]
 
 
 @estimator

@@ -1,6 +1,7 @@
 """What the classifiers that rank rows share: one score a row, and a threshold on it."""
 
 import dataclasses
+import math
 from dataclasses import KW_ONLY
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_classes, encode
-from sktopk._common._scalars import check_number, check_option
+from sktopk._common._scalars import check_auto, check_number, check_option
 from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import BestRows
@@ -23,6 +24,7 @@ from sktopk.losses import FixedThreshold
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics import make_top_scorer
+from sktopk.metrics._top_scorer import TopScorer
 
 
 def has_proba(classifier):
@@ -55,6 +57,11 @@ class RankingClassifier(NetClassifier):
         :class:`sktopk.modules.MLP`.
     max_epochs : int, default=100
         Passes over the data; over the negatives, if positives are too rare for every batch.
+    scoring : str, callable or None, default=None
+        Score of the validation rows. None is :func:`sktopk.metrics.partial_auc_log_score` from a
+        false-positive rate of one negative to 1, which hangs on many rows, where the metric of
+        `score` may hang on one. One of probabilities, such as "neg_log_loss", needs
+        `calibration`, which is then fitted on these rows after each epoch.
     early_stopping : bool, default=False
         Whether to hold out `validation_fraction` of the rows given to `fit`, score them after
         each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
@@ -184,6 +191,12 @@ class RankingClassifier(NetClassifier):
         name, params = self._scorer()
         return make_top_scorer(name, **params)
 
+    def _validation_scorer(self, y_val):
+        # Below a rate of one negative all rates are the same, that of the highest negative.
+        n_negatives = np.count_nonzero(y_val == self.classes_[0])
+        # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
+        return TopScorer("partial_auc_log", min_fpr=1 / max(2, n_negatives), max_fpr=1.0)
+
     def _settle(self, training, final=True):
         if not self._is_ranking(self.classes_):
             return
@@ -241,8 +254,12 @@ class TopClassifier(RankingClassifier):
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
-    buffer_size : int, default=1
-        Number of hard rows that every minibatch gets from those before it; 0 for none.
+    buffer_size : int or "auto", default="auto"
+        Number of hard rows that every minibatch gets from those before it; 0 for none. "auto"
+        is twice the rank of the threshold among the training rows and 100 more, at most 512. A
+        step of the default network then takes about twice as long, one of a large network as
+        much longer as the batch has grown. Beyond rank 512 it is 1 where a batch has the rank
+        10 or more itself, and 512 with a warning where it does not.
     batch_size : int or "auto", default="auto"
         "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold.
 
@@ -256,7 +273,7 @@ class TopClassifier(RankingClassifier):
 
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int = 1
+    buffer_size: object = "auto"
 
     errors = "false_negatives"
     # The optimum flags few rows, whatever the labels.
@@ -265,7 +282,7 @@ class TopClassifier(RankingClassifier):
     def _check_params(self):
         super()._check_params()
         check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-        check_number(self.buffer_size, "buffer_size", 0, integer=True)
+        check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
 
     def _threshold(self):
         """The threshold of the loss, for the rows of the training."""
@@ -280,6 +297,20 @@ class TopClassifier(RankingClassifier):
         # Its rank may be clipped to other rows now.
         for criterion in self.net_.criterion_.losses:
             criterion.threshold = self._threshold()
+
+    def _warn_of_ranking(self, y_score, scores, positive, weight):
+        super()._warn_of_ranking(y_score, scores, positive, weight)
+        criterion = self.net_.criterion_.losses[0]
+        if criterion.missing is not None:
+            rank, in_batch = criterion.missing["rank"], criterion.missing["in_batch"]
+            warn(
+                f"The threshold is that of {rank} rows, of which a batch of "
+                f"batch_size={self._batch_size} has {in_batch:.2g} and buffer_size='auto' holds "
+                f"{criterion.hard_rows.size}: in training it is off by more than a third in many "
+                f"steps. Raise batch_size to {math.ceil(10 * self._batch_size / in_batch)}, or "
+                f"set buffer_size to {2 * rank}",
+                ConvergenceWarning,
+            )
 
     def _clip_k(self, partial, total, what):
         """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""
@@ -305,18 +336,29 @@ class TopClassifier(RankingClassifier):
             threshold = dataclasses.replace(threshold, k=k)
         return threshold(scores, positive, weight)
 
-    def _validation_scorer(self, y_val):
-        if not hasattr(self, "k_"):
-            return self._default_scorer()
-        name, params = self._scorer()
-        positive = torch.from_numpy(np.asarray(y_val == self.classes_[1]))
-        of, weight = self._threshold().of, torch.ones(len(positive), dtype=torch.float64)
-        return make_top_scorer(name, **{**params, "k": self._scaled(self.k_, of, positive, weight)})
-
 
 def _columns(y_score):
     """A decision score as two, whose softmax is its sigmoid; those of several classes."""
     return y_score if y_score.ndim == 2 else np.column_stack([-y_score / 2, y_score / 2])
+
+
+def cuts(scores, positive, weight):
+    """The distinct scores from the largest down, and the weights at or above each of them."""
+    order = scores.argsort(descending=True, stable=True)
+    scores, own = scores[order], weight[order]
+    found = (own * positive[order]).cumsum(0)
+    looked_at = own.cumsum(0)
+    last = torch.cat([scores[1:] != scores[:-1], torch.ones(1, dtype=torch.bool)])
+    return scores[last], found[last], looked_at[last]
+
+
+def midway_above(scores, t):
+    """The number between the score t and the next higher one, so that rows at t are not flagged."""
+    above = scores[scores > t].min(initial=np.inf)
+    if above == np.inf:
+        return t + digits(scores, t)
+    middle = (t + float(above)) / 2
+    return middle if middle < above else t
 
 
 def digits(scores, t):

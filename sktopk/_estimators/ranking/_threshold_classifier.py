@@ -78,9 +78,6 @@ class ThresholdClassifier(TopClassifier):
     def _default_scorer(self):
         return share_on_the_right_side
 
-    def _validation_scorer(self, y_val):
-        return share_on_the_right_side
-
 
 def share_on_the_right_side(classifier, X, y, sample_weight=None):
     """Share of the rows that a `ThresholdClassifier` counts which are on the right side."""

@@ -1,9 +1,11 @@
 """Accuracy at the top: positives above a threshold that is one of the scores."""
 
-import numpy as np
+import math
+from dataclasses import KW_ONLY
 
 from sktopk._common._scalars import check_number
 from sktopk._estimators._parameters import estimator
+from sktopk.losses import SurrogateQuantile
 from sktopk.losses._top_push import pat_mat_np_threshold, top_push_k_threshold, top_push_threshold
 from sktopk.losses._top_quantile import (
     PRECISION_AT_RECALL_ERRORS,
@@ -12,7 +14,7 @@ from sktopk.losses._top_quantile import (
     recall_at_k_threshold,
 )
 
-from ._ranking import TopClassifier, digits
+from ._ranking import TopClassifier, cuts, midway_above
 
 
 @estimator
@@ -35,6 +37,12 @@ class DeepTopPushClassifier(TopClassifier):
 
     Features are not scaled inside: put a StandardScaler in front.
 
+    Parameters
+    ----------
+    buffer_size : int or "auto", default=1
+        Number of hard rows that every minibatch gets from those before it; 0 for none. "auto"
+        is 102.
+
     See Also
     --------
     TopPushKClassifier : Lets k - 1 negatives stay on top.
@@ -56,6 +64,9 @@ class DeepTopPushClassifier(TopClassifier):
     (5,)
     """
 
+    _: KW_ONLY
+    buffer_size: object = 1
+
     _poor_score = False
     _threshold = staticmethod(top_push_threshold)
 
@@ -63,12 +74,7 @@ class DeepTopPushClassifier(TopClassifier):
         return "positives_at_top", {}
 
     def _midway(self, scores, t):
-        """The number between the score t and the next higher one: no negative is flagged."""
-        above = scores[scores > t].min(initial=np.inf)
-        if above == np.inf:
-            return t + digits(scores, t)
-        middle = (t + float(above)) / 2
-        return middle if middle < above else t
+        return midway_above(scores, t)
 
 
 @estimator
@@ -297,6 +303,88 @@ class PatMatNPClassifier(TopClassifier):
 
     def _scorer(self):
         return "true_positive_rate_at_fpr", {"fpr": self.tau}
+
+
+@estimator
+class RecallAtFPRClassifier(TopClassifier):
+    r"""Find as many positives as possible while a share of the negatives is flagged at most.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
+
+    For "at most 1 % false alarms". The surrogate l counts the errors on both sides of a free
+    threshold t, which :class:`PatMatNPClassifier` puts at one of the scores: where l is the
+    hinge, the loss is :func:`sktopk.losses.recall_at_fpr_loss` with the margin 1, the optimum of
+    a linear program, and where it is quadratic the original Pat&Mat-NP [1]_. As hinges count at
+    least the errors, fewer negatives than the share lie above t in training.
+
+    The rows of a batch estimate t together with the hard rows of the batches before, which
+    `buffer_size` holds. Without them a batch sees fpr times its negatives above t, which should
+    be 10 or more: ``batch_size=1000`` at ``fpr=0.01``. With ``buffer_size="auto"`` batches may be
+    small up to 51 200 negatives at this rate; beyond, a warning names the sizes that are needed.
+
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`, the recall at this rate on
+    the rows given. `threshold_` is the lowest at which a share `fpr` of the training negatives is
+    flagged at most, midway between two scores: negatives that tie there are all below it, and
+    with fewer than 1 / fpr negatives none is flagged. It says nothing of other rows:
+    :class:`BudgetClassifier` promises a rate on them.
+
+    Features are not scaled inside: put a StandardScaler in front.
+
+    Parameters
+    ----------
+    fpr : float, default=0.01
+        Share of the negatives that may be flagged, in (0, 1).
+    surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
+        The function l: max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). The threshold of the
+        others has no closed form: a step takes several times as long.
+
+    See Also
+    --------
+    PatMatNPClassifier : The threshold at a score.
+    sktopk.losses.recall_at_fpr_loss : The loss on torch tensors.
+    sktopk.losses.SurrogateQuantile : Its threshold.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 11.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from sktopk import RecallAtFPRClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = RecallAtFPRClassifier(fpr=0.02, max_epochs=20, random_state=0).fit(scale(X), y)
+    >>> bool(clf.predict(scale(X))[y == 0].mean() <= 0.02)
+    True
+    """
+
+    fpr: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "hinge"
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.fpr, "fpr", 0, 1, bounds="neither")
+
+    def _threshold(self):
+        return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
+
+    def _scorer(self):
+        return "true_positive_rate_at_fpr", {"fpr": float(self.fpr)}
+
+    def _score_threshold(self, scores, positive, weight):
+        """The highest score at which too many negatives would be flagged."""
+        score, found, _ = cuts(scores, ~positive, weight)
+        # The last digit of a sum of weights must not decide.
+        beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
+        return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
+
+    def _midway(self, scores, t):
+        return midway_above(scores, t)
 
 
 @estimator

@@ -13,7 +13,8 @@ class Criterion(nn.Module):
     - `backward`, in every step. The default differentiates `forward`;
     - `forward`, for rows that are a sample of nothing, such as validation rows;
     - `draws`, whether it draws random numbers: from `generator`, which `seed` gives it once;
-    - `hard_rows`, the rows that join every batch, if it asks for some;
+    - `hard_rows`, the rows that join every batch, if it asks for some, and then `hold_enough`,
+      before `begin`, see :class:`TopCriterion`;
     - `trace`, what each step leaves in the history;
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;
@@ -30,6 +31,8 @@ class Criterion(nn.Module):
     ----------
     trace : dict of list
         By name, a tensor or array of shape (1,) of each step of the epoch.
+    losses : list of Criterion
+        The criteria of the loss itself, one for each member of the network that has its own.
     """
 
     is_mean, has_totals = True, False
@@ -42,12 +45,7 @@ class Criterion(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.trace = {}
-
-    @property
-    def losses(self):
-        """The criteria of the loss itself, of each member of the network."""
-        return [self]
+        self.trace, self.losses = {}, [self]
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training, those of all processes together.

@@ -40,15 +40,11 @@ class MemberLoss(Criterion):
         n_criteria = 1 if self.joins else n_members
         each = [criterion, *(copy.deepcopy(criterion) for _ in range(n_criteria - 1))]
         self.criteria = nn.ModuleList(each)
+        self.losses = list(self.criteria)
         self.draws, self.remedies = criterion.draws, criterion.remedies
         self.takes_scores = criterion.takes_scores
         hard = [each.hard_rows for each in self.criteria if each.hard_rows is not None]
         self.hard_rows = MemberHardRows(hard) if hard else None
-
-    @property
-    def losses(self):
-        """The criteria of the members."""
-        return list(self.criteria)
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training, for each member; see :meth:`Criterion.begin`.

@@ -6,10 +6,18 @@ import numpy as np
 import torch
 
 from sktopk._training._process import all_objects, all_rows
+from sktopk.losses import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
 from sktopk.losses._accuracy_at_top import errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
+
+# What buffer_size="auto" means. A rank is estimated well by twice as many rows and some more,
+# since the hard rows of a network that learns are no longer the hardest when they are used. 512
+# of them make a step on a table twice as long (benchmarks/trained_share.py).
+SLACK, MORE, MOST = 2, 100, 512
+# The rank in a batch from which its own estimate is off by less than a third.
+ENOUGH = 10
 
 
 class HardRows:
@@ -30,24 +38,14 @@ class HardRows:
 
     def __init__(self, size):
         self.size = size
-        self.n_rows = 0
         # Those of each member of the network, which is one.
         self.each = [self]
         self.forget()
-
-    def begin(self, n_rows, resumed):
-        """Choose from these rows, on top of those before or anew."""
-        if not resumed:
-            self.n_rows = 0
-            self.forget()
-        self.n_rows += int(n_rows)
 
     def forget(self):
         """Remember nothing, not even of the batch at hand."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
-        # How many rows there were to choose from.
-        self.n_seen = 0
         # Whether a batch may have a row twice; in doubt it is looked for.
         self.fresh_repeats = True
 
@@ -64,7 +62,6 @@ class HardRows:
     def join(self, index):
         """Row numbers of a batch followed by the remembered ones."""
         self.n_fresh = len(index)
-        self.n_seen += self.n_fresh
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
 
@@ -79,33 +76,31 @@ class HardRows:
         else:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
-    def share_seen(self):
-        """The share of the rows that were seen so far, in (0, 1]: of the others none is known."""
-        return min(1.0, self.n_seen / self.n_rows) if self.n_rows else 1.0
+    def standing(self, xp):
+        """Two masks of the joined batch: rows that are remembered, and repeats of earlier ones.
 
-    def repeated(self, xp):
-        """Mask of the positions of the joined batch whose row stands at an earlier one, or None."""
+        The second is None if there are none.
+        """
         batch = as_arrays(xp, self.batch)
+        fresh, remembered = batch[: self.n_fresh], batch[self.n_fresh :]
         # Tensors may have remembered a row twice, in a group of few rows.
         if xp is np and not self.fresh_repeats:
-            twice = batch[self.n_fresh :, np.newaxis] == batch[: self.n_fresh]
+            twice = remembered[:, np.newaxis] == fresh
+            known = np.ones(len(batch), dtype=bool)
             if not np.count_nonzero(twice):
-                return None
-            return np.append(np.zeros(self.n_fresh, dtype=bool), twice.any(axis=1))
+                known[: self.n_fresh] = False
+                return known, None
+            known[: self.n_fresh] = twice.any(axis=0)
+            return known, np.append(np.zeros(self.n_fresh, dtype=bool), twice.any(axis=1))
         order = batch.argsort(stable=True)
         ordered = batch[order]
-        mask = xp.zeros_like(batch, dtype=xp.bool)
-        mask[order[1:]] = ordered[1:] == ordered[:-1]
-        return mask
+        repeated = xp.zeros_like(batch, dtype=xp.bool)
+        repeated[order[1:]] = ordered[1:] == ordered[:-1]
+        return xp.isin(batch, remembered), repeated
 
     def get_state(self):
         """The row numbers and copies of rows, however many, as plain values."""
-        return {
-            "index": self._distinct(),
-            "carried": self.carried,
-            "n_seen": self.n_seen,
-            "n_rows": self.n_rows,
-        }
+        return {"index": self._distinct(), "carried": self.carried}
 
     def _distinct(self):
         """The row numbers on the CPU, the hardest first, each once."""
@@ -114,7 +109,6 @@ class HardRows:
     def set_state(self, state):
         """Put back what `get_state` returned."""
         self.index, self.carried = state["index"].cpu(), state["carried"]
-        self.n_seen, self.n_rows = state["n_seen"], state["n_rows"]
 
 
 class TopCriterion(TwoClassCriterion):
@@ -128,8 +122,9 @@ class TopCriterion(TwoClassCriterion):
 
     each, times their own weight: together as much as the class weighs in training,
     :math:`N_c`. The threshold of such rows is that of the training set if it lies among the
-    hard ones, and its estimate at the same quantile if not. As long as a share p of the rows was
-    seen, so was that share of the hard ones, and each stands for 1 / p. The errors are counted
+    hard ones, and its estimate at the same quantile if not. Which rows are hard was settled
+    before the batch was drawn: a row of the batch that scores as high, because the network has
+    changed or the row was never seen, stands for the others like it. The errors are counted
     over the rows of the batch alone.
 
     Parameters
@@ -139,12 +134,17 @@ class TopCriterion(TwoClassCriterion):
         weights that returns a scalar with its gradient. The weights are what the rows count for.
     errors : {"false_negatives", "false_positives"}
     surrogate : str
-    buffer_size : int
+    buffer_size : int or "auto"
         Number of hard rows carried from batch to batch: the largest scores of the rows that
-        the threshold is computed from, or the smallest of the positives.
+        the threshold is computed from, or the smallest of the positives. "auto" is as many as
+        the rank of the threshold needs, up to `MOST`; if it needs more, 1 where a batch does
+        without.
 
     Attributes
     ----------
+    missing : dict or None
+        With "auto" what estimates the threshold badly: its `rank` among the training rows, and
+        `in_batch`, what that is among those of a batch.
     trace : dict of list
         The threshold of each batch, an array or a tensor of shape (1,).
     """
@@ -152,14 +152,42 @@ class TopCriterion(TwoClassCriterion):
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
         self.threshold, self.errors, self.surrogate = threshold, errors, surrogate
+        self.auto, self.missing = buffer_size == "auto", None
+        if self.auto:
+            buffer_size = MOST
         self.hard_rows = HardRows(buffer_size) if buffer_size else None
         self.trace = {"threshold": []}
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see the base."""
-        if self.hard_rows is not None:
-            self.hard_rows.begin(n_rows, resumed)
+        if self.hard_rows is not None and not resumed:
+            self.hard_rows.forget()
         super().begin(class_total, mean_weight, n_rows, resumed=resumed)
+
+    def hold_enough(self, class_total, mean_weight, batch_size, n_members):
+        """Choose the number of hard rows where it is "auto", before the training begins.
+
+        Parameters
+        ----------
+        class_total, mean_weight : ndarray of shape (2,)
+            As in `begin`.
+        batch_size : int
+            Number of rows of a batch, of all processes together.
+        n_members : int
+            How many of these criteria have hard rows of their own, which join every batch.
+        """
+        if not self.auto:
+            return
+        most = max(1, MOST // n_members)
+        # A class that the rows to come lack has no mean weight.
+        n_of_class = class_total / np.where(mean_weight > 1e-200, mean_weight, 1.0)
+        rank = rank_in_rows(self.threshold, n_of_class, class_total)
+        in_batch = rank * batch_size / max(1.0, n_of_class.sum())
+        self.missing, self.hard_rows.size = None, min(SLACK * rank + MORE, most)
+        if rank > most and in_batch >= ENOUGH:
+            self.hard_rows.size = 1
+        elif rank > most:
+            self.missing = {"rank": rank, "in_batch": in_batch}
 
     def get_extra_state(self):
         """What `state_dict` saves beside tensors of fixed shape."""
@@ -233,7 +261,9 @@ class TopCriterion(TwoClassCriterion):
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
         # A remembered row that was drawn again is one row; the largest score may stand twice.
-        repeated = hard.repeated(xp) if size > (1 if largest else 0) else None
+        remembered = repeated = None
+        if size > (1 if largest else 0):
+            remembered, repeated = hard.standing(xp)
         if repeated is not None:
             own = ~repeated if own is None else own & ~repeated
         if weight is not None:
@@ -252,10 +282,10 @@ class TopCriterion(TwoClassCriterion):
             located = self.threshold.locate(key, order)
             known = located[1] if known is None else known
         else:
-            share = hard.share_seen() if size else 1.0
-            counts = self._counts(xp, own[order], positive[order], hardest, share)
-            if hasattr(self.threshold, "locate"):
-                located = self.threshold.locate(xp, key, order, counts.cumsum(0))
+            counts = self._counts(xp, own, positive, remembered)[order]
+            locate = getattr(self.threshold, "locate", None)
+            if locate is not None:
+                located = locate(xp, key, order, counts.cumsum(0))
             else:
                 located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and len(hard.index) < size:
@@ -263,25 +293,21 @@ class TopCriterion(TwoClassCriterion):
             known = known[own[known] > 0]
         return located, known
 
-    def _counts(self, xp, own, positive, hardest, share):
-        """What each of the ordered rows counts for.
-
-        The hardest count for themselves, or for more as long as only a `share` of them is known,
-        and the others for all rows of their class.
-        """
+    def _counts(self, xp, own, positive, remembered):
+        """What each row counts for: a remembered one for itself, the others for all the rest."""
         class_total = as_arrays(xp, self.class_total)
         of = getattr(self.threshold, "of", "all")
         own = xp.asarray(own, dtype=xp.float64)
-        known, counts = own[hardest] / share, 0.0
+        known = own * (0.0 if remembered is None else remembered)
+        others, counts = own - known, known
         for label, name in enumerate(("negatives", "positives")):
             if of not in ("all", name):
                 continue
-            weight = own if of == name else own * (positive == label)
-            hard, total = weight[hardest].sum(), weight.sum()
-            missing, there = class_total[label] - hard / share, total - hard
+            mine = 1.0 if of == name else positive == label
+            weight = others * mine
+            there, missing = weight.sum(), class_total[label] - (known * mine).sum()
             factor = (missing + abs(missing)) / (2 * (there + (there == 0)))
             counts = counts + factor * weight
-        counts[hardest] = known
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
@@ -297,8 +323,7 @@ class TopCriterion(TwoClassCriterion):
             owner = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
             number = all_rows(hard.batch.to(scores.device), lengths).cpu() * len(lengths) + owner
             whole = HardRows(hard.size)
-            whole.batch, whole.n_rows = number[order], hard.n_rows
-            whole.n_seen = hard.n_seen * len(lengths)
+            whole.batch, whole.n_fresh = number[order], int(fresh.sum())
         device_order = order.to(scores.device)
         target = all_rows(target.to(scores.dtype), lengths)[device_order]
         if weight is not None:
@@ -315,6 +340,25 @@ class TopCriterion(TwoClassCriterion):
         gathered[device_order] = as_tensor(gradient)
         # Gradients are averaged over the processes afterwards.
         return loss, len(lengths) * gathered[mine]
+
+
+def rank_in_rows(threshold, n_of_class, class_total):
+    """The rank of a threshold, counted in rows from the end of its group where the hard ones are.
+
+    Of a function of which nothing is known it is 1, like that of the largest score.
+    """
+    if isinstance(threshold, FixedThreshold):
+        threshold = threshold.threshold
+    if not isinstance(threshold, KthLargest | TopMean | SurrogateQuantile):
+        return 1
+    k = getattr(threshold, "k", None)
+    of = {"negatives": slice(0, 1), "positives": slice(1, 2)}.get(threshold.of, slice(None))
+    n_rows, weight = n_of_class[of].sum(), class_total[of].sum()
+    if not weight:
+        return 1
+    share = threshold.tau if k is None else min(1.0, k / weight)
+    n = math.ceil(share * n_rows * (1 - 1e-9))
+    return max(1, math.ceil(n_rows) + 1 - n if threshold.of == "positives" else n)
 
 
 def arrays(scores, target, weight):

@@ -53,11 +53,7 @@ class WarmUp(Criterion):
         self.hard_rows, self.remedies = then.hard_rows, then.remedies
         self.takes_scores = then.takes_scores
         self.trace = then.trace
-
-    @property
-    def losses(self):
-        """The criteria of the second loss, of each member of the network."""
-        return self.then.losses
+        self.losses = then.losses
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         for each in (self.first, self.then):
@@ -72,9 +68,6 @@ class WarmUp(Criterion):
     def end_warm_up(self):
         """Begin with the second phase."""
         self.warm = True
-        for hard in [] if self.hard_rows is None else self.hard_rows.each:
-            # None was looked for yet.
-            hard.forget()
 
     def get_extra_state(self):
         """The phase; the two losses keep their own state, the generator among it."""

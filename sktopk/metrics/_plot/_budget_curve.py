@@ -19,6 +19,10 @@ _YLABELS = {
 }
 
 
+# Marks of budgets, among the lines of the axes.
+_BUDGET = "budget"
+
+
 class BudgetCurveDisplay:
     r"""Curve of what a budget of k rows brings: precision, recall or money.
 
@@ -32,7 +36,8 @@ class BudgetCurveDisplay:
 
     Rows that tie are counted with what a random order of them brings on average. A random order
     of all rows gives the chance line; the ideal one looks at the positives first, of highest
-    value first. Make it by `from_estimator`, `from_predictions` or `from_cv_results`; the
+    value first. Of a marked budget a few budgets are shown, not the thousands of rows that nobody
+    looks at. Make it by `from_estimator`, `from_predictions` or `from_cv_results`; the
     constructor only holds arrays.
 
     Parameters
@@ -170,8 +175,8 @@ class BudgetCurveDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
-            As in `plot`: `plot_chance_level`, `plot_ideal`, and what matplotlib's
-            ``plot`` takes.
+            As in `plot`: `n_budgets`, with `max_k` None by default, `plot_chance_level`,
+            `plot_ideal`, and what matplotlib's ``plot`` takes.
 
         Returns
         -------
@@ -187,7 +192,7 @@ class BudgetCurveDisplay:
         k, score, chance, ideal = _curves(y_true, y_score, pos_label, metric, value, max_k)
         name = "Classifier" if name is None else name
         display = cls(k, score, metric=metric, chance=chance, ideal=ideal, budget=budget, name=name)
-        return display.plot(ax, **kwargs)
+        return display.plot(ax, **({} if max_k is None else {"n_budgets": None}) | kwargs)
 
     @classmethod
     def from_cv_results(
@@ -229,8 +234,8 @@ class BudgetCurveDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
-            As in `plot`: `plot_chance_level`, `plot_ideal`, and what matplotlib's
-            ``plot`` takes.
+            As in `plot`: `n_budgets`, with `max_k` None by default, `plot_chance_level`,
+            `plot_ideal`, and what matplotlib's ``plot`` takes.
 
         Returns
         -------
@@ -260,9 +265,18 @@ class BudgetCurveDisplay:
         )
         name = folds_name(cv_results, name)
         display = cls(k, score, metric=metric, chance=chance, ideal=ideal, budget=budget, name=name)
-        return display.plot(ax, **kwargs)
+        return display.plot(ax, **({} if max_k is None else {"n_budgets": None}) | kwargs)
 
-    def plot(self, ax=None, *, name=None, plot_chance_level=True, plot_ideal=True, **kwargs):
+    def plot(
+        self,
+        ax=None,
+        *,
+        name=None,
+        n_budgets=4,
+        plot_chance_level=True,
+        plot_ideal=True,
+        **kwargs,
+    ):
         """Draw the curve; several may share one axes.
 
         On empty axes the colour cycle is set to one that is safe for
@@ -274,6 +288,9 @@ class BudgetCurveDisplay:
             Axes to draw on. None: a new figure.
         name : str, default=None
             Name of the curve. None: the name of the display.
+        n_budgets : float, default=4
+            Where a budget is marked: how many budgets the axes show, the largest of them if
+            there are several. None: all rows.
         plot_chance_level : bool, default=True
             Whether to draw what a random order brings.
         plot_ideal : bool, default=True
@@ -308,6 +325,8 @@ class BudgetCurveDisplay:
             ax.ticklabel_format(axis="y", scilimits=(-3, 5))
         else:
             ax.set_ylim(-0.02, 1.04)
+        if n_budgets is not None:
+            _zoom(ax, n_budgets)
         loc = "upper right" if self.metric == "precision" else "lower right"
         draw_legend(ax, loc)
         return self
@@ -323,10 +342,24 @@ class BudgetCurveDisplay:
         label = f"Budget: {self.budget} rows"
         shown = label in ax.get_legend_handles_labels()[1]
         style = {"color": color, "markeredgecolor": "black", "zorder": 3}
-        style |= {"linestyle": "", "marker": "*", "markersize": 13, "markevery": 1}
+        style |= {"linestyle": "", "marker": "*", "gid": _BUDGET, "markersize": 13, "markevery": 1}
         # Lines whose label begins with an underscore stay out of the legend.
         style["label"] = f"_{label}" if shown else label
         return ax.plot(*zip(*points, strict=True), **style)[0]
+
+
+def _zoom(ax, n_budgets):
+    """Show no more than so many of the budgets marked, and the curves up to there."""
+    marks = [x for line in ax.lines if line.get_gid() == _BUDGET for x in line.get_xdata()]
+    curves = [line.get_xydata() for line in ax.lines if line.get_gid() != _BUDGET]
+    last = max(curve[-1, 0] for curve in curves)
+    right = n_budgets * max(marks, default=np.inf)
+    if right >= last:
+        return
+    ax.set_xlim(-0.02 * right, right)
+    top = max(np.nanmax(curve[curve[:, 0] <= right, 1], initial=0.0) for curve in curves)
+    if top > 0:
+        ax.set_ylim(-0.02 * top, 1.06 * top)
 
 
 def _checked_metric(metric, value, max_k, budget):

@@ -4,6 +4,10 @@ import numpy as np
 
 from sktopk._common._scalars import check_nonnegative
 
+from ._style import free_line_style
+
+_MOST_MARKED_POINTS = 100
+
 
 def split_folds(cv_results, X, y, sample_weight=None):
     """Yield the estimator of each fold with its test rows, their labels and their weights."""
@@ -32,9 +36,12 @@ def folds_name(cv_results, name):
 def draw_curves(ax, x, y, kwargs, **single):
     """Draw a curve, `single` unless `kwargs` say otherwise, or those of folds; return the lines.
 
-    Folds have thin curves of one colour, of which the first has the label.
+    Folds have thin curves of one colour, of which the first has the label. A curve of
+    hundreds of points has a line style of its own in the place of markers.
     """
     if not np.ndim(x[0]):
+        if len(x) > _MOST_MARKED_POINTS:
+            single = {"marker": "", "markevery": 1, "linestyle": free_line_style(ax), **single}
         return ax.plot(x, y, **{**single, **kwargs})[0]
     lines = []
     style = {"linewidth": 1.0, "marker": "", "markevery": 1, "alpha": 0.7, **kwargs}

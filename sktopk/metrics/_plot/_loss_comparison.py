@@ -4,11 +4,13 @@ from itertools import count, takewhile
 
 import numpy as np
 
-from sktopk.metrics._statistics import clear_sign, intervals_in_words, paired_differences
+from sktopk.metrics._statistics import intervals_in_words, paired_differences, verdict_of
 
 from ._style import curve_axes, draw_legend, draw_level
 
 _SERIES_DISTANCE = 0.25
+# Of the width of the axes; the rest is for the numbers and the verdicts.
+_SHARE_OF_INTERVALS = 0.66
 
 
 class LossComparisonDisplay:
@@ -24,7 +26,10 @@ class LossComparisonDisplay:
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
     The second term is there because runs share training rows: without it the intervals are far
-    too short. Where an interval holds zero, the baseline is as good.
+    too short. Each row ends in a verdict on its loss: better or worse where the interval
+    does not hold zero; as good where it holds zero and lies within a margin that does not matter,
+    which is shaded; else the runs cannot tell. :class:`sktopk.model_selection.LossComparison`
+    says what it would take.
 
     Make it by `from_scores` or `from_cv_results`; the constructor only holds arrays.
 
@@ -42,6 +47,8 @@ class LossComparisonDisplay:
         Name of the score, for the axis.
     confidence : float, default=0.95
         Level of the intervals, for the axis.
+    margin : float, default=0.01
+        The difference that does not matter, in units of the score: one point of an accuracy.
     name : str, default=None
         Name of these differences in the legend. None: no legend entry.
 
@@ -57,8 +64,10 @@ class LossComparisonDisplay:
         The points and the intervals.
     zero_ : matplotlib Line2D
         The line at zero, the baseline.
+    margin_ : matplotlib Polygon or Rectangle
+        The shaded differences that do not matter.
     texts_ : list of matplotlib Text
-        What stands beside each interval.
+        The number and the verdict at the end of each row, inside the axes.
 
     See Also
     --------
@@ -86,8 +95,8 @@ class LossComparisonDisplay:
     >>> display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
     >>> for text in display.texts_:
     ...     print(text.get_text())
-    +0.048 ± 0.016
-    +0.000 ± 0.019: cross_entropy is as good
+    +0.048 ± 0.016: better
+    +0.000 ± 0.019: cannot tell
     """
 
     def __init__(
@@ -99,6 +108,7 @@ class LossComparisonDisplay:
         baseline="cross_entropy",
         metric="score",
         confidence=0.95,
+        margin=0.01,
         name=None,
     ):
         self.names = names
@@ -107,6 +117,7 @@ class LossComparisonDisplay:
         self.baseline = baseline
         self.metric = metric
         self.confidence = confidence
+        self.margin = margin
         self.name = name
 
     @classmethod
@@ -118,6 +129,7 @@ class LossComparisonDisplay:
         baseline="cross_entropy",
         metric="score",
         confidence=0.95,
+        margin=0.01,
         name=None,
         ax=None,
         **kwargs,
@@ -138,6 +150,8 @@ class LossComparisonDisplay:
             Name of the score, for the axis.
         confidence : float, default=0.95
             Level of the intervals, in (0, 1).
+        margin : float, default=0.01
+            The difference that does not matter, in units of the score and at least 0.
         name : str, default=None
             Name in the legend, to tell several displays on one axes. None: no entry.
         ax : matplotlib Axes, default=None
@@ -153,7 +167,7 @@ class LossComparisonDisplay:
         Raises
         ------
         TypeError
-            If `test_fraction` or `confidence` is not a number.
+            If `test_fraction`, `confidence` or `margin` is not a number.
         ValueError
             If one of them is out of its range, if `baseline` is not among the losses or
             alone, or if the scores are not finite numbers, as many for each loss.
@@ -161,7 +175,8 @@ class LossComparisonDisplay:
         found = paired_differences(scores, baseline, test_fraction)
         mean = np.array([each.mean for each in found.values()])
         half_width = np.array([each.half_width(confidence) for each in found.values()])
-        options = {"baseline": baseline, "metric": metric, "confidence": confidence, "name": name}
+        options = {"baseline": baseline, "metric": metric, "confidence": confidence}
+        options |= {"margin": margin, "name": name}
         return cls(list(found), mean, half_width, **options).plot(ax, **kwargs)
 
     @classmethod
@@ -186,7 +201,7 @@ class LossComparisonDisplay:
         metric : str, default="score"
             Name of the score, with several metrics one of them.
         **kwargs : dict
-            As in `from_scores`: `baseline`, `confidence`, `name`, `ax` and more.
+            As in `from_scores`: `baseline`, `confidence`, `margin`, `name`, `ax` and more.
 
         Returns
         -------
@@ -224,8 +239,9 @@ class LossComparisonDisplay:
 
         Their points stand below one another in the row of the loss. On empty axes the colour
         cycle is set to one that is safe for colour-blind readers, with a marker of its own for
-        each display. The names and numbers beside the axes need room: a new figure has it, an
-        own one by ``plt.subplots(layout="constrained")``.
+        each display. The right third of the axes is for the numbers and the verdicts. The names
+        beside the axes need room: a new figure has it, an own one by
+        ``plt.subplots(layout="constrained")``.
 
         Parameters
         ----------
@@ -239,7 +255,8 @@ class LossComparisonDisplay:
         Returns
         -------
         display : LossComparisonDisplay
-            This object, with `ax_`, `figure_`, `line_`, `errorbar_`, `zero_` and `texts_`.
+            This object, with `ax_`, `figure_`, `line_`, `errorbar_`, `zero_`, `margin_` and
+            `texts_`.
         """
         ax = curve_axes(self, ax, figsize=(8.0, 4.0), layout="constrained")
         others = [each for each in ax.containers if hasattr(each, "has_xerr")]
@@ -252,19 +269,39 @@ class LossComparisonDisplay:
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
         self.zero_ = draw_level(ax, ax.axvline, 0.0, "_zero")
-        # On the right edge, at the height of the points.
-        where = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+        # At the right edge of the axes, at the height of the points.
+        where = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
         self.texts_ = []
         words = intervals_in_words(self.difference, self.half_width)
         rows_shown = zip(self.difference, self.half_width, y, words, strict=True)
         for difference, half_width, height, text in rows_shown:
-            if not clear_sign(difference, half_width):
-                text += f": {self.baseline} is as good"
-            self.texts_.append(ax.text(1.02, height, text, **where))
+            text += f": {verdict_of(difference, half_width, self.margin)}"
+            self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
+        self.margin_ = _draw_margin(ax, self.margin)
+        _leave_room(ax)
         middle = below / 2
         ax.set_yticks(np.arange(len(rows)) + middle, rows)
         ax.set_ylim(len(rows) - 0.5 + middle, middle - 0.5)
         level = f"{100 * self.confidence:g} % interval"
-        ax.set_xlabel(f"Gain in {self.metric} over {self.baseline} ({level})")
+        ax.set_xlabel(
+            f"Gain in {self.metric} over {self.baseline} ({level}; shaded: ±{self.margin:g})"
+        )
         draw_legend(ax)
         return self
+
+
+def _draw_margin(ax, margin):
+    """Return the shaded margin, drawn unless it is there."""
+    label = f"_margin {margin:g}"
+    for patch in ax.patches:
+        if patch.get_label() == label:
+            return patch
+    return ax.axvspan(-margin, margin, color="0.93", zorder=0.5, linewidth=0, label=label)
+
+
+def _leave_room(ax):
+    """Keep the right of the axes free of intervals."""
+    low, high = ax.dataLim.intervalx
+    pad = 0.05 * (high - low)
+    low, high = low - pad, high + pad
+    ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)

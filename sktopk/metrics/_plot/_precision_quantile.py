@@ -10,8 +10,8 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
 
     This is the :math:`P\tau` curve of [1]_, section 4.2. The chance line lies at the
     share of positives :math:`\pi`; the ideal line is :math:`\min(1, \pi / \tau)`,
-    which no ranking exceeds. If positives are rare, ``xscale="log"`` shows the top
-    larger. Make it by `from_estimator`, `from_predictions` or
+    which no ranking exceeds. The axis is logarithmic, since the top is what one looks at;
+    ``xscale="linear"`` shows all rows alike. Make it by `from_estimator`, `from_predictions` or
     `from_cv_results`; the constructor only holds arrays.
 
     Parameters
@@ -62,7 +62,7 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
     """
 
     _arrays = ("quantile", "precision")
-    _xscale = "linear"
+    _xscale = "log"
     _ylabel = "Precision"
     _legend_loc = {"linear": "upper right", "log": "upper right"}  # noqa: RUF012
 

@@ -247,7 +247,9 @@ class ShotAccuracyDisplay:
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(ax, [-0.5, 2.5], [self.chance] * 2, "Chance")
+            self.chance_level_ = draw_reference(
+                ax, [-0.5, 2.5], [self.chance] * 2, "Chance", zorder=3
+            )
         bounds = f"> {self.many:g}", f"{self.few:g} to {self.many:g}", f"< {self.few:g}"
         bars = [[bar.get_height() for bar in each] for each in ax.containers]
         absent = np.where(np.isnan(bars).all(axis=0), "\nno class tested", "")

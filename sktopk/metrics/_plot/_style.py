@@ -10,6 +10,9 @@ _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 # Looking for the best place of a legend among more takes seconds.
 _MAX_POINTS_FOR_BEST = 300_000
+# One more than colours, too, for curves of so many points that markers would touch.
+_DASHES = [(8, 2), (5, 1, 1, 1), (2, 1), (8, 1, 1, 1, 1, 1), (4, 2), (1, 1)]
+_LINE_STYLES = ["-", *((0, dashes) for dashes in _DASHES)]
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 
 
@@ -29,14 +32,21 @@ def curve_axes(display, ax, *, markevery=1, **figure):
     return ax
 
 
-def draw_reference(ax, x, y, label):
+def free_line_style(ax):
+    """Return the line style of the next curve without markers, as its colour in turn."""
+    curves = [line for line in ax.lines if line.get_color() in _COLORS]
+    n_curves = sum(line.get_linestyle() != "None" for line in curves)
+    return _LINE_STYLES[n_curves % len(_LINE_STYLES)]
+
+
+def draw_reference(ax, x, y, label, *, zorder=1.9):
     """Return the grey line called `label`, "Chance" or "Ideal", drawn unless it is there."""
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
         if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
-    style = {"linestyle": _REFERENCE_STYLES[label], "zorder": 1.9}
+    style = {"linestyle": _REFERENCE_STYLES[label], "zorder": zorder}
     # All that the cycle sets, or the next curve would skip a colour.
     style |= {"color": "0.45", "marker": "", "markevery": 1}
     return ax.plot(x, y, label=label, **style)[0]

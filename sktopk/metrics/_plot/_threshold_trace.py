@@ -5,7 +5,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_count
 
+from ._folds import draw_curves
 from ._style import curve_axes, draw_legend
+
+# Points of a smoothed curve that are means of other steps.
+_N_SMOOTHED = 50
 
 
 class ThresholdTraceDisplay:
@@ -42,9 +46,11 @@ class ThresholdTraceDisplay:
     figure_ : matplotlib Figure
         Figure of the axes.
     line_ : matplotlib Line2D
-        The estimates.
+        The estimates; of 100 steps and more their mean over a fiftieth of them.
+    band_ : matplotlib PolyCollection or None
+        From the smallest to the largest estimate of those steps. None for fewer than 100.
     true_line_ : matplotlib Line2D or None
-        The true thresholds, dashed, in the colour of `line_`.
+        The true thresholds, dashed, in the colour of `line_` and smoothed like that.
 
     See Also
     --------
@@ -146,24 +152,45 @@ class ThresholdTraceDisplay:
         Returns
         -------
         display : ThresholdTraceDisplay
-            This object, with `ax_`, `figure_`, `line_` and `true_line_`.
+            This object, with `ax_`, `figure_`, `line_`, `band_` and `true_line_`.
         """
         ax = curve_axes(self, ax)
         label = self.name if name is None else name
-        style = {"label": label, "markevery": max(1, len(self.step) // 10), **kwargs}
-        (self.line_,) = ax.plot(self.step, self.threshold, **style)
-        self.true_line_ = None
+        window = max(1, len(self.step) // _N_SMOOTHED)
+        self.line_ = draw_curves(
+            ax,
+            self.step,
+            moving(self.threshold, window, np.mean),
+            {"label": label, "markevery": max(1, len(self.step) // 10), **kwargs},
+        )
+        self.band_ = self.true_line_ = None
+        if window > 1:
+            ends = (moving(self.threshold, window, each) for each in (np.min, np.max))
+            color = self.line_.get_color()
+            self.band_ = ax.fill_between(self.step, *ends, color=color, alpha=0.2, linewidth=0)
         if self.true_threshold is not None:
             # All that the cycle sets, or the next curve would skip a colour.
             style = {"color": self.line_.get_color(), "marker": "", "markevery": 1}
             style |= {"linestyle": "--", "zorder": 1.9}
             style["label"] = None if label is None else f"{label}, true"
-            (self.true_line_,) = ax.plot(self.step, self.true_threshold, **style)
+            true = moving(self.true_threshold, window, np.mean)
+            (self.true_line_,) = ax.plot(self.step, true, **style)
         # There is no half of a step.
         ax.locator_params(axis="x", integer=True)
         ax.set(xlabel="Training step", ylabel="Threshold")
         draw_legend(ax)
         return self
+
+
+def moving(values, window, reduce):
+    """Return `reduce` of the `window` values around each one, beyond the ends those at the ends.
+
+    A window that holds NaN gives NaN.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    before, after = (window - 1) // 2, window // 2
+    padded = np.pad(values, (before, after), mode="edge")
+    return reduce(np.lib.stride_tricks.sliding_window_view(padded, window), axis=1)
 
 
 def _threshold_history(estimator):

@@ -1,0 +1,174 @@
+"""budget_table: the numbers against loops, the intervals against how often they hold the truth."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from sktopk import metrics
+from sktopk.metrics import BudgetTableDisplay, precision_at_k_score, recall_at_k_score
+
+matplotlib = pytest.importorskip("matplotlib")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    matplotlib.use("Agg")
+    yield
+    plt.close("all")
+
+
+def budget_table(*args, **kwargs):
+    """The frame of the table."""
+    return pd.DataFrame(metrics.budget_table(*args, **kwargs))
+
+
+@pytest.fixture
+def rows(rng):
+    fraud = rng.random(800) < 0.1
+    # Rounded, so that rows tie.
+    return np.where(fraud, "fraud", "clear"), (rng.normal(size=800) + 1.5 * fraud).round(1)
+
+
+def test_numbers_are_those_of_the_scores(rows):
+    y_true, y_score = rows
+    table = budget_table(y_true, y_score, pos_label="fraud", n_bootstraps=10)
+    assert table["budget"].tolist() == [50, 100, 200]
+    for row in table.itertuples():
+        options = {"k": row.budget, "pos_label": "fraud"}
+        precision = precision_at_k_score(y_true, y_score, **options)
+        assert row.precision == pytest.approx(precision)
+        assert row.hits == pytest.approx(row.budget * precision)
+        assert row.recall == pytest.approx(recall_at_k_score(y_true, y_score, **options))
+
+
+def test_a_day_has_fewer_rows_than_were_tested(rows):
+    y_true, y_score = rows
+    # 5 of 100 a day is the share of 40 of these 800, an eighth of whose hits a day brings.
+    day = budget_table(y_true, y_score, budgets=5, n_rows=100, pos_label="fraud").iloc[0]
+    whole = budget_table(y_true, y_score, budgets=[40], pos_label="fraud").iloc[0]
+    assert day["budget"] == 5
+    for end in ("", "_low", "_high"):
+        assert day[f"hits{end}"] == pytest.approx(whole[f"hits{end}"] / 8)
+        assert day[f"precision{end}"] == pytest.approx(whole[f"precision{end}"])
+        assert day[f"recall{end}"] == pytest.approx(whole[f"recall{end}"])
+
+
+def test_between_two_numbers_of_rows_lies_what_lies_between(rows):
+    y_true = [1, 0, 1, 0, 0, 0]
+    table = budget_table(y_true, [6, 5, 4, 3, 2, 1], budgets=1, n_rows=4, n_bootstraps=10)
+    # A quarter of six rows is one and a half: the first row and half of the second.
+    assert table.loc[0, "hits"] == pytest.approx(1 * 4 / 6)
+    assert table.loc[0, "precision"] == pytest.approx(1 / 1.5)
+    assert table.loc[0, "recall"] == 0.5
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    # The share of positives among the best tenth of all rows that there are.
+    rng = np.random.default_rng(0)
+    every = rng.random(400_000) < 0.1
+    score = rng.normal(size=400_000) + 1.5 * every
+    truth = every[np.argsort(-score)[:40_000]].mean()
+    held, found = 0, []
+    for trial in range(150):
+        part = slice(1000 * trial, 1000 * (trial + 1))
+        row = budget_table(every[part], score[part], budgets=100, n_bootstraps=100).iloc[0]
+        held += row["precision_low"] <= truth <= row["precision_high"]
+        found.append(row["precision"])
+    # Of 150 trials of probability .93, fewer than 128 are rarer than 1e-3; ten too wide
+    # intervals would hold it always.
+    assert 128 <= held < 150
+    width = row["precision_high"] - row["precision_low"]
+    assert width == pytest.approx(2 * 1.96 * np.std(found), rel=0.35)
+
+
+def test_intervals_do_not_depend_on_the_rows_far_below(rows):
+    y_true, y_score = rows
+    y_true = y_true == "fraud"
+    table = budget_table(y_true, y_score, budgets=[20, 60], n_bootstraps=3000)
+    # A plain bootstrap of the rows.
+    random = np.random.RandomState(1)
+    hits = []
+    for _ in range(1500):
+        drawn = random.randint(800, size=800)
+        options = {"k": 60, "pos_label": True}
+        hits.append(60 * precision_at_k_score(y_true[drawn], y_score[drawn], **options))
+    low, high = np.quantile(hits, [0.025, 0.975])
+    assert high - low > 10
+    assert table.loc[1, "hits_low"] == pytest.approx(low, abs=1.5)
+    assert table.loc[1, "hits_high"] == pytest.approx(high, abs=1.5)
+
+
+def test_seeds_and_levels(rows):
+    y_true, y_score = rows
+
+    def found(**params):
+        return budget_table(y_true, y_score, pos_label="fraud", n_bootstraps=50, **params)
+
+    pd.testing.assert_frame_equal(found(), found())
+    assert (found(random_state=1)["hits_low"] != found()["hits_low"]).any()
+    narrow, wide = found(confidence=0.5), found(confidence=0.99)
+    assert (narrow["hits_low"] > wide["hits_low"]).all()
+    assert (narrow["recall_high"] < wide["recall_high"]).all()
+
+
+def test_without_positives_recall_is_nan():
+    table = budget_table([0, 0, 0, 0], [3, 2, 1, 0], budgets=2, pos_label=1)
+    assert table.loc[0, ["hits", "hits_low", "hits_high", "precision"]].tolist() == [0, 0, 0, 0]
+    assert table.loc[0, ["recall", "recall_low", "recall_high"]].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"budgets": [50, 900]}, ValueError, "budgets must be at most n_rows=800; got 900"),
+        ({"budgets": 200, "n_rows": 100}, ValueError, "at most n_rows=100; got 200"),
+        ({"budgets": 0.1}, TypeError, "budgets must be an integer; got 0.1"),
+        ({"budgets": [0]}, ValueError, "budgets must be at least 1; got 0"),
+        ({"budgets": []}, ValueError, "budgets must be one or more integers"),
+        ({"n_rows": 0}, ValueError, "n_rows must be at least 1"),
+        ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
+        ({"n_bootstraps": 5}, ValueError, "n_bootstraps == 5, must be >= 10"),
+    ],
+)
+def test_what_is_not_allowed_is_named(params, error, message, rows):
+    with pytest.raises(error, match=message):
+        budget_table(*rows, **params)
+
+
+def test_draws_the_table(rows):
+    y_true, y_score = rows
+    options = {"pos_label": "fraud", "n_bootstraps": 20, "budgets": [20, 60]}
+    display = BudgetTableDisplay.from_predictions(y_true, y_score, name="mine", **options)
+    table = budget_table(y_true, y_score, **options)
+    pd.testing.assert_frame_equal(pd.DataFrame(display.table), table)
+    np.testing.assert_array_equal(display.points_.get_xydata(), table[["budget", "hits"]])
+    np.testing.assert_array_equal(display.line_.get_ydata(), display.curve["hits"])
+    assert {20, 60} <= set(display.curve["budget"])
+    row = table.iloc[1]
+    assert display.texts_[1].get_text() == (
+        f"{row.hits:.0f} hits ({row.hits_low:.0f} to {row.hits_high:.0f})\n"
+        f"{100 * row.precision:.0f} % right, {100 * row.recall:.0f} % found"
+    )
+    chance = display.chance_level_.get_xydata()[-1]
+    assert chance[1] == pytest.approx(chance[0] * np.mean(y_true == "fraud"))
+    legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert legend == ["mine (95 % interval)", "Chance"]
+    second = BudgetTableDisplay.from_predictions(
+        y_true, -y_score, ax=display.ax_, plot_chance_level=False, **options
+    )
+    assert second.line_.get_color() != display.line_.get_color()
+    assert second.chance_level_ is None
+
+
+def test_from_estimator_ranks_by_its_second_class(rows, rng):
+    y, score = rows
+    X = np.c_[score, rng.normal(size=800)]
+    clf = GaussianNB().fit(X[:400], y[:400])
+    display = BudgetTableDisplay.from_estimator(clf, X[400:], y[400:], budgets=30, n_bootstraps=10)
+    expected = budget_table(
+        y[400:], clf.predict_proba(X[400:])[:, 1], budgets=30, n_bootstraps=10, pos_label="fraud"
+    )
+    pd.testing.assert_frame_equal(pd.DataFrame(display.table), expected)
+    assert display.name == "GaussianNB"
