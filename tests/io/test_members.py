@@ -85,13 +85,13 @@ def test_a_threshold_and_hard_rows_of_a_member_that_is_not_there_are_refused(can
     """The state of the losses has those of three members."""
     X, y = data("ranker", None, cancer)
     dump(made("ranker").fit(X, y), path)
-    header, content, _ = parts(path)
+    _, content, _ = parts(path)
     names, values = content["model"]["fitted"]["net_"]["dict"]
     names, values = values[names.index("criterion")]["dict"]
     # The losses of three members, of the warm-up and then.
     assert sum("class_total" in name for name in names) == 6
     edit(path, lambda header, content: drop_criterion(content))
-    with pytest.raises(ValueError, match="Missing key.*criteria.2.class_total"):
+    with pytest.raises(ValueError, match=r"Missing key.*criteria.2.class_total"):
         load(path)
 
 
