@@ -59,7 +59,7 @@ ESTIMATORS += [
 ]
 MEMBERS = {"n_members": 2, "cross_fit": True, "early_stopping": True, "warm_up": 2}
 ESTIMATORS += [
-    TopKClassifier(order="cross_entropy", **MEMBERS, **SHORT),
+    TopKClassifier(**MEMBERS, **SHORT),
     DeepTopPushClassifier(**MEMBERS, **SHORT),
 ]
 IGNORED = pytest.mark.filterwarnings(
