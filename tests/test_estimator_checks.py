@@ -57,9 +57,16 @@ ESTIMATORS += [
         **SHORT,
     ),
 ]
+MEMBERS = {"n_members": 2, "cross_fit": True, "early_stopping": True, "warm_up": 2}
+ESTIMATORS += [
+    TopKClassifier(**MEMBERS, **SHORT),
+    DeepTopPushClassifier(**MEMBERS, **SHORT),
+]
 IGNORED = pytest.mark.filterwarnings(
     "ignore:k=5 must be smaller",
     "ignore:The training loss still fell",
+    "ignore:max_epochs=.* ended the training",
+    "ignore:cross_fit=True needs rows to leave out",
     "ignore:k=.* must be at most the number of",
     "ignore:precision=.* is reached by no threshold",
 )

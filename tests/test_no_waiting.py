@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 import sktopk
 from sktopk import losses
 from sktopk._training._batches import make_batches
+from sktopk._training._folds import Folds
 from tests.losses.cases import LOSSES
 from tests.named_losses import NAMED_LOSSES
 
@@ -37,8 +38,20 @@ RANKERS = {
     "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(),
     **{f"AUC, {s}": sktopk.AUCClassifier(surrogate=s) for s in ("hinge", "logistic", "ramp")},
 }
+MEMBERS = {"n_members": 3, "cross_fit": True, "warm_up": 1}
+RANKERS |= {
+    "DeepTopPush, members": sktopk.DeepTopPushClassifier(**MEMBERS),
+    "PatMat, members, 5 hard rows": sktopk.PatMatClassifier(buffer_size=5, **MEMBERS),
+    "members that see all rows": sktopk.PatMatClassifier(n_members=2),
+    "AUC, members": sktopk.AUCClassifier(**MEMBERS),
+}
 OF_CLASSES = {
     **{name: sktopk.TopKClassifier(name, k=3) for name in NAMED_LOSSES},
+    **{
+        f"{name}, members": sktopk.TopKClassifier(name, k=3, **MEMBERS)
+        for name in ("cross_entropy", "smooth_topk", "logit_adjusted")
+    },
+    "two heads": sktopk.TopKClassifier(k=3, order="cross_entropy", **MEMBERS),
     "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}),
     "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced"),
     **{f"AUC, {m}": sktopk.AUCClassifier(multi_class=m) for m in ("ovr", "ovo", "mu")},
@@ -80,11 +93,14 @@ def on_meta(monkeypatch):
         target = np.searchsorted(clf.classes_, y)
         n_positives = None if len(clf.classes_) > 2 else 5
         count = np.bincount(target).astype(float)
-        weight = np.ones(len(y))
+        weight, folds = np.ones(len(y)), None
         if getattr(clf, "class_weight", None) is not None:
             weight += target
+        if clf.cross_fit:
+            folds = Folds(np.arange(len(y)) % 3, 3, 3)
+            weight = folds.own_weights(target, weight, lambda target, weight: weight)
         return net, make_batches(
-            net, X, target, weight, count, batch_size=BATCH, min_positives=n_positives
+            net, X, target, weight, count, batch_size=BATCH, min_positives=n_positives, folds=folds
         )
 
     return batches_on_meta

@@ -1,6 +1,6 @@
 """The loss says which k labels are in front, cross-entropy in which order."""
 
-import itertools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_ordered_sets_are_those_of_a_slow_loop(data, n_classes, dtype):
     # One number for all of the set, but for rounding: the order inside is that of o.
     scale = float(found.abs().max() + o.abs().max())
     assert float(raised.max() - raised.min()) <= 8 * torch.finfo(dtype).eps * scale
-    assert all(found[a] >= found[b] for a, b in itertools.pairwise(inside))
+    assert all(found[a] >= found[b] for a, b in pairwise(inside))
     if low > high:
         assert torch.equal(found, o)
     else:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
 from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
@@ -65,6 +66,15 @@ CHANGEABLE = {
     "verbose",
     "random_state",
 }
+
+
+def _has_partial_fit(classifier):
+    """Return True unless rows are to be left out, or a loss chosen, which takes all of them."""
+    if (reason := classifier._needs_all_data()) is not None:
+        raise AttributeError(
+            f"partial_fit is not available for {reason}, which needs all data at once"
+        )
+    return True
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,7 @@ class NetClassifier(TrainedNet):
             training.checkpoint.remove()
         return self
 
+    @available_if(_has_partial_fit)
     def partial_fit(self, X, y=None, classes=None, sample_weight=None):
         """Train for one epoch on a piece of the data.
 
@@ -264,6 +275,13 @@ class NetClassifier(TrainedNet):
         return tags
 
     # Hooks, see the class.
+
+    def _needs_all_data(self):
+        """The setting, in words, that `partial_fit` cannot do with; None if there is none."""
+        for name in ("early_stopping", "cross_fit"):
+            if getattr(self, name) is True:
+                return f"{name}=True"
+        return None
 
     def _choose(self, X, y, sample_weight, X_val, y_val):
         return {}
@@ -333,7 +351,8 @@ class NetClassifier(TrainedNet):
         rows, own, folds = given, validation is not None, None
         if self.cross_fit:
             folds = self._folds(given, encode(classes, given.y))
-        if not own and folds is None and (self.early_stopping or self.calibration is not None):
+        judged = self.early_stopping and not self.cross_fit
+        if not own and folds is None and (judged or self.calibration is not None):
             mask = held_out(given.y, self.validation_fraction, random, self._stratify)
             rows, validation = given.take(~mask), given.take(mask)
         return Training(
@@ -352,7 +371,10 @@ class NetClassifier(TrainedNet):
         )
 
     def _folds(self, rows, target):
-        """Deal rows into folds by their content, so that they are the same in every fit."""
+        """Deal rows into folds by their content, so that they are the same in every fit.
+
+        None if there is nothing to leave out.
+        """
         key = row_keys(rows.X, seed=0)
         groups = target if self._stratify else np.zeros_like(target)
         for n_folds in range(self.n_members, 1, -1):
@@ -360,10 +382,12 @@ class NetClassifier(TrainedNet):
             parts = {*zip(groups[fold >= 0], fold[fold >= 0], strict=True)}
             if len(parts) == n_folds * len(np.unique(groups)):
                 return Folds(fold, n_folds, self.n_members)
-        raise ValueError(
-            "cross_fit=True needs rows to leave out: X must have at least 2 different rows of "
-            f"{'each class' if self._stratify else 'a class'}"
+        warn(
+            "cross_fit=True needs rows to leave out, at least 2 different ones of "
+            f"{'each class' if self._stratify else 'a class'}, which X does not have: every "
+            "member is trained on all rows, and none of them is judged by"
         )
+        return None
 
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""

@@ -343,9 +343,9 @@ class TrainingParameters(BaseEstimator):
 
     def _check_partial_fit(self):
         """Refuse parameters that mean something for all data only, or for many epochs."""
-        for name in ("class_weight", "calibration", "early_stopping"):
+        for name in ("class_weight", "calibration"):
             value = getattr(self, name, None)
-            if isinstance(value, str) or value is True:
+            if isinstance(value, str):
                 raise ValueError(
                     f"{name}={value!r} needs all data at once, which partial_fit does not have"
                 )

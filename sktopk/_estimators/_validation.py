@@ -86,4 +86,4 @@ class MemberScores:
         for m, score in enumerate(self.of_member):
             with self.net.only(m):
                 scores.append(score())
-        return np.array(scores)
+        return scores

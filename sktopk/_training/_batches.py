@@ -240,7 +240,7 @@ class MiniBatches:
                 rows = torch.cat([rows, self.rows[self.hard.index.cpu()]])
             weight = None if self.weight is None else self.weight[joined]
             if self.folds is not None:
-                weight = self.folds.weights(joined, weight, self.target.device, self.rows.dtype)
+                weight = self.folds.weights(joined, weight)
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
@@ -341,6 +341,8 @@ def make_batches(
         rows, target, weight = _with_carried(hard.each, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None
+    if folds is not None:
+        folds.to(device, net.dtype)
     joins = sampler is not None and hard is not None and hard.size
     return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds)
 

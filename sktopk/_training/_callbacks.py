@@ -103,8 +103,8 @@ class Validation(Callback):
     Parameters
     ----------
     score : callable
-        Returns a float, the larger the better, or such an array of shape (n_members,): then
-        each member of the network keeps its own best weights.
+        Returns a float, the larger the better, or a list of them with one for each member of the
+        network, which then keeps its own best weights.
     patience : int or None
         Epochs without an improvement of more than `tol`, of any member, after which to stop and
         put the best weights back; None only records.
@@ -120,9 +120,12 @@ class Validation(Callback):
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         # Processes that train together decide together.
-        scores = np.mean(all_objects(self.score()), axis=0)
-        if scores.dtype.kind not in "biuf" or not np.isfinite(scores).all():
-            raise ValueError(f"scoring must return a finite number; got {scores!r}")
+        scores = all_objects(self.score())
+        for score in scores:
+            for each in score if isinstance(score, list) else [score]:
+                if not _is_number(each):
+                    raise ValueError(f"scoring must return a finite number; got {each!r}")
+        scores = np.mean(scores, axis=0)
         net.history.record("valid_score", float(scores.mean()))
         if dataset_valid is not None:
             # What skorch's callbacks look for.
@@ -159,6 +162,12 @@ class Validation(Callback):
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
         self.put_back(net)
+
+
+def _is_number(score):
+    """Whether a score, which may be anything, is a finite number."""
+    values = np.asarray(score)
+    return values.ndim == 0 and values.dtype.kind in "biuf" and bool(np.isfinite(values))
 
 
 class WarmUpEnd(Callback):

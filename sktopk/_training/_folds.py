@@ -21,7 +21,7 @@ class Folds:
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
         # So that weights of mean 1 over the rows of a member have mean 1 over all rows.
         self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
-        self._tensors = {}
+        self._tensors = None
 
     def own_weights(self, target, weight, weights):
         """What the rows weigh for each member, as if it had its own rows only.
@@ -48,26 +48,25 @@ class Folds:
         for m, each in enumerate(weights.T):
             yield np.where(self.rows_of(m), 0.0, each * self.factor[m])
 
-    def weights(self, index, weight, device, dtype):
-        """The weights of a batch for all members.
+    def to(self, device, dtype):
+        """Keep on a device what `weights` needs there, in the float type of the network."""
+        arrays = self.fold, self.of_member, self.factor
+        fold, of_member, factor = (torch.from_numpy(each).to(device) for each in arrays)
+        self._tensors = fold, of_member, factor.to(dtype)
+
+    def weights(self, index, weight):
+        """The weights of a batch for all members, once `to` has been called.
 
         Parameters
         ----------
         index : slice or Tensor of int of shape (n_rows,)
         weight : Tensor of shape (n_rows, n_members) or None
-        device : torch.device
-        dtype : torch.dtype
 
         Returns
         -------
         weights : Tensor of shape (n_rows, n_members)
         """
-        if device not in self._tensors:
-            arrays = self.fold, self.of_member
-            fold, of_member = (torch.from_numpy(each).to(device) for each in arrays)
-            factor = torch.from_numpy(self.factor).to(device, dtype)
-            self._tensors[device] = fold, of_member, factor
-        fold, of_member, factor = self._tensors[device]
+        fold, of_member, factor = self._tensors
         weights = (fold[index].unsqueeze(1) != of_member) * factor
         return weights if weight is None else weights * weight
 

@@ -116,13 +116,14 @@ def _check_weights(estimator, fitted):
         vars(shape).update(_OF_MACHINE)
         task = shape._task(state["dtype"])
         sizes = [task.n_features, *estimator.hidden_layer_sizes, task.n_outputs]
-        expected = [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
+        expected = task.n_members * [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
         weights = [np.shape(value) for value in state["weights"].values()]
         found = [shape for shape in weights if len(shape) == 2]
         if found != expected:
             raise ValueError(
                 f"weights of wrong shape: {found} do not belong to hidden_layer_sizes="
-                f"{estimator.hidden_layer_sizes!r}, {sizes[0]} features and {sizes[-1]} outputs"
+                f"{estimator.hidden_layer_sizes!r}, n_members={task.n_members}, {sizes[0]} "
+                f"features and {sizes[-1]} outputs"
             )
 
 
@@ -191,6 +192,12 @@ def _are_thresholds(value):
     is_array = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f"
     is_known = is_array or isinstance(value, float | np.floating)
     return is_known and not np.isnan(value).any()
+
+
+def _are_scores(value, n_classes):
+    """Whether these are scores of rows, of which all members may have seen some: NaN."""
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return is_array and value.shape[1:] in ((), (n_classes,)) and not np.isinf(value).any()
 
 
 def _are_rates(value):
@@ -266,6 +273,8 @@ _CHECKS = {
     "n_samples_fit_": lambda v, c, f: _is_int(v, 1),
     "n_iter_": lambda v, c, f: _is_int(v, 0),
     "net_": lambda v, c, f: True,
+    "oob_decision_function_": lambda v, c, f: _are_scores(v, c),
+    "oob_score_": lambda v, c, f: isinstance(v, float),
     "prevalence_": lambda v, c, f: v is None or _are_shares(v, c),
     "rates_": lambda v, c, f: _are_rates(v),
     "threshold_": lambda v, c, f: _are_thresholds(v),

@@ -17,7 +17,8 @@ from sktopk._common._extras import import_extra
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
-from sktopk.modules import MLP, NormalizedLinear, ScaledScores, TabularMLP
+from sktopk.modules import MLP, Members, NormalizedLinear, ScaledScores, TabularMLP
+from sktopk.modules._members import mean_of_members
 from sktopk.modules._tabular_mlp import FAR
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
@@ -132,8 +133,8 @@ def _parts(estimator):
 class _Graph:
     """Nodes in a row, each of which takes what the one before it gives."""
 
-    def __init__(self, onnx, prefix, value):
-        self.onnx, self.prefix, self.value = onnx, prefix, value
+    def __init__(self, onnx, prefix, value, dtype=None):
+        self.onnx, self.prefix, self.value, self.dtype = onnx, prefix, value, dtype
         self.nodes, self.constants = [], []
 
     def constant(self, array):
@@ -142,6 +143,10 @@ class _Graph:
         array = np.array(array, order="C")
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
+
+    def number(self, value):
+        """Name of a constant number in the float type of the network."""
+        return self.constant(np.array(value, self.dtype))
 
     def add(self, kind, *inputs, n_outputs=1, name=None, **attributes):
         """Append a node; of its outputs the last goes on to the next."""
@@ -174,13 +179,29 @@ class _Graph:
 
 def _layers(onnx, module, shape, dtype):
     """The default network, layer by layer; None if it has a layer of another kind."""
-    graph, scaled = _Graph(onnx, "net", "X"), type(module) is ScaledScores
+    graph, each = _Graph(onnx, "net", "X", dtype), []
+    scaled = type(module) is ScaledScores
+    if type(network := module.module if scaled else module) is TabularMLP:
+        each = _add_members(graph, network, module.scale if scaled else None, dtype)
+    for member in () if each else module if type(module) is Members else [module]:
+        graph.value = "X"
+        if not _add_layers(graph, member, dtype):
+            return None
+        each.append(graph.value)
+    if len(each) > 1:
+        total = graph.add("Sum", *each)
+        graph.add("Div", total, graph.constant(np.array(len(each), dtype)))
+    out = (graph.value, dtype, ["n_samples", None])
+    return graph.model([("X", dtype, ["n_samples", *shape])], [out])
+
+
+def _add_layers(graph, module, dtype):
+    """Append the layers of the default network; tell whether it is one."""
+    scaled = type(module) is ScaledScores
     layers = module.module if scaled else module
-    if type(layers) is TabularMLP:
-        _tabular(graph, layers, dtype)
-    elif type(layers) is not MLP:
-        return None
-    for layer in layers if type(layers) is MLP else ():
+    if type(layers) is not MLP:
+        return False
+    for layer in layers:
         if isinstance(layer, nn.Linear):
             weight, bias = (graph.constant(p.detach().numpy()) for p in (layer.weight, layer.bias))
             graph.add("Gemm", graph.value, weight, bias, transB=1)
@@ -199,48 +220,59 @@ def _layers(onnx, module, shape, dtype):
             unit = graph.add("Div", rows, length)
             graph.add("Gemm", unit, graph.constant(directions.numpy()), transB=1)
         elif not isinstance(layer, nn.Dropout):
-            return None
+            return False
     if scaled:
         graph.add("Mul", graph.value, graph.constant(np.array(module.scale, dtype)))
-    members = [None] if getattr(layers, "n_members", 1) > 1 else []
-    out = (graph.value, dtype, ["n_samples", *members, None])
-    return graph.model([("X", dtype, ["n_samples", *shape])], [out])
+    return True
 
 
-def _tabular(graph, network, dtype):
-    """The steps of `TabularMLP.encode`, and its layers."""
+def _add_members(graph, network, scale, dtype):
+    """Append a TabularMLP; return the scores of each member.
 
-    def number(value):
-        return graph.constant(np.array(value, dtype))
+    They have layers of their own: of no rows, ONNX Runtime divides by zero in batched products.
+    """
+    number = graph.number
 
     def buffer(name):
         return graph.constant(getattr(network, name).numpy())
 
-    rows = graph.value
-    missing = graph.add("IsNaN", rows)
-    z = graph.add("Mul", graph.add("Sub", rows, buffer("center")), buffer("scale"))
+    missing = graph.add("IsNaN", "X")
+    z = graph.add("Mul", graph.add("Sub", "X", buffer("center")), buffer("scale"))
     z = graph.add("Where", graph.add("IsNaN", z), number(0), z)
     z = graph.add("Clip", z, number(-FAR), number(FAR))
     third = graph.add("Div", z, number(3))
     square = graph.add("Add", graph.add("Mul", third, third), number(1))
-    columns = [graph.add("Div", z, graph.add("Sqrt", square))]
+    parts = [graph.add("Div", z, graph.add("Sqrt", square))]
     if network.n_encoded:
         z = graph.add("Gather", z, buffer("bin_column"), axis=1)
         z = graph.add("Mul", graph.add("Sub", z, buffer("bin_start")), buffer("bin_slope"))
-        columns.append(graph.add("Clip", z, number(0), number(1)))
+        parts.append(graph.add("Clip", z, number(0), number(1)))
     if network.missing_indicator:
-        columns.append(graph.cast(dtype, missing))
-    graph.add("Concat", *columns, axis=1)
-    # Rows of the first product are those of all members; a batched product broadcasts them.
-    for i, layer in enumerate(network.layers):
-        if i:
-            graph.add("Relu")
-        weight = graph.constant(layer.weight.detach().transpose(1, 2).numpy())
-        bias = graph.constant(layer.bias.detach().unsqueeze(1).numpy())
-        graph.add("Add", graph.add("MatMul", graph.value, weight), bias)
-    graph.add("Transpose", perm=[1, 0, 2])
-    if network.n_members == 1:
-        graph.add("Squeeze", graph.value, graph.constant(np.array([1])))
+        parts.append(graph.cast(dtype, missing))
+    encoded, each = graph.add("Concat", *parts, axis=1), []
+    for m in range(network.n_members):
+        graph.value = encoded
+        for i, layer in enumerate(network.layers):
+            if i:
+                graph.add("Relu")
+            own = (graph.constant(p[m].detach().numpy()) for p in (layer.weight, layer.bias))
+            graph.add("Gemm", graph.value, *own, transB=1)
+        if scale is not None:
+            graph.add("Mul", graph.value, number(scale))
+        each.append(graph.value)
+    return each
+
+
+class _MeanOfMembers(nn.Module):
+    """The mean of the scores of several members."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        """Return scores (n_samples, n_outputs)."""
+        return mean_of_members(self.module(x))
 
 
 def _traced(onnx, module, shape, dtype):
@@ -250,7 +282,7 @@ def _traced(onnx, module, shape, dtype):
     with warnings.catch_warnings():  # of torch, about itself
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            module,
+            _MeanOfMembers(module),
             (rows,),
             dynamo=True,
             dynamic_shapes=({0: "n_samples"},),
@@ -266,10 +298,13 @@ def _traced(onnx, module, shape, dtype):
 
 def _head(onnx, net, dtype, budget):
     """From the scores of the network to those of `decision_function`, and labels."""
-    graph, classes = _Graph(onnx, "head", "net_scores"), _labels(net.classes_)
+    graph, classes = _Graph(onnx, "head", "net_scores", dtype), _labels(net.classes_)
     n_classes, labels = len(classes), graph.constant(classes)
     several = net.net_.n_outputs > 1 and n_classes > 2
-    scores = graph.value if several else _binary_scores(graph, net, dtype)
+    if net.net_.k_ordered is not None:
+        _add_order(graph, net.net_.k_ordered, n_classes)
+    of_classes = graph.value
+    scores = of_classes if several else _binary_scores(graph, net, dtype)
     if budget is not None:
         exact = graph.cast(np.float64)
         limit = graph.constant(np.array(budget, np.float64))
@@ -278,9 +313,9 @@ def _head(onnx, net, dtype, budget):
         name, index = "label", graph.cast(np.int64, above)
     elif isinstance(net, TopKClassifier):
         k = graph.constant(np.array([net.k_]))
-        name, index = "topk_labels", graph.add("TopK", "net_scores", k, axis=1, n_outputs=2)
+        name, index = "topk_labels", graph.add("TopK", of_classes, k, axis=1, n_outputs=2)
     elif several:
-        name, index = "label", graph.add("ArgMax", "net_scores", axis=1, keepdims=0)
+        name, index = "label", graph.add("ArgMax", of_classes, axis=1, keepdims=0)
     else:
         above = graph.add("Greater", scores, graph.constant(np.array(0, dtype)))
         name, index = "label", graph.cast(np.int64, above)
@@ -292,6 +327,31 @@ def _head(onnx, net, dtype, budget):
         (name, classes.dtype, [*rows, net.k_] if name == "topk_labels" else rows),
     ]
     return graph.model([("net_scores", dtype, [*rows, None])], outputs)
+
+
+def _add_order(graph, k, n_classes):
+    """Append what makes one vector of scores of two heads; see `ordered_sets`."""
+    axis = graph.constant(np.array([1]))
+    sizes = graph.constant(np.array([n_classes, n_classes]))
+    order = graph.add("Split", graph.value, sizes, axis=1, n_outputs=2)
+    sets = graph.nodes[-1].output[0]
+    columns = graph.add("TopK", sets, graph.constant(np.array([k])), axis=1, n_outputs=2)
+    # Not OneHot: of no rows, ONNX Runtime divides by zero there.
+    columns = graph.add("Unsqueeze", columns, graph.constant(np.array([2])))
+    each = graph.add("Equal", columns, graph.constant(np.arange(n_classes)))
+    each = graph.cast(np.int64, each)
+    inside = graph.cast(bool, graph.add("ReduceSum", each, axis, keepdims=0))
+    of_set = graph.add("Where", inside, order, graph.number(np.inf))
+    lowest = graph.add("ReduceMin", of_set, axis, keepdims=1)
+    others = graph.add("Where", inside, graph.number(-np.inf), order)
+    highest = graph.add("ReduceMax", others, axis, keepdims=1)
+    sizes = graph.add("Add", graph.add("Abs", lowest), graph.add("Abs", highest))
+    room = graph.add("Mul", graph.add("Add", sizes, graph.number(1)), graph.number(2.0**-10))
+    raised = graph.add("Add", graph.add("Sub", highest, lowest), room)
+    raised = graph.add(
+        "Where", graph.add("GreaterOrEqual", highest, lowest), raised, graph.number(0)
+    )
+    graph.add("Where", inside, graph.add("Add", order, raised), order)
 
 
 def _binary_scores(graph, net, dtype):

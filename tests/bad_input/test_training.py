@@ -291,7 +291,7 @@ def test_pieces_of_a_stream(case):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("class_weight", "balanced"), ("calibration", "sigmoid"), ("early_stopping", True)],
+    [("class_weight", "balanced"), ("calibration", "sigmoid")],
 )
 def test_partial_fit_refuses_what_needs_all_data(name, value):
     with pytest.raises(ValueError, match=f"{name}={value!r} needs all data at once"):

@@ -43,6 +43,8 @@ ESTIMATORS = {
 ESTIMATORS |= {
     "cross_entropy": TopKClassifier("cross_entropy", k=2, class_weight="balanced"),
     "calibrated": TopKClassifier(k=2, calibration="temperature", early_stopping=True),
+    "members": TopKClassifier(k=2, n_members=2, warm_up=2, order="cross_entropy"),
+    "members of a ranker": DeepTopPushClassifier(n_members=2, warm_up=2, buffer_size=3),
     "calibrated ranker": DeepTopPushClassifier(calibration="sigmoid"),
 }
 

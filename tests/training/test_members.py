@@ -284,9 +284,8 @@ def test_a_member_never_learns_from_the_rows_that_it_leaves_out(name, warm_up, m
 
 @pytest.mark.parametrize("name", ["smooth_topk", "PatMatClassifier-1"])
 def test_the_question_is_answered_wrongly_by_members_that_see_all_rows(name, monkeypatch):
-    def all_of_them(self, index, weight, device, dtype):
-        n_rows = len(self.fold[index])
-        return torch.ones(n_rows, self.n_members, dtype=dtype)
+    def all_of_them(self, index, weight):
+        return torch.ones(len(self.fold[index]), self.n_members, dtype=torch.float64)
 
     monkeypatch.setattr(Folds, "weights", all_of_them)
     with pytest.raises(AssertionError):

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
-from sklearn.utils.metaestimators import available_if
 
 from sktopk._common._input import class_weights, own_labels
 from sktopk._common._scalars import check_number, check_option
@@ -25,16 +24,6 @@ from sktopk.metrics import make_topk_scorer
 from ._auto_loss import choose_loss
 from ._losses import LOSSES, own_parameters
 from ._topk_predictions import TopKPredictions
-
-
-def _has_partial_fit(classifier):
-    """Return True unless the loss is to be chosen, which takes all rows."""
-    if isinstance(classifier.loss, str) and classifier.loss == "auto":
-        raise AttributeError(
-            "partial_fit is not available for loss='auto', which needs all data at once: set loss "
-            "to one by name"
-        )
-    return True
 
 
 @estimator
@@ -171,12 +160,6 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     n_candidates: int | None = None
     class_weight: object = None
 
-    @available_if(_has_partial_fit)
-    def partial_fit(self, X, y=None, classes=None, sample_weight=None):
-        return super().partial_fit(X, y, classes, sample_weight)
-
-    partial_fit.__doc__ = NetClassifier.partial_fit.__doc__
-
     def score(self, X, y=None, sample_weight=None):
         """Return the top-k accuracy at `k_`, what searches without `scoring` choose by.
 
@@ -276,6 +259,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         if self.compile:
             raise ValueError("n_candidates does not go with compile=True: set one of them")
 
+    def _needs_all_data(self):
+        if isinstance(self.loss, str) and self.loss == "auto":
+            return "loss='auto'"
+        return super()._needs_all_data()
+
     def _choose(self, X, y, sample_weight, X_val, y_val):
         if not isinstance(self.loss, str) or self.loss != "auto":
             return {}
@@ -319,6 +307,12 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         loss, n_classes, k_ordered = self._loss_in_use, len(self.classes_), self._k_ordered
         if not isinstance(loss, str):
             criterion = CustomLoss(copy.deepcopy(loss).to(getattr(torch, dtype)))
+            if self.cross_fit and not criterion.is_weighted:
+                raise TypeError(
+                    "cross_fit=True weighs the rows that a member leaves out with 0 and needs a "
+                    "loss that takes sample_weight or has a reduction attribute; got "
+                    f"loss={type(loss).__name__}"
+                )
             return self._task_of(dtype, criterion, n_classes, draws=True, k_ordered=k_ordered)
         named, k, scale = LOSSES[loss], self.k_, self._scale()
         params = {name: getattr(self, name) for name in named.params} | (self.loss_params or {})

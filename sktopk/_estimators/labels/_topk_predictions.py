@@ -22,7 +22,8 @@ def has_proba(classifier):
     else:
         # Which loss "auto" becomes is not known yet.
         named = LOSSES.get(loss) if isinstance(loss, str) else None
-        available = classifier.calibration is not None or (named and named.models_proba)
+        available = classifier.calibration is not None or classifier.order is not None
+        available = available or (named and named.models_proba)
     if not available:
         proper = [name for name, each in LOSSES.items() if each.models_proba]
         raise AttributeError(

@@ -187,14 +187,17 @@ class TwoClassCriterion(Criterion):
         loss.backward()
         return loss.detach(), scores.grad
 
+    def expected(self, positive, weight):
+        """What the rows of each class weigh if theirs are like all rows in training."""
+        counted = torch.ones_like(positive) if weight is None else weight > 0
+        n_positives = (counted & positive).sum()
+        return torch.stack([counted.sum() - n_positives, n_positives]) * self.mean_weight
+
     def proportional(self, scores, positive, weight):
         """Weights (n_samples,) under which the classes weigh what they weigh in training."""
         own = torch.ones_like(scores) if weight is None else weight
-        counted = torch.ones_like(positive) if weight is None else weight > 0
-        n_positives = (counted & positive).sum()
-        seen = torch.stack([counted.sum() - n_positives, n_positives]) * self.mean_weight
         # A batch of light rows weighs little: what counts is the mean weight in training.
-        seen = seen.to(scores.dtype)
+        seen = self.expected(positive, weight).to(scores.dtype)
         factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
         # The unit is of no importance; that of the batch keeps numbers near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))

@@ -34,6 +34,11 @@ class CustomLoss(Criterion):
         # One of the user's own may ask for anything.
         self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
+    @property
+    def is_weighted(self):
+        """Whether rows may have weights."""
+        return self.takes_weight or getattr(self.loss, "reduction", None) in REDUCTIONS
+
     def seed(self, generator):
         super().seed(generator)
         for module in self._drawing:

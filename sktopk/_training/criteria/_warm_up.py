@@ -1,6 +1,7 @@
 """Cross-entropy first, the top after."""
 
 import torch
+from torch import distributed
 from torch.nn import functional as F
 
 from ._base import Criterion, TwoClassCriterion
@@ -13,10 +14,30 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 
     def forward(self, scores, target, sample_weight=None):
         """Return the mean over rows in the proportions of the training, a Tensor of shape ()."""
-        scores, positive = scores.flatten(), target == 1
-        weight = self.proportional(scores.detach(), positive, sample_weight)
-        each = F.binary_cross_entropy_with_logits(scores, positive.to(scores.dtype), weight)
-        return each * len(scores) / weight.sum()
+        seen = self.expected(target == 1, sample_weight)
+        return self._mean(scores, target == 1, sample_weight, seen)
+
+    def loss_and_gradient(self, scores, target, weight):
+        """Return the loss of a batch and its gradient; see the base."""
+        seen = self.expected(target == 1, weight)
+        if self.n_processes > 1:
+            # Of one in the mean, as gradients are averaged over the processes afterwards.
+            distributed.all_reduce(seen)
+            seen = seen / self.n_processes
+        scores = scores.detach().requires_grad_()
+        loss = self._mean(scores, target == 1, weight, seen)
+        loss.backward()
+        return loss.detach(), scores.grad
+
+    def _mean(self, scores, positive, weight, seen):
+        """The mean over rows, those of each class taken for `seen`."""
+        scores = scores.flatten()
+        share = self.class_total / self.class_total.sum() / seen.clamp(min=1e-300)
+        share = share.to(scores.dtype)
+        share = torch.where(positive, share[1], share[0])
+        share = share if weight is None else share * weight
+        target = positive.to(scores.dtype)
+        return F.binary_cross_entropy_with_logits(scores, target, share, reduction="sum")
 
 
 class WarmUp(Criterion):
