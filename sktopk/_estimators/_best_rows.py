@@ -3,8 +3,7 @@
 import numpy as np
 
 from sktopk._common._input import encode_labels
-from sktopk._common._pos_label import place_of
-from sktopk._common._scalars import n_kept
+from sktopk._common._scalars import n_kept, place_of
 from sktopk._common._streams import parts
 from sktopk.metrics._top_scorer import positive_scores
 

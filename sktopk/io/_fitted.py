@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from sktopk._common._pos_label import place_of
+from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate

@@ -14,7 +14,7 @@ from torch import nn
 from sktopk import __version__
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
-from sktopk._common._pos_label import place_of
+from sktopk._common._scalars import place_of
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier
 from sktopk._estimators.labels._topk_classifier import TopKClassifier

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 
-from sktopk._common._pos_label import is_told
 from sktopk._common._scalars import (
     check_k,
     check_nonnegative,
     check_option,
     check_readable,
+    is_told,
     n_kept,
 )
 

@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.metadata_routing import UNUSED
 
-from sktopk._common._pos_label import check_pos_label, is_told, place_of
-from sktopk._common._scalars import check_option
+from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 
 from ._ranking import check_value, undefined
 from ._scorer import predict_scores

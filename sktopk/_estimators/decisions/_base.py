@@ -10,8 +10,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sktopk._common._input import check_labels, class_counts, take_params, take_rows
-from sktopk._common._pos_label import positive_label
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._warnings import warn
 

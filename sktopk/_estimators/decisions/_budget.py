@@ -13,19 +13,17 @@ from sktopk._common._input import (
     check_weight,
     class_counts,
 )
-from sktopk._common._pos_label import (
-    check_pos_label,
-    negative_first,
-    place_of,
-    positive_label,
-)
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
     check_count,
     check_flag,
     check_number,
     check_option,
+    check_pos_label,
     check_random,
+    negative_first,
+    place_of,
+    positive_label,
 )
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (

@@ -11,13 +11,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_classes, encode
-from sktopk._common._pos_label import (
+from sktopk._common._scalars import (
+    check_auto,
+    check_number,
+    check_option,
     check_pos_label,
     negative_first,
     place_of,
     positive_label,
 )
-from sktopk._common._scalars import check_auto, check_number, check_option
 from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import BestRows
