@@ -14,6 +14,8 @@ class Column(ClassifierMixin, BaseEstimator):
     def fit(self, X, y, weight=None):
         self.classes_, self.n_features_in_ = np.unique(y), np.shape(X)[1]
         self.weight_, self.fit_X_ = weight, X
+        if "yes" in self.classes_:
+            self.pos_label_ = "yes"
         return self
 
     def predict(self, X):

@@ -269,6 +269,12 @@ def encode_labels(classes, y, name="y"):
     return encode(classes, y)
 
 
+def class_counts(classes, y):
+    """Return the number of labels of each of the sorted `classes`."""
+    index = encode_labels(classes, y)
+    return np.bincount(index[index >= 0], minlength=len(classes))
+
+
 def _shown(labels):
     """At most five labels in words."""
     return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sktopk._common._input import encode_labels
-from sktopk._common._scalars import n_kept
+from sktopk._common._scalars import n_kept, place_of
 from sktopk._common._streams import parts
 from sktopk.metrics._top_scorer import positive_scores
 
@@ -83,9 +83,9 @@ def _tied(n_rows, where):
     return f"{n_rows} rows tie at {where}; broken by row order"
 
 
-def finite_scores(estimator, X, start=0):
-    """Return a fitted classifier's scores of its second class, as floats; X begins at `start`."""
-    _, scores = positive_scores(estimator, X)
+def finite_scores(estimator, X, pos_label, start=0):
+    """Return a fitted classifier's scores of a class, as floats; X begins at row `start`."""
+    _, scores = positive_scores(estimator, X, pos_label)
     if scores is None:
         raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
     if scores.dtype.kind != "f":
@@ -99,11 +99,11 @@ def finite_scores(estimator, X, start=0):
     return scores
 
 
-def score_parts(estimator, X):
+def score_parts(estimator, X, pos_label):
     """Yield the `finite_scores` of the parts of X, a table or a stream."""
     start = 0
     for part in parts(X):
-        yield (scores := finite_scores(estimator, part, start))
+        yield (scores := finite_scores(estimator, part, pos_label, start))
         start += len(scores)
 
 
@@ -116,14 +116,14 @@ def check_groups(groups, per):
         )
 
 
-def known_positives(y, classes):
-    """Return the mask of the labels that are the second class; each must be one of two."""
+def known_positives(y, classes, pos_label):
+    """Return the mask of the labels that are `pos_label`; each must be one of two classes."""
     code = encode_labels(classes, y)
     if (code < 0).any():
         raise ValueError(
             f"y must hold labels that estimator knows, {classes.tolist()}; got {y[code < 0][0]!r}"
         )
-    return code == 1
+    return code == place_of(pos_label, classes)
 
 
 def best_rows(scores, group, budget, name):

@@ -138,6 +138,7 @@ class NetClassifier(TrainedNet):
     - `_prepare(partial)`: with `classes_` and `class_count_` as they are for the training to
       come, to note what the parameters mean for them;
     - `_check_classes(y)`: which labels are allowed;
+    - `_targets(index)` and `_target_count`: what the network learns for classes, their weights;
     - `_weights(target, weight)`: what the rows weigh in the loss;
     - `_settle(training, final)`: after training, and before predictions within it: what
       predictions need besides the network, such as a threshold;
@@ -291,6 +292,13 @@ class NetClassifier(TrainedNet):
 
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
+
+    def _targets(self, index):
+        return index
+
+    @property
+    def _target_count(self):
+        return self.class_count_
 
     def _weights(self, target, weight):
         return weight
@@ -517,13 +525,15 @@ class NetClassifier(TrainedNet):
         if not training.new:
             self._go_on(count, training.partial)
         try:
-            rows, validation, target = training.rows, training.validation, training.target
+            rows, validation = training.rows, training.validation
+            target = self._targets(training.target)
             data = {"X": rows.X, "y": target, "weight": rows.weight}
             if validation is not None:
                 X_val = validation.X
                 if not isinstance(X_val, LazyRows):
                     X_val = X_val.astype(self._numpy_dtype(), copy=False)
-                data |= {"X_val": X_val, "y_val": encode(self.classes_, validation.y)}
+                y_val = self._targets(encode(self.classes_, validation.y))
+                data |= {"X_val": X_val, "y_val": y_val}
             callbacks = self._callbacks_of(training)
             size, least = self._batch_size, None
             if net.n_outputs == 1:
@@ -537,7 +547,7 @@ class NetClassifier(TrainedNet):
                 rows.X,
                 target,
                 weight,
-                self.class_count_,
+                self._target_count,
                 batch_size=size,
                 min_positives=least,
                 resumed=training.partial,

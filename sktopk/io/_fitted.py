@@ -7,11 +7,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
+from sktopk._estimators.ranking._ranking import RankingClassifier
 
 from ._steps import is_attribute
 
@@ -19,7 +21,7 @@ _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_ite
 # Parameters that stand for another machine than this one.
 _OF_MACHINE = {"device": "cpu", "checkpoint": None}
 _OF_DECISIONS = {
-    "BudgetClassifier": {"estimator_", "classes_"},
+    "BudgetClassifier": {"estimator_", "classes_", "pos_label_"},
     "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
     | {"_seed", "n_calibration_"},
 }
@@ -79,6 +81,10 @@ def check_state(estimator, fitted, built):
     for key, value in fitted.items():
         if not _CHECKS[key](value, n_classes, n_features):
             raise ValueError(f"{key} of {name} has a wrong type, shape or value: {value!r:.80}")
+    if isinstance(estimator, RankingClassifier) and n_classes == 2 and "pos_label_" not in fitted:
+        raise ValueError(f"pos_label_ of {name} is missing")
+    if "pos_label_" in fitted:
+        place_of(fitted["pos_label_"], fitted["classes_"])
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
@@ -276,6 +282,7 @@ _CHECKS = {
     "oob_decision_function_": lambda v, c, f: _are_scores(v, c),
     "oob_score_": lambda v, c, f: isinstance(v, float),
     "prevalence_": lambda v, c, f: v is None or _are_shares(v, c),
+    "pos_label_": lambda v, c, f: isinstance(v, str | int | float),
     "rates_": lambda v, c, f: _are_rates(v),
     "threshold_": lambda v, c, f: _are_thresholds(v),
 }

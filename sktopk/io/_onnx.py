@@ -14,6 +14,7 @@ from torch import nn
 from sktopk import __version__
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
+from sktopk._common._scalars import place_of
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
@@ -104,7 +105,7 @@ def to_onnx(estimator, path):
 
 
 def _parts(estimator):
-    """Steps before the network, the estimator that has it, a threshold of a budget."""
+    """Steps before the network, the estimator that has it, a budget around it."""
     steps, budget = [], None
     while not isinstance(estimator, NetClassifier):
         if isinstance(estimator, FrozenEstimator):
@@ -120,7 +121,7 @@ def _parts(estimator):
                 raise ValueError(
                     f'{which} has no fixed threshold; a graph needs one, as per="fit" finds it'
                 )
-            estimator, budget = estimator.estimator_, estimator.threshold_
+            estimator, budget = estimator.estimator_, estimator
         else:
             raise TypeError(
                 "estimator must be a classifier of sktopk with a network, a BudgetClassifier "
@@ -299,15 +300,19 @@ def _traced(onnx, module, shape, dtype):
 def _head(onnx, net, dtype, budget):
     """From the scores of the network to those of `decision_function`, and labels."""
     graph, classes = _Graph(onnx, "head", "net_scores", dtype), _labels(net.classes_)
-    n_classes, labels = len(classes), graph.constant(classes)
+    n_classes, turned = len(classes), _is_turned(net)
     several = net.net_.n_outputs > 1 and n_classes > 2
     if net.net_.k_ordered is not None:
         _add_order(graph, net.net_.k_ordered, n_classes)
     of_classes = graph.value
+    # Of two classes the score of the positive one, which says above 0 where it is predicted.
     scores = of_classes if several else _binary_scores(graph, net, dtype)
     if budget is not None:
+        if turned != _is_turned(budget):
+            graph.add("Neg")
+        turned = _is_turned(budget)
         exact = graph.cast(np.float64)
-        limit = graph.constant(np.array(budget, np.float64))
+        limit = graph.constant(np.array(budget.threshold_, np.float64))
         above = graph.add("Greater", exact, limit)
         scores = graph.cast(dtype, graph.add("Sub", exact, limit))
         name, index = "label", graph.cast(np.int64, above)
@@ -319,8 +324,9 @@ def _head(onnx, net, dtype, budget):
     else:
         above = graph.add("Greater", scores, graph.constant(np.array(0, dtype)))
         name, index = "label", graph.cast(np.int64, above)
+    labels = graph.constant(classes[::-1] if turned else classes)
     graph.add("Gather", labels, index, name=name)
-    graph.add("Identity", scores, name="scores")
+    graph.add("Neg" if turned else "Identity", scores, name="scores")
     rows = ["n_samples"]
     outputs = [
         ("scores", dtype, [*rows, n_classes] if several else rows),
@@ -354,8 +360,14 @@ def _add_order(graph, k, n_classes):
     graph.add("Where", inside, graph.add("Add", order, raised), order)
 
 
+def _is_turned(estimator):
+    """Whether the first class is the positive one."""
+    pos_label = getattr(estimator, "pos_label_", None)
+    return pos_label is not None and place_of(pos_label, estimator.classes_) == 0
+
+
 def _binary_scores(graph, net, dtype):
-    """One score per row: above 0 the second class."""
+    """One score per row: above 0 the positive class, or the second."""
     if net.net_.n_outputs > 1:
         values = graph.value
         second, first = (

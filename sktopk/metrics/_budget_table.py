@@ -54,7 +54,7 @@ def budget_table(
     n_bootstraps : int, default=500
         Number of bootstrap samples, at least 10.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None: the greater of the two labels.
+        Label of the positives, as in `precision_at_k_score`.
     random_state : int, RandomState or None, default=0
         Seed of the bootstrap samples.
 

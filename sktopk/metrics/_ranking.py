@@ -13,6 +13,7 @@ from sktopk._common._scalars import (
     check_nonnegative,
     check_option,
     check_readable,
+    is_told,
     n_kept,
 )
 
@@ -211,7 +212,7 @@ def check_true(y_true):
 
 
 def is_positive(y_true, pos_label):
-    """Return the mask of the rows labelled `pos_label`; None is the greater of two labels."""
+    """Return the mask of the rows labelled `pos_label`; None is 1 or True."""
     y_true = check_true(y_true)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}
@@ -224,11 +225,13 @@ def is_positive(y_true, pos_label):
     if len(labels) > 2:
         raise ValueError(f"y_true must hold two labels; {_how_to_make_binary(labels)}")
     if pos_label is None:
-        if len(labels) < 2 and not labels <= {-1, 0, 1}:
+        if not is_told(labels):
+            held = " and ".join(map(repr, sorted(labels)))
             raise ValueError(
-                f"y_true holds only {labels.pop()!r}: pass pos_label, the label of the positives"
+                f"y_true holds only {held}, which does not tell what is positive: pass "
+                "pos_label, the label of the positives"
             )
-        pos_label = max(labels) if len(labels) == 2 else 1
+        pos_label = 1
     elif len(named) > 2:
         raise ValueError(f"pos_label must be one of {sorted(labels)}; got {pos_label!r}")
     if pos_label not in labels:

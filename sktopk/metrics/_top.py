@@ -33,8 +33,8 @@ def precision_at_k_score(
         Number of rows looked at, at least 1, or a fraction in (0, 1) of the rows,
         rounded up: ``ceil(k * n_samples)``. With `groups` of each group.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None: the greater of the two labels of `y_true`;
-        if there is only one it must be -1, 0 or 1, and 1 is positive.
+        Label of the positives. None is 1 or True, where the others are 0, -1 or False; any other
+        labels, such as "fraud" and "ok", do not tell, and are refused without it.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Which rows are looked at among those tied at the k-th place: a random
         choice, scored by its expectation, or positives first, or negatives first.

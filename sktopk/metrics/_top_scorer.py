@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.metadata_routing import UNUSED
 
-from sktopk._common._scalars import check_option
+from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 
 from ._ranking import check_value, undefined
 from ._scorer import predict_scores
@@ -58,11 +58,12 @@ def make_top_scorer(
     normalize=None,
     alpha=None,
     ties=None,
+    pos_label=None,
 ):
     r"""A score of the top of a ranking as a ``scoring`` argument, for any binary classifier.
 
     The score is the function called `name` followed by ``_score``, of the scores
-    of ``estimator.classes_[1]``, the positive class:
+    of the positive class:
 
     .. math::
         \mathrm{score}(y, s(X)), \qquad s = \text{decision function, or probability}
@@ -111,6 +112,9 @@ def make_top_scorer(
         How early positives must come to count.
     ties : {"expected", "optimistic", "pessimistic"}, default=None
         What tied scores count.
+    pos_label : int, float, bool or str, default=None
+        Label of the positives. None: the `pos_label_` of the classifier, also of one at the end
+        of a pipeline or found by a search; without one, 1 or True beside 0, -1 or False.
 
     Returns
     -------
@@ -136,7 +140,9 @@ def make_top_scorer(
     ValueError
         If `name` is none of these, lacks a parameter it needs or is given one it
         does not take, or a parameter is out of its range; when called, if there are
-        more than two classes, or metadata are given that `name` has no use for.
+        more than two classes, if their labels do not tell which is positive (such as "fraud"
+        and "ok") and neither `pos_label` nor the classifier does, or if metadata are given that
+        `name` has no use for.
 
     See Also
     --------
@@ -156,6 +162,7 @@ def make_top_scorer(
     """
     scorer = TopScorer(**locals())  # which takes the same parameters
     check_option(name, "name", tuple(_SCORES))
+    check_pos_label(pos_label)
     params = scorer.score_params()
     takes = _keywords(name)
     needs = [each for each, default in takes.items() if default is inspect.Parameter.empty]
@@ -201,6 +208,7 @@ class TopScorer(BaseEstimator):
         normalize=None,
         alpha=None,
         ties=None,
+        pos_label=None,
     ):
         self.name = name
         self.k = k
@@ -215,6 +223,7 @@ class TopScorer(BaseEstimator):
         self.normalize = normalize
         self.alpha = alpha
         self.ties = ties
+        self.pos_label = pos_label
 
     @property
     def __name__(self):
@@ -224,7 +233,8 @@ class TopScorer(BaseEstimator):
     def score_params(self):
         """Return the parameters that are not left to the score's defaults."""
         params = self.get_params(deep=False)
-        return {key: value for key, value in params.items() if key != "name" and value is not None}
+        others = ("name", "pos_label")
+        return {key: each for key, each in params.items() if key not in others and each is not None}
 
     def score(self, estimator, X, y, sample_weight=None, groups=None, y_value=None):
         """Return the score of a fitted classifier; a call does the same."""
@@ -238,12 +248,12 @@ class TopScorer(BaseEstimator):
             if is_regressor(estimator):
                 y_score = np.asarray(estimator.predict(X))
             else:
-                _, y_score = positive_scores(estimator, X)
+                _, y_score = positive_scores(estimator, X, self.pos_label)
             y = check_value(y if y_value is None else y_value)
         elif y_value is not None:
             raise ValueError(f"name={self.name!r} has no use for y_value; got y_value")
         else:
-            params["pos_label"], y_score = positive_scores(estimator, X)
+            params["pos_label"], y_score = positive_scores(estimator, X, self.pos_label)
         if y_score is None:
             reason = f"{type(estimator).__name__} was trained on one class only"
             return undefined(f"{self.name}_score", reason)
@@ -252,22 +262,49 @@ class TopScorer(BaseEstimator):
     __call__ = score
 
 
-def positive_scores(estimator, X):
-    """Return the positive class of a fitted classifier, the second, and its scores.
+def own_pos_label(estimator):
+    """Return what a fitted classifier takes for positive, None unless it says so.
 
-    Both are None for a classifier that knows one class only.
+    Also of one at the end of a pipeline, or found by a search.
+    """
+    while estimator is not None and not hasattr(estimator, "pos_label_"):
+        steps = getattr(estimator, "steps", None)
+        estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
+    return getattr(estimator, "pos_label_", None)
+
+
+def positive_scores(estimator, X, pos_label=None):
+    """Return the positive class of a fitted classifier and its scores, the higher the likelier.
+
+    For None it is the `pos_label_` of the classifier, if it has one, else 1 or True. Both are
+    None for a classifier that knows one class only.
     """
     classes, y_score = predict_scores(estimator, X)
     if len(classes) > 2:
         raise ValueError(f"estimator must know two classes; got {len(classes)} from {estimator!r}")
     if len(classes) == 1:
         return None, None
-    return classes[1], y_score if y_score.ndim == 1 else y_score[:, 1]
+    labels = np.asarray(classes).tolist()
+    if pos_label is None:
+        pos_label = own_pos_label(estimator)
+    if pos_label is None:
+        if not is_told(set(labels)):
+            raise ValueError(
+                f"the labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: pass "
+                "pos_label, the label of the positives"
+            )
+        pos_label = labels[1]
+    place = place_of(pos_label, labels)
+    if y_score.ndim == 2:
+        y_score = y_score[:, place]
+    elif place == 0:
+        y_score = -y_score
+    return pos_label, y_score
 
 
-def scores_of_two_classes(estimator, X):
+def scores_of_two_classes(estimator, X, pos_label=None):
     """Return the same of a classifier that must know two classes."""
-    pos_label, y_score = positive_scores(estimator, X)
+    pos_label, y_score = positive_scores(estimator, X, pos_label)
     if y_score is None:
         raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
     return pos_label, y_score

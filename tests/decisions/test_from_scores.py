@@ -26,8 +26,9 @@ def test_budgets_are_those_of_a_classifier(params, make, rng, tmp_path):
     positive = rng.random(500) < 0.3
     scores = rng.normal(size=500) + 2 * positive
     params |= {"random_state": 0}
-    ours = BudgetClassifier.from_scores(make(scores[:300]), labels(positive[:300]), **params)
-    clf = BudgetClassifier(frozen(), **params).fit(column(scores[:300]), labels(positive[:300]))
+    y = labels(positive[:300])
+    ours = BudgetClassifier.from_scores(make(scores[:300]), y, pos_label="yes", **params)
+    clf = BudgetClassifier(frozen(), **params).fit(column(scores[:300]), y)
     new = scores[300:]
     expected = clf.predict(column(new))
     assert 3 < np.sum(expected == "yes") < 150
@@ -56,12 +57,18 @@ def test_sets_are_those_of_a_classifier(conditional, tmp_path):
     np.testing.assert_array_equal(again.predict_set(proba[500:], **new).toarray(), expected)
 
 
-def test_probabilities_of_two_classes_are_scores_of_the_second(rng):
+@pytest.mark.parametrize("pos_label", ["no", "yes"])
+def test_one_score_is_that_of_the_positive_class(pos_label, rng):
     share = rng.random(300)
     y = labels(rng.random(300) < share)
-    both = BudgetClassifier.from_scores(np.column_stack([1 - share, share]), y, budget=20)
-    one = BudgetClassifier.from_scores(share, y, budget=20)
-    assert both.threshold_ == one.threshold_
+    both = np.column_stack([1 - share, share])
+    one = both[:, ["no", "yes"].index(pos_label)]
+    params = {"budget": 20, "pos_label": pos_label}
+    of_both = BudgetClassifier.from_scores(both, y, **params)
+    of_one = BudgetClassifier.from_scores(one, y, **params)
+    assert of_both.threshold_ == of_one.threshold_
+    np.testing.assert_array_equal(of_one.predict_top(one), np.argsort(-one)[:20])
+    np.testing.assert_array_equal(of_both.predict(both), of_one.predict(one))
 
 
 def test_other_numbers_of_columns_are_refused():

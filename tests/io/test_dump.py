@@ -125,7 +125,8 @@ def test_rankers_and_what_is_built_on_them(cancer, path, name):
 def test_what_selects_from_batches(cancer, path):
     X, y = cancer
     names = np.where(y == 1, "yes", "no")
-    clf = BudgetClassifier(LogisticRegression(), budget=0.2, constraint="fdr", random_state=0)
+    params = {"budget": 0.2, "constraint": "fdr", "pos_label": "yes", "random_state": 0}
+    clf = BudgetClassifier(LogisticRegression(), **params)
     for params, given in [
         ({}, {}),
         ({"randomized": True}, {}),

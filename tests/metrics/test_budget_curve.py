@@ -62,18 +62,38 @@ def test_value_is_drawn_if_given_and_recall_if_not():
     assert display.ax_.get_ylabel() == "Value of the positives found"
 
 
-def test_from_estimator_is_from_predictions_with_the_second_class_positive(data):
+@pytest.mark.parametrize("pos_label", ["spam", "ham"])
+def test_from_estimator_is_from_predictions_of_the_positive_class(pos_label, data):
     X, y, X_test, y_test = data
     labels = np.array(["spam", "ham"])[1 - y_test]
     clf = LogisticRegression().fit(X, np.array(["spam", "ham"])[1 - y])
-    one = BudgetCurveDisplay.from_estimator(clf, X_test, labels, metric="precision")
-    other = BudgetCurveDisplay.from_predictions(
-        labels == "spam", clf.decision_function(X_test), metric="precision"
-    )
+    params = {"metric": "precision"}
+    one = BudgetCurveDisplay.from_estimator(clf, X_test, labels, pos_label=pos_label, **params)
+    score = clf.decision_function(X_test) * (1 if pos_label == "spam" else -1)
+    other = BudgetCurveDisplay.from_predictions(labels == pos_label, score, **params)
     np.testing.assert_array_equal(one.score, other.score)
     assert (one.name, other.name) == ("LogisticRegression", "Classifier")
     assert one.budget is None
     assert one.budget_ is None
+    with pytest.raises(ValueError, match="'ham' and 'spam' do not tell which is positive"):
+        BudgetCurveDisplay.from_estimator(clf, X_test, labels)
+    results = {"estimator": [clf], "indices": {"test": [np.arange(len(labels))]}}
+    folds = BudgetCurveDisplay.from_cv_results(
+        results, X_test, labels, pos_label=pos_label, **params
+    )
+    np.testing.assert_array_equal(folds.score[0], other.score)
+
+
+def test_a_budget_classifier_is_drawn_for_what_it_flags(data):
+    X, y, X_test, y_test = data
+    labels, labels_test = (np.where(each == 1, "ham", "spam") for each in (y, y_test))
+    inner = FrozenEstimator(LogisticRegression().fit(X, labels))
+    for pos_label in ("ham", "spam"):
+        clf = BudgetClassifier(inner, budget=0.1, pos_label=pos_label).fit(X, labels)
+        one = BudgetCurveDisplay.from_estimator(clf, X_test, labels_test)
+        other = BudgetCurveDisplay.from_estimator(inner, X_test, labels_test, pos_label=pos_label)
+        np.testing.assert_array_equal(one.score, other.score)
+        assert one.budget == np.sum(clf.predict(X_test) == pos_label)
 
 
 def test_classifiers_with_probabilities_only_are_drawn(data):

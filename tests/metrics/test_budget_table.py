@@ -134,7 +134,7 @@ def test_without_positives_recall_is_nan():
 )
 def test_what_is_not_allowed_is_named(params, error, message, rows):
     with pytest.raises(error, match=message):
-        budget_table(*rows, **params)
+        budget_table(*rows, pos_label="fraud", **params)
 
 
 def test_draws_the_table(rows):
@@ -162,13 +162,12 @@ def test_draws_the_table(rows):
     assert second.chance_level_ is None
 
 
-def test_from_estimator_ranks_by_its_second_class(rows, rng):
+def test_from_estimator_ranks_by_the_positive_class(rows, rng):
     y, score = rows
     X = np.c_[score, rng.normal(size=800)]
     clf = GaussianNB().fit(X[:400], y[:400])
-    display = BudgetTableDisplay.from_estimator(clf, X[400:], y[400:], budgets=30, n_bootstraps=10)
-    expected = budget_table(
-        y[400:], clf.predict_proba(X[400:])[:, 1], budgets=30, n_bootstraps=10, pos_label="fraud"
-    )
+    options = {"budgets": 30, "n_bootstraps": 10, "pos_label": "fraud"}
+    display = BudgetTableDisplay.from_estimator(clf, X[400:], y[400:], **options)
+    expected = budget_table(y[400:], clf.predict_proba(X[400:])[:, 1], **options)
     pd.testing.assert_frame_equal(pd.DataFrame(display.table), expected)
     assert display.name == "GaussianNB"

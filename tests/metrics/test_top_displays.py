@@ -52,27 +52,31 @@ def names_in_legend(display):
 def test_each_point_is_the_score_at_that_number_of_rows(display_class, arrays, score, ties, fitted):
     estimator, X, y = fitted
     y_score = estimator.predict_proba(X)[:, 1].round(1)
-    display = display_class.from_predictions(y, y_score, ties=ties)
+    display = display_class.from_predictions(y, y_score, pos_label="yes", ties=ties)
     x, values = curve(display, arrays)
     np.testing.assert_allclose(x, np.arange(121) / 120)
     for k in range(1, 121):
-        assert values[k] == pytest.approx(score(y, y_score, k=k, ties=ties))
+        assert values[k] == pytest.approx(score(y, y_score, k=k, pos_label="yes", ties=ties))
     assert display.prevalence == pytest.approx((y == "yes").mean())
     assert display.name == "Classifier"
 
 
 @every_display
-def test_from_estimator_is_from_predictions_of_the_second_class(
+def test_from_estimator_is_from_predictions_of_the_positive_class(
     display_class, arrays, score, fitted
 ):
     estimator, X, y = fitted
     weight = np.random.default_rng(0).random(len(y))
-    one = display_class.from_estimator(estimator, X, y, sample_weight=weight)
-    y_score = estimator.predict_proba(X)[:, 1]
-    other = display_class.from_predictions(y, y_score, pos_label="yes", sample_weight=weight)
-    np.testing.assert_array_equal(curve(one, arrays), curve(other, arrays))
+    for column, pos_label in enumerate(["no", "yes"]):
+        options = {"pos_label": pos_label, "sample_weight": weight}
+        one = display_class.from_estimator(estimator, X, y, **options)
+        other = display_class.from_predictions(y, estimator.predict_proba(X)[:, column], **options)
+        np.testing.assert_array_equal(curve(one, arrays), curve(other, arrays))
+    with pytest.raises(ValueError, match="'no' and 'yes' do not tell which is positive"):
+        display_class.from_estimator(estimator, X, y)
     assert one.name == "GaussianNB"
-    assert display_class.from_estimator(estimator, X, y, name="mine").name == "mine"
+    one = display_class.from_estimator(estimator, X, y, pos_label="yes", name="mine")
+    assert one.name == "mine"
 
 
 @every_display
@@ -112,6 +116,8 @@ def test_curves_on_one_axes_take_the_colours_in_turn_and_share_the_lines(
     display_class, arrays, score, fitted
 ):
     estimator, X, y = fitted
+    y = y == "yes"
+    estimator = GaussianNB().fit(X, y)
     first = display_class.from_estimator(estimator, X, y, name="a")
     second = display_class.from_predictions(y, X[:, 0], name="b", ax=first.ax_)
     third = display_class.from_predictions(y[:60], X[:60, 0], name="c", ax=first.ax_)
@@ -165,7 +171,10 @@ def test_curves_of_folds(display_class, arrays, score, make, fitted):
     results = cross_validate(
         estimator, make(X), y, cv=3, return_estimator=True, return_indices=True
     )
-    display = display_class.from_cv_results(results, make(X), y.tolist(), sample_weight=weight)
+    options = {"pos_label": "yes"}
+    display = display_class.from_cv_results(
+        results, make(X), y.tolist(), sample_weight=weight, **options
+    )
     assert display.name == "LogisticRegression (3 folds)"
     assert len(display.line_) == 3
     prevalence = []
@@ -174,6 +183,7 @@ def test_curves_of_folds(display_class, arrays, score, make, fitted):
             y[test],
             results["estimator"][i].decision_function(X[test]),
             sample_weight=weight[test],
+            **options,
         )
         prevalence.append(fold.prevalence)
         np.testing.assert_allclose(
@@ -185,7 +195,7 @@ def test_curves_of_folds(display_class, arrays, score, make, fitted):
     assert display.prevalence == pytest.approx(np.mean(prevalence))
     assert len({line.get_color() for line in display.line_}) == 1
     assert names_in_legend(display) == [display.name, "Chance", "Ideal"]
-    second = display_class.from_cv_results(results, make(X), y, name="b", ax=display.ax_)
+    second = display_class.from_cv_results(results, make(X), y, name="b", ax=display.ax_, **options)
     assert second.line_[0].get_color() != display.line_[0].get_color()
     assert second.name == "b (3 folds)"
 
@@ -204,7 +214,7 @@ def test_what_cannot_be_drawn_is_refused(display_class, arrays, score, fitted):
     with pytest.raises(ValueError, match="return_estimator=True and return_indices=True; got"):
         display_class.from_cv_results({"test_score": [1.0]}, X, y)
     with pytest.raises(ValueError, match=r"ties must be one of .* got 'some'"):
-        display_class.from_estimator(estimator, X, y, ties="some")
+        display_class.from_estimator(estimator, X, y, pos_label="yes", ties="some")
     one = DummyClassifier().fit(X, ["no"] * len(X))
     with pytest.raises(ValueError, match="two classes; got one from DummyClassifier"):
         display_class.from_estimator(one, X, y)

@@ -45,11 +45,12 @@ def test_labels_of_any_kind_and_inputs_unchanged(score, params):
     expected = score(y_true, y_score, **params)
     named = np.where(y_true == 1, "fraud", "a sale")
     before = y_true.copy(), y_score.copy()
-    for labels in (2 * y_true - 1, y_true + 1, y_true == 1, y_true.astype(float), named):
+    for labels in (2 * y_true - 1, y_true == 1, y_true.astype(float)):
         assert score(labels, y_score, **params) == expected
         assert score(labels.tolist(), y_score.tolist(), **params) == expected
         assert score(pd.Series(labels[::-1])[::-1], pd.Series(y_score), **params) == expected
     assert score(1 - y_true, y_score, pos_label=0, **params) == expected
+    assert score(y_true + 1, y_score, pos_label=2, **params) == expected
     assert score(named.astype(object), y_score, pos_label="fraud", **params) == expected
     assert score(y_true == 1, y_score, pos_label=np.True_, **params) == expected
     assert score(named, y_score, pos_label="a sale", **params) == score(
@@ -110,8 +111,14 @@ def test_bad_rows_are_refused(score, params):
         (dict(y_true=["a", None], y_score=[1.0, 2.0]), "one kind.* none missing; .*NoneType"),
         (dict(y_true=["a", None], y_score=[1, 2], pos_label="a"), "none missing; .*NoneType"),
         (dict(y_true=["a", "b", "c"], y_score=[1, 2, 3]), "two labels; got 3: 'a', 'b', 'c'"),
-        (dict(y_true=[3, 3], y_score=[1, 2]), "only 3: pass pos_label"),
-        (dict(y_true=["no"], y_score=[1]), "only 'no': pass pos_label"),
+        (dict(y_true=[3, 3], y_score=[1, 2]), "only 3, which does not tell .*: pass pos_label"),
+        (dict(y_true=["no"], y_score=[1]), "only 'no', which does not tell .*: pass pos_label"),
+        (
+            dict(y_true=["fraud", "ok"], y_score=[1, 2]),
+            "only 'fraud' and 'ok', which does not tell",
+        ),
+        (dict(y_true=[1, 2], y_score=[1, 2]), "only 1 and 2, which does not tell"),
+        (dict(y_true=[-1, 0], y_score=[1, 2]), "only -1 and 0, which does not tell"),
         (dict(y_true=[0, 1], y_score=[1, 2], pos_label=2), r"one of \[0, 1\]; got 2"),
         (dict(y_true=["0", "1"], y_score=[1, 2], pos_label=1), "y_true and pos_label .*one kind"),
         (

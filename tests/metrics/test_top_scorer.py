@@ -67,7 +67,7 @@ def rows():
     ids=lambda e: type(e).__name__,
 )
 @every_name
-def test_is_the_score_of_the_second_class(estimator, name, params, rows):
+def test_is_the_score_of_the_positive_class(estimator, name, params, rows):
     X, y = rows
     fitted = clone(estimator).fit(X[:400], y[:400])
     if hasattr(fitted, "decision_function"):
@@ -75,7 +75,7 @@ def test_is_the_score_of_the_second_class(estimator, name, params, rows):
     else:
         y_score = fitted.predict_proba(X[400:])[:, 1]
     expected = score_called(name)(y[400:], y_score, pos_label="fraud", **params)
-    assert make_top_scorer(name, **params)(fitted, X[400:], y[400:]) == expected
+    assert make_top_scorer(name, pos_label="fraud", **params)(fitted, X[400:], y[400:]) == expected
 
 
 @every_name
@@ -83,7 +83,7 @@ def test_grid_search_finds_the_best(name, params, rows):
     X, y = rows
     pipe = make_pipeline(StandardScaler(), GaussianNB())
     grid = {"gaussiannb__var_smoothing": [1e-9, 1e-1, 100.0]}
-    scorer = make_top_scorer(name, **params)
+    scorer = make_top_scorer(name, pos_label="fraud", **params)
     search = GridSearchCV(pipe, grid, scoring=scorer, cv=2, error_score="raise").fit(X, y)
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
     assert search.score(X, y) == scorer(search, X, y)
@@ -91,7 +91,10 @@ def test_grid_search_finds_the_best(name, params, rows):
 
 def test_several_scorers_at_once_on_a_data_frame(rows):
     X, y = rows
-    scoring = {name + str(i): make_top_scorer(name, **p) for i, (name, p) in enumerate(NAMES)}
+    scoring = {
+        name + str(i): make_top_scorer(name, pos_label="fraud", **p)
+        for i, (name, p) in enumerate(NAMES)
+    }
     result = cross_validate(
         GaussianNB(), pd.DataFrame(X), pd.Series(y), cv=3, scoring=scoring, error_score="raise"
     )
@@ -109,7 +112,7 @@ def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, 
             X,
             y,
             cv=[(np.arange(300, 600), np.arange(100)), (np.arange(0, 600, 2), np.arange(600))],
-            scoring=make_top_scorer(name, **params),
+            scoring=make_top_scorer(name, pos_label="fraud", **params),
             error_score="raise",
         )
     assert np.isnan(result["test_score"]).tolist() == [True, False]
@@ -119,12 +122,12 @@ def test_classifier_trained_on_one_class_is_nan_and_a_warning(rows):
     X, y = rows
     fitted = DummyClassifier().fit(X[:3], ["a sale"] * 3)
     with pytest.warns(UndefinedMetricWarning, match="recall_at_k_score: DummyC.* one class only"):
-        assert math.isnan(make_top_scorer("recall_at_k", k=5)(fitted, X, y))
+        assert math.isnan(make_top_scorer("recall_at_k", k=5, pos_label="fraud")(fitted, X, y))
 
 
 def test_metadata_that_can_be_requested():
     with sklearn.config_context(enable_metadata_routing=True):
-        request = make_top_scorer("recall_at_k", k=5).get_metadata_routing()
+        request = make_top_scorer("recall_at_k", k=5, pos_label="fraud").get_metadata_routing()
     assert request.score.requests == {"sample_weight": None, "groups": None, "y_value": None}
 
 
@@ -136,10 +139,10 @@ def test_groups_and_weights_reach_the_scorer_by_metadata_routing(rows):
     for train, test in splitter.split(X, y, day):
         fitted = GaussianNB(var_smoothing=0.1).fit(X[train], y[train])
         y_score = fitted.predict_proba(X[test])[:, 1]
-        rows_of_fold = dict(k=5, groups=day[test], sample_weight=weight[test])
+        rows_of_fold = dict(k=5, pos_label="fraud", groups=day[test], sample_weight=weight[test])
         expected.append(recall_at_k_score(y[test], y_score, **rows_of_fold))
     with sklearn.config_context(enable_metadata_routing=True):
-        scorer = make_top_scorer("recall_at_k", k=5)
+        scorer = make_top_scorer("recall_at_k", k=5, pos_label="fraud")
         scorer.set_score_request(groups=True, sample_weight=True)
         estimator = GaussianNB(var_smoothing=0.1).set_fit_request(sample_weight=False)
         params = {"groups": day, "sample_weight": weight}
@@ -160,7 +163,9 @@ def test_values_reach_the_scorer_by_metadata_routing(rows):
         y_score = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1]
         expected.append(mean_value_at_k_score(amount[test], y_score, k=10))
     with sklearn.config_context(enable_metadata_routing=True):
-        scorer = make_top_scorer("mean_value_at_k", k=10).set_score_request(y_value=True)
+        scorer = make_top_scorer("mean_value_at_k", k=10, pos_label="fraud").set_score_request(
+            y_value=True
+        )
         result = cross_validate(
             GaussianNB(), X, y, scoring=scorer, cv=KFold(3), params={"y_value": amount}
         )
@@ -186,14 +191,14 @@ def test_metadata_without_a_use_are_refused(rows):
     X, y = rows
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(ValueError, match="name='bedroc' has no use for groups"):
-        make_top_scorer("bedroc")(fitted, X, y, groups=np.zeros(len(y)))
+        make_top_scorer("bedroc", pos_label="fraud")(fitted, X, y, groups=np.zeros(len(y)))
     with pytest.raises(ValueError, match="name='bedroc' has no use for y_value"):
-        make_top_scorer("bedroc")(fitted, X, y, y_value=np.zeros(len(y)))
+        make_top_scorer("bedroc", pos_label="fraud")(fitted, X, y, y_value=np.zeros(len(y)))
 
 
 def test_stops_scikit_learns_boosting_early(rows):
     estimator = HistGradientBoostingClassifier(
-        max_iter=3, early_stopping=True, scoring=make_top_scorer("bedroc")
+        max_iter=3, early_stopping=True, scoring=make_top_scorer("bedroc", pos_label="fraud")
     ).fit(*rows)
     assert np.isfinite(estimator.validation_score_).all()
 
@@ -220,7 +225,7 @@ def test_has_columns_in_the_history_of_skorch(rows):
 def test_survives_pickle_and_clone_and_says_what_it_is(name, params, rows):
     X, y = rows
     fitted = GaussianNB().fit(X, y)
-    scorer = make_top_scorer(name, **params)
+    scorer = make_top_scorer(name, pos_label="fraud", **params)
     for other in (pickle.loads(pickle.dumps(scorer)), clone(scorer)):
         assert other(fitted, X, y) == scorer(fitted, X, y)
         assert f"name={name!r}" in repr(other)
@@ -270,13 +275,50 @@ def test_what_is_no_classifier_of_two_classes_is_refused(rows):
         scorer(LogisticRegression(), X, y)
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(ValueError, match="y_value must be one number per row; got dtype <U"):
-        make_top_scorer("mean_value_at_k", k=5)(fitted, X, y)
+        make_top_scorer("mean_value_at_k", k=5, pos_label="fraud")(fitted, X, y)
 
 
 def test_more_places_than_rows_of_a_fold_are_misses(rows):
     X, y = rows
     fitted = GaussianNB().fit(X, y)
     with pytest.warns(UserWarning, match="k=700 exceeds the number of rows"):
-        score = make_top_scorer("precision_at_k", k=700)(fitted, X, y)
+        score = make_top_scorer("precision_at_k", k=700, pos_label="fraud")(fitted, X, y)
     assert score == (y == "fraud").sum() / 700
-    assert score < precision_at_k_score(y, fitted.predict_proba(X)[:, 1], k=600)
+    assert score < precision_at_k_score(y, fitted.predict_proba(X)[:, 1], k=600, pos_label="fraud")
+
+
+@every_name
+def test_the_first_of_two_classes_may_be_positive(name, params, rows):
+    X, y = rows
+    # "a sale" sorts before "fraud", "z" after it.
+    y_turned = np.where(y == "fraud", "fraud", "z")
+    scorer = make_top_scorer(name, pos_label="fraud", **params)
+    for estimator in (GaussianNB(), LogisticRegression()):
+        expected = scorer(clone(estimator).fit(X, y), X, y)
+        assert scorer(clone(estimator).fit(X, y_turned), X, y_turned) == pytest.approx(expected)
+
+
+def test_labels_that_do_not_tell_need_pos_label(rows):
+    X, y = rows
+    fitted = GaussianNB().fit(X, y)
+    with pytest.raises(ValueError, match=r"'a sale' and 'fraud' do not tell .* pass pos_label"):
+        make_top_scorer("recall_at_k", k=5)(fitted, X, y)
+    with pytest.raises(ValueError, match=r"one of \['a sale', 'fraud'\]; got 'Fraud'"):
+        make_top_scorer("recall_at_k", k=5, pos_label="Fraud")(fitted, X, y)
+    with pytest.raises(TypeError, match=r"pos_label must be a label or None; got \['fraud'\]"):
+        make_top_scorer("recall_at_k", k=5, pos_label=["fraud"])
+
+
+def test_a_classifier_that_knows_its_positive_label_is_asked(rows):
+    X, y = rows
+    fitted = GaussianNB().fit(X, y)
+    expected = make_top_scorer("recall_at_k", k=5, pos_label="a sale")(fitted, X, y)
+    fitted.pos_label_ = "a sale"
+    scorer = make_top_scorer("recall_at_k", k=5)
+    pipe = make_pipeline(StandardScaler(), GaussianNB()).fit(X, y)
+    pipe.steps[-1][1].pos_label_ = "a sale"
+    search = GridSearchCV(pipe, {"gaussiannb__var_smoothing": [1e-9]}, cv=2)
+    search.set_params(scoring=make_top_scorer("bedroc", pos_label="a sale")).fit(X, y)
+    search.best_estimator_.steps[-1][1].pos_label_ = "a sale"
+    for each in (fitted, pipe, search):
+        assert scorer(each, X, y) == pytest.approx(expected)

@@ -18,7 +18,10 @@ class GivenScores(ClassifierMixin, BaseEstimator):
     def decision_function(self, X):
         """Return the rows: a score each, or one per class."""
         scores = np.asarray(X)
-        return scores[:, 0] if scores.shape[1:] == (1,) else scores
+        scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
+        # One score is that of the positive class, which may be the first.
+        turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
+        return -scores if turned else scores
 
     predict_proba = decision_function
 

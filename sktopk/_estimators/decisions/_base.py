@@ -9,8 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._input import check_labels, take_params, take_rows
-from sktopk._common._scalars import check_number
+from sktopk._common._input import check_labels, class_counts, take_params, take_rows
+from sktopk._common._scalars import check_number, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._warnings import warn
 
@@ -92,6 +92,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"{n_classes} classes {given.classes_.tolist()}; got shape {shape}"
             )
         estimator = cls(FrozenEstimator(given), **params)
+        if n_classes == 2 and hasattr(estimator, "pos_label"):
+            count = class_counts(given.classes_, check_labels(y))
+            given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
         return estimator.fit(np.asarray(y_score), y, **(fit_params or {}))
 
     def get_metadata_routing(self):

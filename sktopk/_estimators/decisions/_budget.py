@@ -11,6 +11,7 @@ from sktopk._common._input import (
     check_labels,
     check_table,
     check_weight,
+    class_counts,
 )
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
@@ -18,7 +19,11 @@ from sktopk._common._scalars import (
     check_flag,
     check_number,
     check_option,
+    check_pos_label,
     check_random,
+    negative_first,
+    place_of,
+    positive_label,
 )
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (
@@ -37,6 +42,7 @@ from sktopk.metrics import (
     true_positive_rate_at_fpr_score,
 )
 from sktopk.metrics._ranking import encode_groups
+from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
 from ._guarantees import calibrate, drift, separates
@@ -152,6 +158,12 @@ class BudgetClassifier(CalibratedDecision):
     validation_fraction : float, default=0.2
         Share of the rows given to `fit` that is held out to calibrate, drawn by class, unless
         `estimator` is frozen or `per` is not "fit".
+    pos_label : int, float, bool or str, default=None
+        Label of the positives, the rows to flag. None is what `estimator` takes for positive, if
+        it has a `pos_label_`; else 1 or True beside 0, -1 or False, with a warning where positives
+        are at least twice as many as negatives. Of other labels, such as "fraud" and "ok", None
+        is the rarer one in the y of `fit` (of two equally frequent ones the second), with a
+        warning that names it.
     random_state : int, RandomState or None, default=None
         Seed of the held-out rows and of the fifth that precision begins with.
 
@@ -160,10 +172,14 @@ class BudgetClassifier(CalibratedDecision):
     estimator_ : estimator
         The fitted classifier.
     classes_ : ndarray of shape (2,)
-        Its labels; the second is the positive one.
+        Its labels, sorted, whichever is the positive one.
+    pos_label_ : int, float, bool or str
+        Label of the positives.
     threshold_ : float
-        Midway between two scores where possible; plus or minus infinity where nothing or
-        everything is flagged. Only with ``per="fit"``, and not of "fdr".
+        On the scores of `pos_label_`: its probability, or the decision function, with its sign
+        turned where `pos_label_` is ``classes_[0]``. Midway between two scores where possible;
+        plus or minus infinity where nothing or everything is flagged. Only with ``per="fit"``,
+        and not of "fdr".
     rates_ : dict
         What the threshold does to the calibration rows, where there is one: "flagged",
         "fpr", "precision" and "recall", each as a named tuple (count, n, value, low, high)
@@ -275,6 +291,7 @@ class BudgetClassifier(CalibratedDecision):
         likelihood_ratio=None,
         randomized=False,
         validation_fraction=0.2,
+        pos_label=None,
         random_state=None,
     ):
         self.estimator = estimator
@@ -285,6 +302,7 @@ class BudgetClassifier(CalibratedDecision):
         self.likelihood_ratio = likelihood_ratio
         self.randomized = randomized
         self.validation_fraction = validation_fraction
+        self.pos_label = pos_label
         self.random_state = random_state
 
     def fit(self, X, y, *, likelihood_ratio=None, X_new=None, **fit_params):
@@ -295,8 +313,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Whatever `estimator` takes.
         y : array-like of shape (n_samples,)
-            Two labels, the second in sorted order the positive one. With a frozen estimator
-            one of them may be absent.
+            Two labels, see `pos_label`. With a frozen estimator one of them may be absent.
         likelihood_ratio : array-like of shape (n_samples,), default=None
             Of "fdr": how much likelier each row is among new rows than among these, but for a
             factor. Then `predict` needs that of its rows.
@@ -327,8 +344,10 @@ class BudgetClassifier(CalibratedDecision):
         calibrates = self.per == "fit" or self.constraint == "fdr"
         calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
         trained = self._train(X, y, fit_params, random, calibrates=calibrates)
-        scores = finite_scores(trained.estimator, trained.X)
-        fitted = {"classes_": trained.estimator.classes_, "n_samples_fit_": len(y)}
+        pos_label = self._positive_label(trained.estimator, y)
+        scores = finite_scores(trained.estimator, trained.X, pos_label)
+        fitted = {"classes_": trained.estimator.classes_, "pos_label_": pos_label}
+        fitted["n_samples_fit_"] = len(y)
         if self.constraint == "fdr":
             fitted["likelihood_ratio_"] = fit_likelihood_ratio(
                 self.likelihood_ratio, X, X_new, trained.train
@@ -337,7 +356,7 @@ class BudgetClassifier(CalibratedDecision):
             given = "X_new" if likelihood_ratio is None else "likelihood_ratio"
             raise ValueError(f'{given} is for constraint="fdr" only; got {self.constraint!r}')
         if self._has_threshold():
-            positive = known_positives(trained.y, fitted["classes_"])
+            positive = known_positives(trained.y, fitted["classes_"], pos_label)
             if separates(scores, positive):
                 self._warn_if_seen(len(scores))
             fitted["threshold_"], fitted["rates_"], problems = calibrate(
@@ -364,17 +383,19 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`: positive means flagged, infinite if
-            `threshold_` is. For batches, groups and "fdr", without a threshold, the score itself.
+            Score of the classifier minus `threshold_`, infinite if that is; for batches, groups
+            and "fdr", without a threshold, the score itself. A number above 0 means
+            ``classes_[1]``, as everywhere in scikit-learn: flagged, or, where `pos_label_` is
+            ``classes_[0]``, not flagged.
         """
         scores = self._scores(X)
-        if not self._has_threshold():
-            return scores
-        # In float64, where the difference of two scores cannot vanish.
-        return (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
+        if self._has_threshold():
+            # In float64, where the difference of two scores cannot vanish.
+            scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
+        return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     def predict(self, X, groups=None, likelihood_ratio=None):
-        """Return the label of each row: ``classes_[1]`` where it is flagged.
+        """Return the label of each row: `pos_label_` where it is flagged.
 
         It warns of ties that were broken by row order, of fewer rows than the budget and, with
         ``per="fit"``, of a share of flagged rows that is wildly improbable.
@@ -406,7 +427,7 @@ class BudgetClassifier(CalibratedDecision):
         if self._has_threshold() and np.isfinite(self.threshold_):
             problems += drift(flagged, self.rates_["flagged"])
         _warn(problems)
-        return self.classes_[flagged.astype(np.intp)]
+        return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
 
     def predict_top(self, X, n=None, groups=None, likelihood_ratio=None):
         """Return the rows to look at, best first.
@@ -447,7 +468,7 @@ class BudgetClassifier(CalibratedDecision):
             return order[flagged[order]]
         _refuse(likelihood_ratio, self.constraint)
         check_groups(groups, self.per)
-        each = score_parts(self.estimator_, X)
+        each = score_parts(self.estimator_, X, self.pos_label_)
         if self._has_threshold() and n is None:
             return rows_above(each, self.threshold_)
         kept, name = (self.budget, "budget") if n is None else (n, "n")
@@ -531,7 +552,7 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            True labels; those that are not ``classes_[1]`` are negative.
+            True labels; those that are not `pos_label_` are negative.
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
             Group of each row; for ``per="group"``, which needs them.
@@ -549,7 +570,7 @@ class BudgetClassifier(CalibratedDecision):
         """
         scores = self._scores(X)
         check_groups(groups, self.per)
-        y = check_labels(y) == self.classes_[1]
+        y = check_labels(y) == self.pos_label_
         if self.constraint == "fdr":
             precision = 1 - float(self.budget)
             weight = {"sample_weight": sample_weight}
@@ -585,15 +606,19 @@ class BudgetClassifier(CalibratedDecision):
         check_number(self.delta, "delta", 0, 1, bounds="neither")
         check_likelihood_ratio(self.likelihood_ratio)
         check_flag(self.randomized, "randomized")
+        check_pos_label(self.pos_label)
 
     def _check_two_classes(self, y, sample_weight):
         if isinstance(self.estimator, FrozenEstimator):
             return
-        if (n_classes := len(check_classes(y))) > 2:
+        classes = check_classes(y)
+        if len(classes) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
-                f"y must have 2 classes; got {n_classes}"
+                f"y must have 2 classes; got {len(classes)}"
             )
+        if self.pos_label is not None:
+            place_of(self.pos_label, classes)  # raises if it is none of them
         if sample_weight is not None:
             weight = check_weight(sample_weight, len(y))
             check_classes(y[weight > 0], "y of the rows with positive sample_weight")
@@ -606,13 +631,21 @@ class BudgetClassifier(CalibratedDecision):
 
     def _scores(self, X):
         self._check_is_fitted()
-        return finite_scores(self.estimator_, X)
+        return finite_scores(self.estimator_, X, self.pos_label_)
+
+    def _positive_label(self, estimator, y):
+        """The label of the positives, given the trained classifier."""
+        pos_label = own_pos_label(estimator) if self.pos_label is None else self.pos_label
+        classes = np.asarray(estimator.classes_)
+        if len(classes) != 2:
+            return pos_label  # whose scores are refused
+        return positive_label(pos_label, classes, class_counts(classes, y))
 
     def _calibration(self, scores, trained, ratio, fitted, random, n_given):
         """Return what is kept of the rows that calibrate, by attribute."""
         weight, key = None, None
         seed = random.randint(np.iinfo(np.int32).max)
-        positive = known_positives(trained.y, fitted["classes_"])
+        positive = known_positives(trained.y, fitted["classes_"], fitted["pos_label_"])
         if self.constraint == "fdr":
             weight = calibration_ratio(fitted["likelihood_ratio_"], ratio, trained, n_given)
             key = row_keys(trained.X, seed) if self.randomized else None

@@ -79,6 +79,9 @@ class AUCClassifier(ProgramClassifier):
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The function l of the distance; "squared_hinge" is another name of "quadratic", and
         "ramp" is there for comparison only.
+    pos_label : int, float, bool or str, default=None
+        Of two classes the label of the positives, as for the other classifiers of rows; for more
+        than two it must be None.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         What is averaged for more than two classes.
     scoring : str, callable or None, default=None
@@ -116,7 +119,15 @@ class AUCClassifier(ProgramClassifier):
         check_option(self.multi_class, "multi_class", ("ovr", "ovo", "mu"))
 
     def _check_classes(self, y, name="y"):
-        return check_classes(y, name)
+        classes = check_classes(y, name)
+        if self._is_ranking(classes):
+            return super()._check_classes(classes, name)
+        if self.pos_label is not None:
+            raise ValueError(
+                f"pos_label must be None where {name} has {len(classes)} classes, none of which is "
+                f"positive; got {self.pos_label!r}"
+            )
+        return classes
 
     def _is_ranking(self, classes):
         return len(classes) == 2

@@ -121,16 +121,11 @@ class FScoreClassifier(ProgramClassifier):
 def f_score(estimator, X, y, sample_weight=None):
     """F-score of the labels that an `FScoreClassifier` predicts."""
     y, predicted = np.asarray(y), estimator.predict(X)
-    if not ((y == estimator.classes_[1]).any() or (predicted == estimator.classes_[1]).any()):
+    y, predicted = y == estimator.pos_label_, predicted == estimator.pos_label_
+    if not (y.any() or predicted.any()):
         return undefined("F-score", "no positives, neither true nor predicted")
-    return float(
-        fbeta_score(
-            y == estimator.classes_[1],
-            predicted == estimator.classes_[1],
-            beta=float(estimator.beta),
-            sample_weight=sample_weight,
-        )
-    )
+    beta = float(estimator.beta)
+    return float(fbeta_score(y, predicted, beta=beta, sample_weight=sample_weight))
 
 
 @estimator

@@ -11,7 +11,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_classes, encode
-from sktopk._common._scalars import check_auto, check_number, check_option
+from sktopk._common._scalars import (
+    check_auto,
+    check_number,
+    check_option,
+    check_pos_label,
+    negative_first,
+    place_of,
+    positive_label,
+)
 from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import BestRows
@@ -48,6 +56,11 @@ class RankingClassifier(NetClassifier):
 
     Parameters
     ----------
+    pos_label : int, float, bool or str, default=None
+        Label of the positives, which should come on top. None is 1 or True beside 0, -1 or
+        False, with a warning where positives are at least twice as many as negatives. Of other
+        labels, such as "fraud" and "ok", None is the rarer one in the first rows that come (by
+        weight; of two equally frequent ones the second), with a warning that names it.
     min_positives : int, default=5
         Least number of positives in a minibatch, see
         :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
@@ -71,20 +84,25 @@ class RankingClassifier(NetClassifier):
         probabilities after training; only then is there a `predict_proba`. "temperature"
         leaves 1/2 at `threshold_`, "sigmoid" also fits the base rate.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs; copied. They see labels 0 and 1.
+        skorch callbacks or ``(name, callback)`` pairs; copied. They see labels 0 and 1, which
+        is the positive one.
 
     Attributes
     ----------
     threshold_ : float
-        What `decision_function` subtracts from the scores; `predict` is the sign of the rest.
-        After `partial_fit` it is estimated from the last piece.
+        What is subtracted from the scores, of which the higher are the likelier positive;
+        `predict` says `pos_label_` above it. After `partial_fit` it is estimated from the last
+        piece.
+    pos_label_ : int, float, bool or str
+        Label of the positives. `predict_top` has their rows first, and `score` counts them.
     classes_ : ndarray of shape (2,)
-        Sorted labels; the second is the positive one.
+        Sorted labels, whichever is the positive one.
     class_count_ : ndarray of shape (2,)
         Sum of the sample weights of each class in training, float64.
     """
 
     _: KW_ONLY
+    pos_label: object = None
     min_positives: int = 5
 
     _multi_class = False
@@ -102,14 +120,40 @@ class RankingClassifier(NetClassifier):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score minus `threshold_`, in the float type of the network: positive means
-            ``classes_[1]``. :class:`AUCClassifier` has a score for each of several classes.
+            Score minus `threshold_`, in the float type of the network. A number above 0 means
+            ``classes_[1]``, as everywhere in scikit-learn: where `pos_label_` is ``classes_[0]``
+            the sign is turned, and the lowest numbers are the likeliest positives.
+            :class:`AUCClassifier` has a score for each of several classes.
         """
         return super().decision_function(X)
 
     def _decision(self, scores):
+        y_score = self._above_threshold(scores)
+        return -y_score if self._turned else y_score
+
+    def _above_threshold(self, scores):
+        """Scores of the network minus the threshold: above 0 is positive."""
         # In float64, where the difference of two scores cannot vanish.
         return (scores.astype(np.float64) - getattr(self, "threshold_", 0.0)).astype(scores.dtype)
+
+    def predict(self, X):
+        """Return the label of each row: `pos_label_` above `threshold_`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            In the dtype of the y of `fit`. Of several classes the one of the highest score, the
+            first of tied ones.
+        """
+        check_is_fitted(self)
+        if not self._is_ranking(self.classes_):
+            return super().predict(X)
+        above = self._above_threshold(self._scores(X)) > 0
+        return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
     def predict_top(self, X, n):
         """Return the rows of highest score.
@@ -156,8 +200,28 @@ class RankingClassifier(NetClassifier):
         check_is_fitted(self)
         return calibrated_proba(*self.calibration_, _columns(self.decision_function(X)))
 
+    @property
+    def _turned(self):
+        """Whether the first of two classes is the positive one."""
+        return self._is_ranking(self.classes_) and place_of(self.pos_label_, self.classes_) == 0
+
+    def _prepare(self, partial):
+        super()._prepare(partial)
+        # A net that goes on keeps to it.
+        if self._is_ranking(self.classes_) and not hasattr(self, "pos_label_"):
+            self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
+
+    def _targets(self, index):
+        """1 for positives, 0 for negatives, -1 for labels that are neither."""
+        return np.where(index < 0, index, 1 - index) if self._turned else index
+
+    @property
+    def _target_count(self):
+        return self.class_count_[::-1] if self._turned else self.class_count_
+
     def _check_params(self):
         super()._check_params()
+        check_pos_label(self.pos_label)
         check_number(self.min_positives, "min_positives", 0, integer=True)
         if self.min_positives >= self._batch_size:
             raise ValueError(
@@ -172,6 +236,8 @@ class RankingClassifier(NetClassifier):
                 "Only binary classification is supported. The type of the target is "
                 f"multiclass: {name} must have 2 classes; got {len(classes)}"
             )
+        if self.pos_label is not None:
+            place_of(self.pos_label, classes)  # raises if it is none of them
         return classes
 
     def _check_validation(self, X_val, y_val, classes):
@@ -193,7 +259,7 @@ class RankingClassifier(NetClassifier):
 
     def _validation_scorer(self, y_val):
         # Below a rate of one negative all rates are the same, that of the highest negative.
-        n_negatives = np.count_nonzero(y_val == self.classes_[0])
+        n_negatives = np.count_nonzero(y_val != self.pos_label_)
         # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
         return TopScorer("partial_auc_log", min_fpr=1 / max(2, n_negatives), max_fpr=1.0)
 
@@ -207,7 +273,7 @@ class RankingClassifier(NetClassifier):
             rows, scores = self._out_of_fold(training)
             scores = self._answered(scores)
         scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
-        positive = encode(self.classes_, rows.y) == 1
+        positive = self._targets(encode(self.classes_, rows.y)) == 1
         scores, positive, weight = joined(scores, positive, rows.weight)
         tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
         t = self._score_threshold(*tensors).item()
@@ -321,7 +387,7 @@ class TopClassifier(RankingClassifier):
 
     def _scaled(self, k, of, positive, weight):
         """The rank k of the training set among rows that are a part of it."""
-        total = self.class_count_
+        total = self._target_count
         total = {"all": total.sum(), "negatives": total[0], "positives": total[1]}[of]
         share = float(weight[in_group(positive, of)].sum()) / total
         return max(1, round(k * min(1.0, share)))

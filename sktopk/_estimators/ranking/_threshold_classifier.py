@@ -81,8 +81,8 @@ class ThresholdClassifier(TopClassifier):
 
 def share_on_the_right_side(classifier, X, y, sample_weight=None):
     """Share of the rows that a `ThresholdClassifier` counts which are on the right side."""
-    y_score = torch.from_numpy(classifier.decision_function(X)).double()
-    positive = torch.from_numpy(np.asarray(y) == classifier.classes_[1])
+    y_score = torch.from_numpy(classifier._above_threshold(classifier._scores(X))).double()
+    positive = torch.from_numpy(np.asarray(y) == classifier.pos_label_)
     weight = torch.ones(len(positive), dtype=torch.float64)
     if sample_weight is not None:
         weight = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))

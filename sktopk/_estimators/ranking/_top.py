@@ -127,7 +127,8 @@ class TopPushKClassifier(TopClassifier):
         check_number(self.k, "k", 1, integer=True)
 
     def _prepare(self, partial):
-        self._clip_k(partial, self.class_count_[0], "negatives")
+        super()._prepare(partial)
+        self._clip_k(partial, self._target_count[0], "negatives")
 
     def _threshold(self):
         return top_push_k_threshold(self.k_)
@@ -185,6 +186,7 @@ class RecallAtKClassifier(TopClassifier):
         check_number(self.k, "k", 1, integer=True)
 
     def _prepare(self, partial):
+        super()._prepare(partial)
         self._clip_k(partial, self.class_count_.sum(), "rows")
 
     def _threshold(self):

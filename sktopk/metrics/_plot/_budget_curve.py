@@ -104,24 +104,27 @@ class BudgetCurveDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **kwargs):
+    def from_estimator(cls, estimator, X, y, *, pos_label=None, name=None, **kwargs):
         """Draw the curve of a fitted classifier of two classes.
 
         Parameters
         ----------
         estimator : object
             Fitted classifier with ``classes_`` and ``decision_function`` or
-            ``predict_proba``; the second of its classes is positive. Of a
+            ``predict_proba``. Of a
             `BudgetClassifier` the classifier inside is drawn, and the number of rows
             of X that it flags is marked, unless that depends on groups.
         X : array-like of shape (n_samples, n_features)
             Rows to rank.
         y : array-like of shape (n_samples,)
             True labels.
+        pos_label : int, float, bool or str, default=None
+            Label of the positives. None: the `pos_label_` of the classifier, as in
+            `make_top_scorer`.
         name : str, default=None
             Name of the curve. None: the estimator's class name.
         **kwargs : dict
-            As in `from_predictions`, but for `pos_label`.
+            As in `from_predictions`.
 
         Returns
         -------
@@ -132,7 +135,7 @@ class BudgetCurveDisplay:
         if _has_budget(estimator) and estimator.per != "group":
             if len(flagged := estimator.predict_top(X)):
                 kwargs.setdefault("budget", len(flagged))
-        pos_label, y_score = _ranking_scores(estimator, X)
+        pos_label, y_score = _ranking_scores(estimator, X, pos_label)
         return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
 
     @classmethod
@@ -169,7 +172,7 @@ class BudgetCurveDisplay:
         budget : int, default=None
             The k to mark. None: no mark.
         pos_label : int, float, bool or str, default=None
-            Label of the positives. None: the greater of the two labels.
+            Label of the positives, as in `precision_at_k_score`.
         name : str, default=None
             Name of the curve. None: "Classifier".
         ax : matplotlib Axes, default=None
@@ -205,6 +208,7 @@ class BudgetCurveDisplay:
         value=None,
         max_k=None,
         budget=None,
+        pos_label=None,
         name=None,
         ax=None,
         **kwargs,
@@ -229,6 +233,9 @@ class BudgetCurveDisplay:
             Largest k drawn. None: all rows of a fold.
         budget : int, default=None
             The k to mark, on each curve. None: no mark.
+        pos_label : int, float, bool or str, default=None
+            Label of the positives. None: the `pos_label_` of the classifiers, as in
+            `make_top_scorer`.
         name : str, default=None
             Name of the curves. None: the estimators' class name.
         ax : matplotlib Axes, default=None
@@ -254,8 +261,8 @@ class BudgetCurveDisplay:
         curves = []
         # The value is cut into folds as weights are.
         for estimator, X_test, y_test, worth in split_folds(cv_results, X, y, value):
-            pos_label, y_score = _ranking_scores(estimator, X_test)
-            curves.append(_curves(y_test, y_score, pos_label, metric, worth, max_k))
+            label, y_score = _ranking_scores(estimator, X_test, pos_label)
+            curves.append(_curves(y_test, y_score, label, metric, worth, max_k))
         k, score, chance, ideal = (list(each) for each in zip(*curves, strict=True))
         shortest = min(map(len, k))
         # A fold without positives has no recall, not even by chance.
@@ -402,8 +409,9 @@ def _has_budget(estimator):
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
 
 
-def _ranking_scores(estimator, X):
+def _ranking_scores(estimator, X, pos_label):
     """Return the positive class and the scores of all rows, whatever may be flagged."""
     if _has_budget(estimator):
+        pos_label = estimator.pos_label_ if pos_label is None else pos_label
         estimator = estimator.estimator_
-    return scores_of_two_classes(estimator, X)
+    return scores_of_two_classes(estimator, X, pos_label)

@@ -75,29 +75,32 @@ class BudgetTableDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **kwargs):
+    def from_estimator(cls, estimator, X, y, *, pos_label=None, name=None, **kwargs):
         """Draw the budgets of a fitted classifier of two classes.
 
         Parameters
         ----------
         estimator : object
             Fitted classifier with ``classes_`` and ``decision_function`` or
-            ``predict_proba``; the second of its classes is positive.
+            ``predict_proba``.
         X : array-like of shape (n_samples, n_features)
             Rows to rank, which it was not trained on.
         y : array-like of shape (n_samples,)
             True labels.
+        pos_label : int, float, bool or str, default=None
+            Label of the positives. None: the `pos_label_` of the classifier, as in
+            `make_top_scorer`.
         name : str, default=None
             Name of the curve. None: the estimator's class name.
         **kwargs : dict
-            As in `from_predictions`, but for `pos_label`.
+            As in `from_predictions`.
 
         Returns
         -------
         display : BudgetTableDisplay
             This display, drawn on `ax_`.
         """
-        pos_label, y_score = scores_of_two_classes(estimator, X)
+        pos_label, y_score = scores_of_two_classes(estimator, X, pos_label)
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
 

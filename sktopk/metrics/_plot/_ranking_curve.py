@@ -18,22 +18,25 @@ class RankingCurveDisplay:
     """
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **kwargs):
+    def from_estimator(cls, estimator, X, y, *, pos_label=None, name=None, **kwargs):
         """Draw the curve of a fitted classifier of two classes.
 
         Parameters
         ----------
         estimator : object
             Fitted classifier with ``classes_`` and ``decision_function`` or
-            ``predict_proba``; the second of its classes is positive.
+            ``predict_proba``.
         X : array-like of shape (n_samples, n_features)
             Rows to rank.
         y : array-like of shape (n_samples,)
             True labels.
+        pos_label : int, float, bool or str, default=None
+            Label of the positives. None: the `pos_label_` of the classifier, as in
+            `make_top_scorer`.
         name : str, default=None
             Name of the curve. None: the estimator's class name.
         **kwargs : dict
-            As in `from_predictions`, but for `pos_label`.
+            As in `from_predictions`.
 
         Returns
         -------
@@ -51,7 +54,7 @@ class RankingCurveDisplay:
         ValueError
             As of `from_predictions`.
         """
-        pos_label, y_score = scores_of_two_classes(estimator, X)
+        pos_label, y_score = scores_of_two_classes(estimator, X, pos_label)
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
 
@@ -77,7 +80,7 @@ class RankingCurveDisplay:
         y_score : array-like of shape (n_samples,)
             Real scores, the larger the likelier positive.
         pos_label : int, float, bool or str, default=None
-            Label of the positives. None: the greater of the two labels.
+            Label of the positives, as in `precision_at_k_score`.
         ties : {"expected", "optimistic", "pessimistic"}, default="expected"
             Order of tied rows, as in `precision_quantile_curve`.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -110,7 +113,17 @@ class RankingCurveDisplay:
 
     @classmethod
     def from_cv_results(
-        cls, cv_results, X, y, *, ties="expected", sample_weight=None, name=None, ax=None, **kwargs
+        cls,
+        cv_results,
+        X,
+        y,
+        *,
+        pos_label=None,
+        ties="expected",
+        sample_weight=None,
+        name=None,
+        ax=None,
+        **kwargs,
     ):
         """Draw the curve of each test fold of a cross-validation.
 
@@ -123,6 +136,9 @@ class RankingCurveDisplay:
             The rows that were cross-validated.
         y : array-like of shape (n_samples,)
             Their labels.
+        pos_label : int, float, bool or str, default=None
+            Label of the positives. None: the `pos_label_` of the classifiers, as in
+            `make_top_scorer`.
         ties : {"expected", "optimistic", "pessimistic"}, default="expected"
             Order of tied rows, as in `precision_quantile_curve`.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -149,8 +165,8 @@ class RankingCurveDisplay:
         """
         curves = []
         for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
-            pos_label, y_score = scores_of_two_classes(estimator, X_test)
-            options = {"pos_label": pos_label, "ties": ties, "sample_weight": weight}
+            label, y_score = scores_of_two_classes(estimator, X_test, pos_label)
+            options = {"pos_label": label, "ties": ties, "sample_weight": weight}
             curves.append(cls._curve(y_test, y_score, **options))
         x, y, prevalence = (list(each) for each in zip(*curves, strict=True))
         name = folds_name(cv_results, name)
