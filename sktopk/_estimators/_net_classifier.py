@@ -138,7 +138,6 @@ class NetClassifier(TrainedNet):
     - `_prepare(partial)`: with `classes_` and `class_count_` as they are for the training to
       come, to note what the parameters mean for them;
     - `_check_classes(y)`: which labels are allowed;
-    - `_targets(index)` and `_target_count`: what the network learns for classes, their weights;
     - `_weights(target, weight)`: what the rows weigh in the loss;
     - `_settle(training, final)`: after training, and before predictions within it: what
       predictions need besides the network, such as a threshold;
@@ -293,15 +292,13 @@ class NetClassifier(TrainedNet):
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
 
-    def _targets(self, index):
-        return index
-
-    @property
-    def _target_count(self):
-        return self.class_count_
-
     def _weights(self, target, weight):
         return weight
+
+    @property
+    def _turned(self):
+        """Whether the network learns the first of two classes as the positive one."""
+        return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
 
     @property
     def _batch_size(self):
@@ -526,14 +523,16 @@ class NetClassifier(TrainedNet):
             self._go_on(count, training.partial)
         try:
             rows, validation = training.rows, training.validation
-            target = self._targets(training.target)
+            target, count = training.target, self.class_count_
+            if turned := self._turned:
+                target, count = turn(target), count[::-1]
             data = {"X": rows.X, "y": target, "weight": rows.weight}
             if validation is not None:
                 X_val = validation.X
                 if not isinstance(X_val, LazyRows):
                     X_val = X_val.astype(self._numpy_dtype(), copy=False)
-                y_val = self._targets(encode(self.classes_, validation.y))
-                data |= {"X_val": X_val, "y_val": y_val}
+                y_val = encode(self.classes_, validation.y)
+                data |= {"X_val": X_val, "y_val": turn(y_val) if turned else y_val}
             callbacks = self._callbacks_of(training)
             size, least = self._batch_size, None
             if net.n_outputs == 1:
@@ -547,7 +546,7 @@ class NetClassifier(TrainedNet):
                 rows.X,
                 target,
                 weight,
-                self._target_count,
+                count,
                 batch_size=size,
                 min_positives=least,
                 resumed=training.partial,
@@ -661,6 +660,11 @@ class NetClassifier(TrainedNet):
         for name in [name for name in vars(self) if name.endswith("_")]:
             if name not in keep:
                 delattr(self, name)
+
+
+def turn(index):
+    """Indices of two classes the other way round; -1, for neither, stays."""
+    return np.where(index < 0, index, 1 - index)
 
 
 def _same(a, b):

@@ -308,6 +308,7 @@ class TrainingParameters(BaseEstimator):
             check_sizes(self.hidden_layer_sizes)
         else:
             check_module(self.module)
+        check_device(self.device)
         check_auto(self.score_scale, "score_scale", check_number, low=0, bounds="neither")
         check_auto(self.batch_size, "batch_size", check_number, low=1, integer=True)
         check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
@@ -331,7 +332,6 @@ class TrainingParameters(BaseEstimator):
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)
         check_option(self.calibration, "calibration", CALIBRATIONS)
-        check_device(self.device)
         if self.net_params is not None:
             check_net_params(self.net_params, default_module=self.module is None)
         if self.checkpoint is not None:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._input import check_classes, encode
+from sktopk._common._input import check_classes
 from sktopk._common._scalars import (
     check_auto,
     check_number,
@@ -201,23 +201,14 @@ class RankingClassifier(NetClassifier):
         return calibrated_proba(*self.calibration_, _columns(self.decision_function(X)))
 
     @property
-    def _turned(self):
-        """Whether the first of two classes is the positive one."""
-        return self._is_ranking(self.classes_) and place_of(self.pos_label_, self.classes_) == 0
+    def _group_count(self):
+        """What negatives and positives weigh in training."""
+        return self.class_count_[::-1] if self._turned else self.class_count_
 
     def _prepare(self, partial):
-        super()._prepare(partial)
         # A net that goes on keeps to it.
         if self._is_ranking(self.classes_) and not hasattr(self, "pos_label_"):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
-
-    def _targets(self, index):
-        """1 for positives, 0 for negatives, -1 for labels that are neither."""
-        return np.where(index < 0, index, 1 - index) if self._turned else index
-
-    @property
-    def _target_count(self):
-        return self.class_count_[::-1] if self._turned else self.class_count_
 
     def _check_params(self):
         super()._check_params()
@@ -273,7 +264,8 @@ class RankingClassifier(NetClassifier):
             rows, scores = self._out_of_fold(training)
             scores = self._answered(scores)
         scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
-        positive = self._targets(encode(self.classes_, rows.y)) == 1
+        # Rows of labels that are neither are negatives.
+        positive = rows.y == self.pos_label_
         scores, positive, weight = joined(scores, positive, rows.weight)
         tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
         t = self._score_threshold(*tensors).item()
@@ -346,9 +338,9 @@ class TopClassifier(RankingClassifier):
     _poor_score = True
 
     def _check_params(self):
-        super()._check_params()
         check_option(self.surrogate, "surrogate", tuple(SURROGATES))
         check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
+        super()._check_params()
 
     def _threshold(self):
         """The threshold of the loss, for the rows of the training."""
@@ -387,7 +379,7 @@ class TopClassifier(RankingClassifier):
 
     def _scaled(self, k, of, positive, weight):
         """The rank k of the training set among rows that are a part of it."""
-        total = self._target_count
+        total = self._group_count
         total = {"all": total.sum(), "negatives": total[0], "positives": total[1]}[of]
         share = float(weight[in_group(positive, of)].sum()) / total
         return max(1, round(k * min(1.0, share)))

@@ -128,7 +128,7 @@ class TopPushKClassifier(TopClassifier):
 
     def _prepare(self, partial):
         super()._prepare(partial)
-        self._clip_k(partial, self._target_count[0], "negatives")
+        self._clip_k(partial, self._group_count[0], "negatives")
 
     def _threshold(self):
         return top_push_k_threshold(self.k_)
