@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sktopk._common._available import available_if
 from sktopk._common._input import check_labels, encode_labels, take_rows
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._warnings import warn
