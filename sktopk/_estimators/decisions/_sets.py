@@ -89,7 +89,8 @@ class SetClassifier(CalibratedDecision):
         they are. `fit` trains a clone on a part of its rows and calibrates with the rest; a
         fitted classifier inside a :class:`~sklearn.frozen.FrozenEstimator` is kept, and all
         rows given to `fit` calibrate. Preprocessing belongs inside,
-        ``SetClassifier(make_pipeline(...))``, since pipelines have no `predict_set`.
+        ``SetClassifier(make_pipeline(...))``: steps in front of it, in a :class:`Pipeline`, learn
+        from the calibration rows, too.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
         Which sets, see above.
     k : int or float, default=5
