@@ -29,12 +29,15 @@ def _last(pipe):
 
 
 class Pipeline(pipeline.Pipeline):
-    """scikit-learn's Pipeline with the verbs of its last step: predict_top, predict_topk, ...
+    r"""scikit-learn's Pipeline with the verbs of its last step: predict_top, predict_topk, ...
 
-    It is a :class:`sklearn.pipeline.Pipeline` and does nothing else differently. Each verb is
-    there if the last step has it; it sends X through the other steps first. So are attributes of
-    the last step that begin with ``oob_``. Where the last step has no `predict_proba`, say, the
-    error has its reason.
+    .. math::
+        f_{\text{pipeline}}(X) = f\bigl(T_m(\cdots T_1(X))\bigr)
+
+    for each verb f of the last step, with the transforms T of the others. It is a
+    :class:`sklearn.pipeline.Pipeline` and does nothing else differently. A verb is there if the
+    last step has it, and so are its attributes that begin with ``oob_``. Where it has no
+    `predict_proba`, say, the error ends in its reason.
 
     Parameters
     ----------
