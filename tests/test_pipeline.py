@@ -157,7 +157,7 @@ def test_it_is_scikit_learns_in_all_else():
     np.testing.assert_array_equal(pipe[1:].predict_topk(Xt), pipe.predict_topk(DIGITS[0]))
     html = pipe._repr_html_()
     assert all(type(step).__name__ in html for step in pipe)
-    with pytest.raises(sklearn.exceptions.NotFittedError):
+    with pytest.raises(sklearn.exceptions.NotFittedError, match="This Pipeline instance"):
         clone(pipe).predict_topk(DIGITS[0])
 
 

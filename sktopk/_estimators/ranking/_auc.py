@@ -79,7 +79,7 @@ class AUCClassifier(ProgramClassifier):
     on the training rows, as the area itself favours none; of several, `predict` is the highest
     score and there is no `threshold_`. On clean data cross-entropy has as large an area.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
