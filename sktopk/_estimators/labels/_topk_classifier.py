@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY
 import numpy as np
 import torch
 
-from sktopk._common._available import available_if
 from sktopk._common._input import class_weights, own_labels
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
