@@ -9,8 +9,8 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._available import available_if
+from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
     COLUMNS,
     Labelled,
