@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
+from sktopk._common._available import available_if
 from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
     COLUMNS,

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+import sktopk
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
@@ -27,6 +28,8 @@ _OF_DECISIONS = {
 
 def is_kept(cls, name):
     """Tell whether a file keeps the attribute of a fitted estimator."""
+    if cls is sktopk.Pipeline:
+        return False
     if cls.__module__.startswith("sktopk"):
         return name in _CHECKS
     # With its version, by which scikit-learn warns that a step is of another one.

@@ -331,7 +331,7 @@ def test_probabilities_that_mean_nothing_are_not_offered():
     assert not hasattr(clf, "predict_proba")
     with pytest.raises(AttributeError, match="predict_proba") as error:
         clf.predict_proba(X)
-    assert "calibration='temperature'" in str(error.value.__cause__)
+    assert "calibration='temperature'" in str(error.value)
 
 
 class Convolution(nn.Module):

@@ -190,6 +190,21 @@ def pipeline(*steps):
     return {"estimator": "Pipeline", "params": {"steps": steps}, "fitted": {}}
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fitted": {"k_": 3}}, r"Pipeline has no attributes \['k_'\]"),
+        ({"params": {"steps": [["a", 1]]}}, "steps of a Pipeline must be pairs"),
+        ({"params": {"steps": [], "memory": "folder"}}, "memory of a Pipeline must be None"),
+    ],
+)
+def test_a_pipeline_of_ours_holds_no_more_than_steps(path, change, message):
+    dump(quick(), path)
+    replaced(path, pipeline() | {"estimator": "sktopk.Pipeline"} | change)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
 def test_estimators_that_refer_to_each_other_do_not_multiply(path):
     dump(quick(), path)
     # Each level is there twice; what walks through them, as repr and clone do, doubles its time.
