@@ -423,7 +423,7 @@ class NetClassifier(TrainedNet):
             if n_members > 1:
                 first = MemberLoss(first, n_members, self.cross_fit)
             n_heads = 1 if k_ordered is None else 2
-            share = self.cross_entropy_share
+            share = float(self.cross_entropy_share)
             criterion = WarmUp(first, criterion, share, score_scale, n_heads)
             if not self.warm_up:
                 criterion.end_warm_up()

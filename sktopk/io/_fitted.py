@@ -20,7 +20,7 @@ _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_ite
 # Parameters that stand for another machine than this one.
 _OF_MACHINE = {"device": "cpu", "checkpoint": None}
 _OF_DECISIONS = {
-    "BudgetClassifier": {"estimator_", "classes_"},
+    "BudgetClassifier": {"estimator_", "classes_", "n_samples_fit_"},
     "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
     | {"_seed", "n_calibration_"},
 }
