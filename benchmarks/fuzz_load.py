@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -432,7 +433,8 @@ def main():
     parser.add_argument("--n-files", type=int, default=20_000)
     parser.add_argument("--chunk", type=int, default=2_000, help="files of one process")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", help="where to leave the file that is being loaded")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--keep", help="where to leave the file that is being loaded, of each seed")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -440,12 +442,17 @@ def main():
         return
     outcomes, slowest, growth, crashed = collections.Counter(), 0.0, 0.0, 0
     start = perf_counter()
-    for first in range(0, args.n_files, args.chunk):
+
+    def chunk(first):
         n_files = min(args.chunk, args.n_files - first)
         seed = args.seed + first // args.chunk
         command = [sys.executable, __file__, "--worker", f"--n-files={n_files}", f"--seed={seed}"]
-        command += [] if args.keep is None else [f"--keep={args.keep}"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        command += [] if args.keep is None else [f"--keep={args.keep}-{seed}"]
+        return seed, subprocess.run(command, stdout=subprocess.PIPE, text=True)
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        chunks = list(pool.map(chunk, range(0, args.n_files, args.chunk)))
+    for seed, done in chunks:
         if done.returncode:
             print(f"--seed {seed} ended with {done.returncode}")
             crashed += 1

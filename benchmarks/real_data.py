@@ -74,3 +74,13 @@ def spambase():
 def rare_mnist():
     """7 603 images of two digits, 100 of the pixels, 9.2 % of them the rare digit."""
     return load_adbench("24_mnist", return_X_y=True)
+
+
+def churn():
+    """5 000 customers of a telephone company, 20 features, 14 % of whom leave."""
+    return load_pmlb("churn", return_X_y=True)
+
+
+def annthyroid():
+    """7 200 patients, 6 features, 7.4 % of them with an ill thyroid."""
+    return load_adbench("2_annthyroid", return_X_y=True)

@@ -13,11 +13,10 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
-from sktopk import TopKClassifier
+from sktopk import TopKClassifier, make_pipeline
 from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
 
 SEEDS = range(5)

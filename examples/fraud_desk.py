@@ -18,10 +18,9 @@ import sklearn
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import BudgetClassifier, PatMatNPClassifier
+from sktopk import BudgetClassifier, PatMatNPClassifier, make_pipeline
 from sktopk.metrics import (
     BudgetCurveDisplay,
     make_top_scorer,

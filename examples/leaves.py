@@ -21,10 +21,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import SetClassifier, TopKClassifier
+from sktopk import Pipeline, SetClassifier, TopKClassifier
 from sktopk.metrics import (
     LossComparisonDisplay,
     SetSizeDisplay,
@@ -110,9 +109,8 @@ plt.show()
 # %%
 # Five names for each of three leaves, best first:
 
-scale, clf = best["scale"], best["clf"]
 some = test[:: len(test) // 3][:3]
-guesses = clf.predict_topk(scale.transform(X[some]))
+guesses = best.predict_topk(X[some])
 for guess, truth in zip(guesses, species[some], strict=True):
     print(f"{truth}: {', '.join(guess)}")
 
@@ -121,7 +119,7 @@ for guess, truth in zip(guesses, species[some], strict=True):
 
 plain = Pipeline([("scale", StandardScaler()), ("clf", TopKClassifier("cross_entropy", **shared))])
 plain.fit(X[train], species[train])
-counts = clf.class_count_
+counts = best["clf"].class_count_
 few, many = np.quantile(counts, [1 / 3, 2 / 3]).round()
 models = {"plain cross_entropy": plain, "best of the search": best}
 figure, (curve_ax, shot_ax) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")

@@ -24,11 +24,10 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import sktopk
-from sktopk import DeepTopPushClassifier
+from sktopk import DeepTopPushClassifier, make_pipeline
 from sktopk.metrics import (
     EnrichmentDisplay,
     enrichment_factor_score,
@@ -153,8 +152,7 @@ def main():
         report(name, activity_test, model.decision_function(X_test))
     report("any order", activity_test, np.zeros(len(activity_test)))
 
-    pipe = search.best_estimator_
-    order = pipe[-1].predict_top(pipe[:-1].transform(X_test), n=N_TO_TEST)
+    order = search.best_estimator_.predict_top(X_test, N_TO_TEST)
     n_active, share = np.sum(activity_test[order] > ACTIVE), np.mean(activity_test > ACTIVE)
     print(
         f"\nOf the {N_TO_TEST} to test {n_active} are active, of any {N_TO_TEST} "

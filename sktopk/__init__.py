@@ -1,5 +1,6 @@
 """scikit-learn estimators for people who can only look at the top."""
 
+from ._estimators._pipeline import Pipeline, make_pipeline
 from ._estimators.decisions._budget import BudgetClassifier
 from ._estimators.decisions._sets import SetClassifier
 from ._estimators.labels._topk_classifier import TopKClassifier
@@ -29,6 +30,7 @@ __all__ = [
     "FScoreClassifier",
     "PatMatClassifier",
     "PatMatNPClassifier",
+    "Pipeline",
     "PrecisionAtRecallClassifier",
     "PrecisionAtRecallProgramClassifier",
     "RecallAtFPRClassifier",
@@ -38,6 +40,7 @@ __all__ = [
     "ThresholdClassifier",
     "TopKClassifier",
     "TopPushKClassifier",
+    "make_pipeline",
 ]
 
 # Pickles, error messages and documentation name the public place, wherever a class lives inside.

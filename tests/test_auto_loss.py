@@ -161,7 +161,7 @@ def test_a_top_k_loss_is_chosen_where_it_wins_and_what_follows_from_it(circle):
     assert clf.comparison_["reason"].startswith(f"{clf.loss_} is ahead of cross_entropy")
     with pytest.raises(AttributeError) as refusal:
         clf.predict_proba(X)
-    assert f"not available for loss={clf.loss_!r}" in str(refusal.value.__cause__)
+    assert f"not available for loss={clf.loss_!r}" in str(refusal.value)
     copy = pickle.loads(pickle.dumps(clf))
     assert copy.loss_ == clf.loss_
     assert json.loads(json.dumps(copy.comparison_)) == clf.comparison_
@@ -270,7 +270,7 @@ def test_what_cannot_be_is_said(blobs):
     assert not hasattr(clf, "partial_fit")
     with pytest.raises(AttributeError) as refusal:
         clf.partial_fit(X, y)
-    assert "not available for loss='auto', which needs all data" in str(refusal.value.__cause__)
+    assert "not available for loss='auto', which needs all data" in str(refusal.value)
     with pytest.raises(ValueError, match=r"cannot compare 'smooth_topk': .*predict_proba"):
         auto(scoring="neg_log_loss").fit(X, y)
     with pytest.raises(ValueError, match=r"compare 'cross_entropy': scoring must give .* got nan"):

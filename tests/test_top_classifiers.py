@@ -254,7 +254,7 @@ def test_probabilities_come_with_calibration_only(rare):
     assert not hasattr(clf, "predict_proba")
     with pytest.raises(AttributeError) as refused:
         clf.predict_proba(X)
-    assert "predict_proba is not available without calibration" in str(refused.value.__cause__)
+    assert "predict_proba is not available without calibration" in str(refused.value)
     for method in ("sigmoid", "temperature"):
         clf = quick(PatMatNPClassifier(), calibration=method, max_epochs=20).fit(X, y)
         proba = clf.predict_proba(X_test)

@@ -18,10 +18,9 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import SetClassifier, TopKClassifier
+from sktopk import SetClassifier, TopKClassifier, make_pipeline
 from sktopk.metrics import SetSizeDisplay, set_coverage_score, set_size_score
 
 warnings.simplefilter("ignore", ConvergenceWarning)

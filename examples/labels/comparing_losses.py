@@ -13,10 +13,9 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import TopKClassifier
+from sktopk import TopKClassifier, make_pipeline
 from sktopk.metrics import make_topk_scorer
 from sktopk.model_selection import compare_losses
 

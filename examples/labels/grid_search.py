@@ -16,10 +16,9 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import TopKClassifier
+from sktopk import Pipeline, TopKClassifier
 from sktopk.metrics import make_topk_scorer
 
 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -49,7 +48,7 @@ print(f"Top-3 accuracy, held-out half   {scorer(search.best_estimator_, X_test, 
 # %%
 # Three guesses for two digits, best first:
 
-guesses = search.best_estimator_["clf"].predict_topk(search.best_estimator_[:-1].transform(X_test))
+guesses = search.best_estimator_.predict_topk(X_test)
 for label, guess in zip(y_test[:2], guesses[:2], strict=True):
     print(f"{label}: {guess[:3].tolist()}")
 

@@ -15,10 +15,9 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import TopKClassifier
+from sktopk import TopKClassifier, make_pipeline
 from sktopk.metrics import topk_accuracy_score
 
 warnings.simplefilter("ignore", ConvergenceWarning)

@@ -22,7 +22,6 @@ FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np
 def check_rows(estimator, X, *, reset):
     """Return X as a float array, CSR or lazy rows, images only where a `module` can take them."""
     check_table(X)
-    check_readable(X, "X")
     X = as_lazy(X, estimator.dtype)
     n_dim = getattr(X, "ndim", 2)
     if n_dim > 2 and estimator.module is None:
@@ -37,15 +36,19 @@ def check_rows(estimator, X, *, reset):
         if reset:
             vars(estimator).pop("feature_names_in_", None)
     else:
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=FLOATS[estimator.dtype],
-            allow_nd=n_dim > 2,
-            ensure_2d=n_dim <= 2,
-        )
+        try:
+            X = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=FLOATS[estimator.dtype],
+                allow_nd=n_dim > 2,
+                ensure_2d=n_dim <= 2,
+            )
+        except (RuntimeError, TypeError):
+            check_readable(X, "X")
+            raise
     if reset:
         _warn_of_channels_last(X.shape)
         # Which scikit-learn counts in tables only.

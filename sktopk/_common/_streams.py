@@ -49,8 +49,16 @@ def partial_fit_pieces(estimator, stream, y, classes, sample_weight):
     return estimator
 
 
+def has_parts(X):
+    """Tell whether `parts` cuts X: a stream, a Dataset or a table on disk."""
+    return is_stream(X) or isinstance(X, Dataset | LazyRows) or is_memory_map(X)
+
+
 def parts(X):
     """Yield X in parts: pieces of a stream, blocks of a table on disk, anything else whole."""
+    if not has_parts(X):
+        yield X
+        return
     if is_stream(X):
         for piece in X:
             # A list may be a table, whose first is a row.
@@ -60,9 +68,6 @@ def parts(X):
         return
     if isinstance(X, Dataset):
         X = DatasetRows(X)
-    if not (isinstance(X, LazyRows) or is_memory_map(X)):
-        yield X
-        return
     row_bytes = math.prod(X.shape[1:]) * X.dtype.itemsize
     step = max(1, min(_PART_ROWS, _PART_BYTES // max(1, row_bytes)))
     for start in range(0, len(X), step):

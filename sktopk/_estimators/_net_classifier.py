@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
+from sktopk._common._available import available_if
 from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
     COLUMNS,
@@ -32,7 +32,7 @@ from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation, WarmUpEnd
 from sktopk._training._folds import Folds
 from sktopk._training._net import DivergedError, Net
-from sktopk._training._process import all_objects, trainable, world_size
+from sktopk._training._process import all_objects, check_device, trainable, world_size
 from sktopk._training._task import Task
 from sktopk._training.checkpoint._checkpoint import Checkpoint, CheckpointError, describe_call
 from sktopk._training.criteria._base import RowLoss
@@ -428,7 +428,7 @@ class NetClassifier(TrainedNet):
             if n_members > 1:
                 first = MemberLoss(first, n_members, self.cross_fit)
             n_heads = 1 if k_ordered is None else 2
-            share = self.cross_entropy_share
+            share = float(self.cross_entropy_share)
             criterion = WarmUp(first, criterion, share, score_scale, n_heads)
             if not self.warm_up:
                 criterion.end_warm_up()
@@ -451,7 +451,7 @@ class NetClassifier(TrainedNet):
             weight_decay=float(self.weight_decay),
             callbacks=copy.deepcopy(list(self.callbacks or [])),
             net_params=net_params,
-            device=self.device,
+            device=check_device(self.device),
             dtype=getattr(torch, dtype),
             precision=getattr(self, self._precision),
             compile=self.compile,

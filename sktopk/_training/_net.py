@@ -22,7 +22,6 @@ from sktopk.modules._mlp import takes_sparse
 from ._batches import Rows
 from ._process import (
     all_objects,
-    check_device,
     in_parallel,
     isolated_rng,
     note_threads,
@@ -130,7 +129,7 @@ class Net(NeuralNetClassifier):
             del params["optimizer__fused"]
         accepted = inspect.signature(task.optimizer).parameters
         params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
-        device = check_device(task.device)
+        device = task.device
         # Where nothing draws from torch's generators, which all threads share, they are left alone.
         own = None if task.draws else torch.Generator().manual_seed(seed)
         with isolated_rng(device, seed=seed) if task.draws else nullcontext():
@@ -232,7 +231,9 @@ class Net(NeuralNetClassifier):
     def network(self):
         """What the task's `module` built, without the factor on its scores."""
         module = self.module_
-        return module.module if isinstance(module, ScaledScores) else module
+        if isinstance(module, Members):
+            return Members(map(_unscaled, module))
+        return _unscaled(module)
 
     @property
     def answer(self):
@@ -252,7 +253,7 @@ class Net(NeuralNetClassifier):
 
         `resident` ones, which are those of batches, are dense if a user's callback sees them.
         """
-        sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.network)
+        sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
         sparse = sparse and world_size() == 1 and not (resident and self._shows())
         device = torch.device(self.device)
         return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
@@ -509,9 +510,6 @@ class Net(NeuralNetClassifier):
         """
         network = self.network
         each = network if isinstance(network, Members) else [network]
-        each = [
-            getattr(one, "module", one) if isinstance(one, ScaledScores) else one for one in each
-        ]
         asking = [one for one in each if hasattr(one, "from_data")]
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
@@ -546,7 +544,9 @@ class Net(NeuralNetClassifier):
         decay = getattr(self, "optimizer__weight_decay", 0)
         if decay > 1:
             ways.append(f"lower weight_decay (now {decay:g})")
-        scale = self.module_.scale if self.network is not self.module_ else 1
+        scale = next(
+            (each.scale for each in self.module_.modules() if type(each) is ScaledScores), 1
+        )
         if not 1e-4 < scale < 1e4:
             ways.append(f"set score_scale (now {scale:g}) nearer to 1")
         ways.extend(self.criterion_.remedies)
@@ -567,6 +567,10 @@ def _plain_row(row):
         for name, value in row.items()
         if name != "batches"
     }
+
+
+def _unscaled(module):
+    return module.module if isinstance(module, ScaledScores) else module
 
 
 def _build_module(task, generator):

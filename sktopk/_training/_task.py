@@ -41,8 +41,7 @@ class Task:
         Of skorch.
     net_params : dict
         Further arguments of skorch's net.
-    device : str or torch.device
-        Or "auto".
+    device : torch.device
     dtype : torch.dtype
         Of rows and weights.
     precision : str or None
@@ -67,7 +66,7 @@ class Task:
     weight_decay: float
     callbacks: list
     net_params: dict[str, Any]
-    device: str | torch.device
+    device: torch.device
     dtype: torch.dtype
     precision: str | None
     compile: bool

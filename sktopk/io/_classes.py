@@ -17,7 +17,9 @@ from sktopk.metrics._top_scorer import TopScorer
 
 from ._steps import STEPS
 
-_OURS = tuple(getattr(sktopk, name) for name in sktopk.__all__)
+_OURS = tuple(
+    each for each in (getattr(sktopk, name) for name in sktopk.__all__) if isinstance(each, type)
+)
 # Thresholds and the like, which are parameters of estimators.
 _OF_LOSSES = tuple(
     each
@@ -28,6 +30,9 @@ _RECORDS = (CalibrationRows, Conformity, Rate, TopKScorer, TopScorer, *_OF_LOSSE
 _STEPS = tuple(getattr(import_module(module), name) for module in STEPS for name in STEPS[module])
 NETS = {each for each in _OURS if issubclass(each, NetClassifier)}
 ESTIMATORS = {each.__name__: each for each in (*_OURS, GivenScores, FrozenEstimator, *_STEPS)}
+# The plain name is scikit-learn's, as in files that were written before there were two.
+ESTIMATORS["sktopk.Pipeline"] = sktopk.Pipeline
+NAMES = {each: name for name, each in ESTIMATORS.items()}
 RECORDS = {each.__name__: each for each in _RECORDS}
 # For skops.io.load: all of ours, none of which runs code that a file brings along.
 TRUSTED_TYPES = tuple(f"{each.__module__}.{each.__qualname__}" for each in (*_OURS, *_RECORDS))

@@ -6,10 +6,11 @@ from pathlib import PurePath
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from sktopk._common._values import Encoder, NotPlainError
 
-from ._classes import ESTIMATORS, NETS, RECORDS
+from ._classes import NAMES, NETS, RECORDS
 from ._fitted import check_params, is_kept
 
 CAN_HOLD = (
@@ -53,7 +54,7 @@ class EstimatorEncoder(Encoder):
             return {"dtype": value.str}
         if kind in RECORDS.values():
             return {"record": kind.__name__, "fields": self._named(_fields(value))}
-        if kind in ESTIMATORS.values():
+        if kind in NAMES:
             return self._estimator(value)
         if isinstance(value, type) and getattr(torch.optim, value.__name__, None) is value:
             return {"optimizer": value.__name__}
@@ -72,19 +73,20 @@ class EstimatorEncoder(Encoder):
         self._seen[id(estimator)] = len(self._seen), estimator
         cls, name = type(estimator), type(estimator).__name__
         params = estimator.get_params(deep=False)
-        if name == "Pipeline":
+        if isinstance(estimator, Pipeline):
             # A cache for fits: a folder of this machine.
             params["memory"] = None
-        encoded = {"estimator": name, "params": self._params(params, cls)}
+        encoded = {"estimator": NAMES[cls], "params": self._params(params, cls)}
         state = estimator.__getstate__()
         fitted = {k: v for k, v in state.items() if k not in params and k != _NOT_KEPT}
-        if cls.__module__.startswith("sktopk"):
+        is_ours = cls.__module__.startswith("sktopk")
+        if is_ours:
             fitted.pop("_sklearn_version", None)
-            if fitted:
-                check_params(estimator)
         unknown = sorted({key for key in fitted if not is_kept(cls, key)} - {"_params_of_net"})
         if unknown:
             raise ValueError(f"{name} has attributes of its own, {unknown}: delete them to dump it")
+        if is_ours and fitted:
+            check_params(estimator)
         if "net_" in fitted:
             encoded["params_of_net"] = self._params(fitted.pop("_params_of_net"), cls)
         return encoded | {"fitted": self._attributes(fitted, name, can_omit=False)}

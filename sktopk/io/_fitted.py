@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+import sktopk
 from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
@@ -21,7 +22,7 @@ _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_ite
 # Parameters that stand for another machine than this one.
 _OF_MACHINE = {"device": "cpu", "checkpoint": None}
 _OF_DECISIONS = {
-    "BudgetClassifier": {"estimator_", "classes_", "pos_label_"},
+    "BudgetClassifier": {"estimator_", "classes_", "pos_label_", "n_samples_fit_"},
     "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
     | {"_seed", "n_calibration_"},
 }
@@ -29,6 +30,8 @@ _OF_DECISIONS = {
 
 def is_kept(cls, name):
     """Tell whether a file keeps the attribute of a fitted estimator."""
+    if cls is sktopk.Pipeline:
+        return False
     if cls.__module__.startswith("sktopk"):
         return name in _CHECKS
     # With its version, by which scikit-learn warns that a step is of another one.

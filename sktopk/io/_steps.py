@@ -1,5 +1,6 @@
 """The steps of scikit-learn that a file may hold, and what makes one of them unsafe."""
 
+import inspect
 import numbers
 
 import numpy as np
@@ -37,7 +38,12 @@ _PATTERN = r"(?u)\b\w\w+\b"
 
 
 def is_attribute(cls, name):
-    """Tell whether a fitted step may have an attribute of its own by this name."""
+    """Tell whether a fitted step may have an attribute of its own by this name.
+
+    Neither a method nor a parameter: that is set, and checked, before attributes are.
+    """
+    if name in inspect.signature(cls).parameters:
+        return False
     return name.isidentifier() and not name.startswith("__") and not hasattr(cls, name)
 
 

@@ -143,7 +143,7 @@ def make_set_scorer(score):
     Raises
     ------
     TypeError
-        When called, if the estimator has no `predict_set`, as a pipeline.
+        When called, if the estimator has no `predict_set`, as a pipeline of scikit-learn's.
     ValueError
         If `score` is unknown.
 
@@ -208,7 +208,8 @@ def predict_sets(estimator, X, groups=None):
     if not hasattr(estimator, "predict_set"):
         raise TypeError(
             "estimator must have predict_set, as a SetClassifier has; a pipeline belongs inside, "
-            f"SetClassifier(make_pipeline(...)). Got {estimator!r}"
+            "SetClassifier(make_pipeline(...)), or is one of sktopk that ends in one; "
+            f"got {estimator!r}"
         )
     y_set = estimator.predict_set(X) if groups is None else estimator.predict_set(X, groups=groups)
     return estimator.classes_, y_set

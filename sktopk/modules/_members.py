@@ -16,8 +16,9 @@ class Members(nn.ModuleList):
 
     Parameters
     ----------
-    networks : iterable of nn.Module
-        Each returns scores of shape (n_samples, n_outputs), or (n_samples,) for one output.
+    modules : iterable of nn.Module
+        The networks. Each returns scores of shape (n_samples, n_outputs), or (n_samples,) for
+        one output.
 
     Examples
     --------

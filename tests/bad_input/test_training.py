@@ -130,6 +130,7 @@ def test_what_else_may_make_a_training_diverge_is_named():
     for params, says in (
         ({"weight_decay": 1e30, "optimizer": "sgd"}, r"lower weight_decay \(now 1e\+30\)"),
         ({"score_scale": 1e-320}, r"set score_scale \(now .*e-3\d\d\) nearer to 1"),
+        ({"score_scale": 1e-320, "n_members": 2}, r"set score_scale \(now .*e-3\d\d\) nearer"),
     ):
         with pytest.raises(ValueError, match=f"Training diverged.*{says}"):
             make("TopKClassifier", max_epochs=3, **params).fit(X, OF_FOUR)
@@ -150,7 +151,8 @@ class OfProbabilities(nn.Module):
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("loss", ["smooth_topk", "cross_entropy", nn.CrossEntropyLoss()])
-def test_a_network_that_ends_in_a_softmax_is_said(end, loss):
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_a_network_that_ends_in_a_softmax_is_said(end, loss, n_members):
     last, is_said = ENDS[end]
 
     def module(n, m):
@@ -158,7 +160,8 @@ def test_a_network_that_ends_in_a_softmax_is_said(end, loss):
 
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
-        make("TopKClassifier", loss=loss, module=module, max_epochs=3).fit(X, OF_FOUR)
+        params = {"loss": loss, "n_members": n_members, "max_epochs": 3}
+        make("TopKClassifier", module=module, **params).fit(X, OF_FOUR)
     said = [each for each in record if "module returns what looks like prob" in str(each.message)]
     assert len(said) == is_said
     assert all(each.filename == __file__ for each in said)
@@ -331,7 +334,7 @@ def test_probabilities_that_mean_nothing_are_not_offered():
     assert not hasattr(clf, "predict_proba")
     with pytest.raises(AttributeError, match="predict_proba") as error:
         clf.predict_proba(X)
-    assert "calibration='temperature'" in str(error.value.__cause__)
+    assert "calibration='temperature'" in str(error.value)
 
 
 class Convolution(nn.Module):

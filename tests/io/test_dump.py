@@ -32,7 +32,7 @@ from sktopk.metrics import make_top_scorer, make_topk_scorer
 RANKERS = [
     name
     for name in sktopk.__all__
-    if name not in ("TopKClassifier", "BudgetClassifier", "SetClassifier")
+    if hasattr(getattr(sktopk, name), "partial_fit") and name != "TopKClassifier"
 ]
 
 

@@ -12,6 +12,7 @@ import torch
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier
 from sktopk.io import dump, load
@@ -190,6 +191,21 @@ def pipeline(*steps):
     return {"estimator": "Pipeline", "params": {"steps": steps}, "fitted": {}}
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fitted": {"k_": 3}}, r"Pipeline has no attributes \['k_'\]"),
+        ({"params": {"steps": [["a", 1]]}}, "steps of a Pipeline must be pairs"),
+        ({"params": {"steps": [], "memory": "folder"}}, "memory of a Pipeline must be None"),
+    ],
+)
+def test_a_pipeline_of_ours_holds_no_more_than_steps(path, change, message):
+    dump(quick(), path)
+    replaced(path, pipeline() | {"estimator": "sktopk.Pipeline"} | change)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
 def test_estimators_that_refer_to_each_other_do_not_multiply(path):
     dump(quick(), path)
     # Each level is there twice; what walks through them, as repr and clone do, doubles its time.
@@ -341,7 +357,9 @@ def test_parameters_of_a_fit_are_in_their_range(blobs, path, kind, name, value):
     assert getattr(load(dump(clone(estimator), path)), name) == value
 
 
-@pytest.mark.parametrize("name", ["threshold_", "rates_", "estimator_", "classes_"])
+@pytest.mark.parametrize(
+    "name", ["threshold_", "rates_", "estimator_", "classes_", "n_samples_fit_"]
+)
 def test_attributes_that_predict_needs_are_there(blobs, path, name):
     dump(fitted(blobs, "budget"), path)
     edit(path, lambda header, content: content["model"]["fitted"].pop(name))
@@ -433,3 +451,29 @@ def test_a_shared_step_is_one_object_again(blobs, path):
     sets = SetClassifier(FrozenEstimator(pipe), method="lac", random_state=0).fit(X, y)
     loaded = load(dump(sets, path))
     assert loaded.estimator.estimator is loaded.estimator_.estimator
+
+
+PARAMETERS_OF_STEPS = [
+    (["memory"], "folder"),
+    (["memory"], {"same": 1}),
+    (["steps"], [1]),
+    (["steps", 0, "tuple", 1, "with_mean"], False),
+]
+
+
+@pytest.mark.parametrize(("names", "value"), PARAMETERS_OF_STEPS)
+def test_a_parameter_is_no_fitted_attribute(blobs, path, names, value):
+    # It would come after the checks of parameters: a Pipeline with a `memory` runs the pickles
+    # in that folder when it is fitted again.
+    dump(make_pipeline(StandardScaler(), quick()).fit(*blobs), path)
+    *place, name = names
+
+    def change(header, content):
+        node = content["model"]
+        for key in place:
+            node = node["params"][key] if key == "steps" else node[key]
+        node["fitted"][name] = value
+
+    edit(path, change)
+    with pytest.raises(ValueError, match=f"has no attributes .*'{name}'"):
+        load(path)

@@ -18,7 +18,7 @@ X, Y = RNG.standard_normal((90, 4)), np.arange(90) % 6
 RANKERS = [
     cls
     for cls in (getattr(sktopk, name) for name in sktopk.__all__)
-    if issubclass(cls, NetClassifier) and cls is not TopKClassifier
+    if isinstance(cls, type) and issubclass(cls, NetClassifier) and cls is not TopKClassifier
 ]
 CLASSIFIERS = {
     **{name: TopKClassifier(name, k=2) for name in NAMED_LOSSES},

@@ -1,6 +1,7 @@
 """Cross-entropy first, then the loss that counts, perhaps beside it."""
 
 import copy
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -183,6 +184,15 @@ def test_early_stopping_keeps_the_best_epoch_of_both_phases(kind, rate):
     assert switch == 6 or switch - int(np.argmax(scores[:switch])) > 3
     if (first := int(np.argmax(scores[:switch]))) < switch - 1:
         assert equal(Watch.weights[switch - 1], Watch.weights[first])
+
+
+def test_a_share_may_be_any_kind_of_number():
+    scores = []
+    for share in (1 / 4, Fraction(1, 4), np.float32(0.25)):
+        clf = TopKClassifier(k=2, warm_up=1, cross_entropy_share=share, **QUICK)
+        scores.append(clf.fit(X, Y).decision_function(X))
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
 
 
 def test_without_a_warm_up_there_is_none():

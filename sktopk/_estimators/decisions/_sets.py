@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sktopk._common._available import available_if
 from sktopk._common._input import check_labels, encode_labels, take_rows
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._warnings import warn
@@ -89,7 +89,8 @@ class SetClassifier(CalibratedDecision):
         they are. `fit` trains a clone on a part of its rows and calibrates with the rest; a
         fitted classifier inside a :class:`~sklearn.frozen.FrozenEstimator` is kept, and all
         rows given to `fit` calibrate. Preprocessing belongs inside,
-        ``SetClassifier(make_pipeline(...))``, since pipelines have no `predict_set`.
+        ``SetClassifier(make_pipeline(...))``: steps in front of it, in a :class:`Pipeline`, learn
+        from the calibration rows, too.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
         Which sets, see above.
     k : int or float, default=5

@@ -39,7 +39,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     or overlapping labels. Cross-entropy is as good where a large network meets clean,
     plentiful data: compare both.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils.metaestimators import available_if
 from torch.utils.data import Dataset
 
+from sktopk._common._available import available_if
 from sktopk._estimators._calibration import calibrate, calibrated_proba
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training._class_blocks import best_classes
@@ -32,6 +32,15 @@ def has_proba(classifier):
             f"one of {', '.join(map(repr, proper))}, and fit"
         )
     return True
+
+
+def views_of(X, transform):
+    """Return the tables that X, with callables to apply or None, holds as views of its rows."""
+    if transform is not None:
+        if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
+            raise TypeError(f"transform must be a list of callables; got {transform!r}")
+        return [view(X) for view in transform]
+    return X if isinstance(X, list | tuple) and all(map(_is_table, X)) else [X]
 
 
 class TopKPredictions:
@@ -91,12 +100,7 @@ class TopKPredictions:
         TypeError, ValueError
             If k is not an integer or out of range; if views differ in their number of rows.
         """
-        if transform is not None:
-            if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
-                raise TypeError(f"transform must be a list of callables; got {transform!r}")
-            X = [view(X) for view in transform]
-        is_list = isinstance(X, list | tuple) and all(map(_is_table, X))
-        views = [self._rows(view) for view in (X if is_list else [X])]
+        views = [self._rows(view) for view in views_of(X, transform)]
         sizes = [len(rows) for rows in views]
         if len(set(sizes)) != 1:
             raise ValueError(f"X must be one table or views of the same rows; got {sizes} rows")

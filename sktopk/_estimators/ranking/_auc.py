@@ -4,8 +4,8 @@ from itertools import combinations
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.metaestimators import available_if
 
+from sktopk._common._available import available_if
 from sktopk._common._input import check_classes, encode
 from sktopk._common._scalars import check_option
 from sktopk._estimators._parameters import estimator
@@ -51,7 +51,14 @@ def areas_of(scores, target, weight, multi_class):
 
 
 def _ranks(classifier):
-    return classifier._is_ranking(getattr(classifier, "classes_", (0, 1)))
+    """Return True if there is one order of rows, else raise."""
+    classes = getattr(classifier, "classes_", (0, 1))
+    if not classifier._is_ranking(classes):
+        raise AttributeError(
+            f"predict_top is not available for {len(classes)} classes, each of which ranks the "
+            "rows by a score of its own: take decision_function"
+        )
+    return True
 
 
 @estimator
@@ -72,7 +79,7 @@ class AUCClassifier(ProgramClassifier):
     on the training rows, as the area itself favours none; of several, `predict` is the highest
     score and there is no `threshold_`. On clean data cross-entropy has as large an area.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sktopk._common._available import available_if
 from sktopk._common._input import check_classes
 from sktopk._common._scalars import (
     check_auto,

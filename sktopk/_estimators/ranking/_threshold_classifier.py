@@ -28,7 +28,7 @@ class ThresholdClassifier(TopClassifier):
     (with ``errors="false_positives"``, of the negatives below it). `threshold_` lies midway
     between the threshold of the training rows and the next lower score.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------

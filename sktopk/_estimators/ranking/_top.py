@@ -35,7 +35,7 @@ class DeepTopPushClassifier(TopClassifier):
     negative. `threshold_` lies midway between the largest negative training score and the next
     higher score: no training negative is flagged.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class TopPushKClassifier(TopClassifier):
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` lies midway
     between the k-th largest negative training score and the next lower score.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class RecallAtKClassifier(TopClassifier):
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` lies midway between the k-th
     largest training score and the next lower one: k training rows are flagged, more if they tie.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class PatMatClassifier(TopClassifier):
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the fraction tau. `threshold_` lies
     midway between the quantile of the training scores and the next lower score.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class PatMatNPClassifier(TopClassifier):
     lies midway between the quantile of the negative training scores and the next lower score, so
     that a share tau of the training negatives is flagged.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class RecallAtFPRClassifier(TopClassifier):
     with fewer than 1 / fpr negatives none is flagged. It says nothing of other rows:
     :class:`BudgetClassifier` promises a rate on them.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -404,7 +404,7 @@ class PrecisionAtRecallClassifier(TopClassifier):
     is reached exactly on the training rows, or on the validation rows if `fit` gets X_val and
     y_val.
 
-    Features are not scaled inside: put a StandardScaler in front.
+    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
