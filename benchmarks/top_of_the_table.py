@@ -58,6 +58,8 @@ def cell(table, method, split, params):
         fitted = time.process_time()
         labels, y_score = predict_scores(estimator, rows.X_test)
         line |= {"fit_s": fitted - start, "predict_s": time.process_time() - fitted}
+        if hasattr(last, "n_tried_"):
+            line["n_tried"] = last.n_tried_
         kind = TABLES[table].kind
         if kind == "binary" and y_score.ndim == 2:
             y_score = y_score[:, 1]
@@ -70,7 +72,7 @@ def cell(table, method, split, params):
 def missing(args):
     """Settings of the cells that the file lacks: the first splits of all methods come first."""
     done = read(args.file)
-    done = set(zip(done.table, done.method, done.split, strict=True)) if len(done) else set()
+    done = set(zip(done.table, done.method, done.split, strict=True))
     shard, n_shards = map(int, args.shard.split("/"))
     tables = [table for i, table in enumerate(TABLES.values()) if i % n_shards == shard]
     for splits in (range(FEW_SPLITS), range(FEW_SPLITS, args.splits)):
