@@ -168,6 +168,7 @@ METHODS = {
         lambda n, seed: scaled(LogisticRegression(max_iter=1000, random_state=seed))
     ),
     "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=FEW_SPLITS),
+    # One network of one hidden layer, Adam at a constant rate, 100 epochs, as in many packages.
     "plain MLP": Method(lambda n, seed: network(TopKClassifier("cross_entropy"), n, seed)),
     "histogram boosting": Method(
         lambda n, seed: HistGradientBoostingClassifier(random_state=seed),
