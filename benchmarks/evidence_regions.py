@@ -17,6 +17,7 @@ import molecules
 import pandas as pd
 import scaling
 from reproduce._protocol import RESULTS, markdown
+from tables import _report as top_of_the_table
 
 PAPERS = Path(__file__).parent / "papers.csv"
 MARKS = re.compile(r"(<!-- from ([^>]+?): begin -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -188,6 +189,12 @@ def growth():
     return markdown(header, rows)
 
 
+def ranks_at_the_top():
+    """Mean ranks on the reporting half, and the tables won against each method."""
+    lines = top_of_the_table.read(RESULTS / "top_of_the_table.jsonl")
+    return top_of_the_table.summary(lines)
+
+
 def papers():
     return whole(pd.read_csv(PAPERS))
 
@@ -204,6 +211,7 @@ REGIONS = {
     "benchmarks/results/many_classes.md, quality": quality_of_many_classes,
     "benchmarks/results/many_classes.md, predictions": best_of_many_classes,
     "benchmarks/results/scaling.csv": growth,
+    "benchmarks/results/top_of_the_table.jsonl": ranks_at_the_top,
     "benchmarks/papers.csv": papers,
 }
 

@@ -6,6 +6,6 @@ from pathlib import Path
 REPRODUCE = Path(__file__).parents[2] / "benchmarks" / "reproduce"
 
 if REPRODUCE.is_dir():
-    sys.path.append(str(REPRODUCE))
+    sys.path += [str(REPRODUCE), str(REPRODUCE.parent)]
 else:
     collect_ignore_glob = ["test_*.py"]

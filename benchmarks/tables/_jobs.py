@@ -1,0 +1,45 @@
+"""What the methods are for: the scores of a job, at the top."""
+
+import warnings
+
+from sklearn.metrics import average_precision_score
+
+from sktopk.metrics import (
+    positives_at_top_score,
+    precision_at_k_score,
+    topk_accuracy_score,
+    true_positive_rate_at_fpr_score,
+)
+
+BINARY = {
+    "precision at 1 %": lambda y, s: precision_at_k_score(y, s, k=0.01),
+    "precision at 100": lambda y, s: precision_at_k_score(y, s, k=100),
+    "recall at 1 % false positives": lambda y, s: true_positive_rate_at_fpr_score(y, s, fpr=0.01),
+    "positives above every negative": positives_at_top_score,
+    "average precision": average_precision_score,
+}
+
+
+def _topk(k, average="micro"):
+    def score(y, y_score, labels):
+        return topk_accuracy_score(y, y_score, k=k, labels=labels, average=average)
+
+    return score
+
+
+MULTICLASS = {
+    "top-1": _topk(1),
+    "top-3": _topk(3),
+    "top-5": _topk(5),
+    "macro top-5": _topk(5, "macro"),
+}
+JOBS = {"binary": BINARY, "multiclass": MULTICLASS}
+
+
+def scores_of(kind, y, y_score, labels):
+    """Return every job's score of the test rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "binary":
+            return {job: float(score(y, y_score)) for job, score in BINARY.items()}
+        return {job: float(score(y, y_score, labels)) for job, score in MULTICLASS.items()}

@@ -1,0 +1,198 @@
+"""The methods, one thread each; those of other packages are imported where they are used."""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.stats import loguniform, randint, uniform
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import ParameterSampler, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sktopk import (
+    AUCClassifier,
+    DeepTopPushClassifier,
+    PatMatClassifier,
+    PatMatNPClassifier,
+    RecallAtKClassifier,
+    TopKClassifier,
+)
+
+from ._jobs import MULTICLASS
+
+MANY_CLASSES = 50
+FEW_SPLITS = 3
+
+
+# Of the settings that LightGBM is tuned over.
+SPACE = {
+    "learning_rate": loguniform(0.02, 0.3),
+    "num_leaves": randint(4, 128),
+    "min_child_samples": randint(2, 60),
+    "subsample": uniform(0.5, 0.5),
+    "colsample_bytree": uniform(0.4, 0.6),
+    "reg_lambda": loguniform(1e-3, 30),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """How an estimator is made.
+
+    Parameters
+    ----------
+    make : callable
+        Of the number of classes and the seed.
+    kinds : tuple of str
+        Of the tables that it is for.
+    n_splits : int
+        How many of the splits it is worth.
+    n_splits_many : int
+        The same for tables of more than MANY_CLASSES classes; 0 leaves them out.
+    """
+
+    make: object
+    kinds: tuple = ("binary", "multiclass")
+    n_splits: int = 10
+    n_splits_many: int = 10
+
+    def splits(self, table):
+        """The splits of a table that it is run on."""
+        if table.kind not in self.kinds:
+            return range(0)
+        many = table.n_classes > MANY_CLASSES
+        return range(min(self.n_splits, self.n_splits_many) if many else self.n_splits)
+
+
+class TunedLightGBM(ClassifierMixin, BaseEstimator):
+    """LightGBM by random search: the first try has its defaults, each stops early.
+
+    A fifth of the rows judges, by average precision (two classes) or the log-loss; the best
+    settings are fitted to all rows. No try is begun after `max_seconds`.
+    """
+
+    def __init__(self, n_tries=20, max_trees=20_000, max_seconds=300.0, random_state=0):
+        self.n_tries = n_tries
+        self.max_trees = max_trees
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        import lightgbm
+
+        start = time.process_time()
+        classes, count = np.unique(y, return_counts=True)
+        # A class needs a row in both parts.
+        stratify = y if count.min() > 1 and len(classes) < 0.2 * len(y) else None
+        parts = train_test_split(
+            X, y, test_size=0.2, random_state=self.random_state, stratify=stratify
+        )
+        X_fit, X_val, y_fit, y_val = parts
+        known = np.isin(y_val, y_fit)
+        is_binary = len(classes) == 2
+        rounds = min(1000, self.max_trees // (1 if is_binary else len(classes)))
+        tries = [
+            {},
+            *ParameterSampler(self.SPACE, self.n_tries - 1, random_state=self.random_state),
+        ]
+        found = []
+        for settings in tries:
+            if found and time.process_time() - start > self.max_seconds:
+                break
+            model = lightgbm_of(
+                self.random_state, n_estimators=rounds, subsample_freq=1, **settings
+            )
+            metric = "average_precision" if is_binary else "multi_logloss"
+            model.fit(
+                X_fit,
+                y_fit,
+                eval_set=[(X_val[known], y_val[known])],
+                eval_metric=metric,
+                callbacks=[lightgbm.early_stopping(30, first_metric_only=True, verbose=False)],
+            )
+            score = model.best_score_["valid_0"][metric] * (1 if is_binary else -1)
+            found.append((score, model.best_iteration_, settings))
+        _, best_rounds, settings = max(found, key=lambda each: each[0])
+        self.n_tried_ = len(found)
+        self.best_ = {"n_estimators": best_rounds, **settings}
+        self.model_ = lightgbm_of(self.random_state, subsample_freq=1, **self.best_).fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+def lightgbm_of(seed, **settings):
+    from lightgbm import LGBMClassifier
+
+    return LGBMClassifier(n_jobs=1, random_state=seed, verbosity=-1, **settings)
+
+
+def pytabkit_of(name, seed):
+    import pytabkit
+
+    return getattr(pytabkit, name)(random_state=seed, device="cpu", n_threads=1)
+
+
+def scaled(estimator):
+    return make_pipeline(StandardScaler(), estimator)
+
+
+def network(estimator, n_classes, seed, **settings):
+    """A network of this package; k is what the number of classes allows."""
+    if isinstance(estimator, TopKClassifier):
+        settings["k"] = min(estimator.k, n_classes - 1)
+    return scaled(estimator.set_params(random_state=seed, device="cpu", **settings))
+
+
+def of_ranker(ranker, n_classes, seed):
+    return network(clone(ranker), n_classes, seed)
+
+
+# What each job of two classes is trained with.
+RANKERS = {
+    "precision at 1 %": PatMatClassifier(tau=0.01),
+    "precision at 100": RecallAtKClassifier(k=100),
+    "recall at 1 % false positives": PatMatNPClassifier(tau=0.01),
+    "positives above every negative": DeepTopPushClassifier(),
+    "average precision": AUCClassifier(),
+}
+# In the order in which they are run: the quickest first.
+METHODS = {
+    "logistic regression": Method(
+        lambda n, seed: scaled(LogisticRegression(max_iter=1000, random_state=seed))
+    ),
+    "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=FEW_SPLITS),
+    # One network of one hidden layer, Adam at a constant rate, 100 epochs, as in many packages.
+    "plain MLP": Method(lambda n, seed: network(TopKClassifier("cross_entropy"), n, seed)),
+    "histogram boosting": Method(
+        lambda n, seed: HistGradientBoostingClassifier(random_state=seed),
+        n_splits_many=0,
+    ),
+    "random forest": Method(lambda n, seed: RandomForestClassifier(random_state=seed, n_jobs=1)),
+    "TopKClassifier": Method(
+        lambda n, seed: network(TopKClassifier(), n, seed), kinds=("multiclass",)
+    ),
+    **{
+        type(ranker).__name__: Method(partial(of_ranker, ranker), kinds=("binary",))
+        for ranker in RANKERS.values()
+    },
+    "RealMLP-TD": Method(
+        lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), n_splits=FEW_SPLITS
+    ),
+    "TabM": Method(lambda n, seed: pytabkit_of("TabM_D_Classifier", seed), n_splits=FEW_SPLITS),
+    "LightGBM, tuned": Method(
+        lambda n, seed: TunedLightGBM(random_state=seed),
+        n_splits=FEW_SPLITS,
+        n_splits_many=0,
+    ),
+}
+# What "sktopk" is: the estimator of each job with its defaults.
+DEFAULTS = {job: type(ranker).__name__ for job, ranker in RANKERS.items()} | dict.fromkeys(
+    MULTICLASS, "TopKClassifier"
+)

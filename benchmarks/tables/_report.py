@@ -1,0 +1,304 @@
+"""The page and the figure of a results file."""
+
+import json
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from reproduce._protocol import markdown, mean_and_half
+
+from sktopk.metrics._statistics import PairedDifference, clear_sign
+
+from ._data import HALF, HALVES, MAX_TEST, MAX_TRAIN, TABLES
+from ._jobs import JOBS
+from ._methods import DEFAULTS, METHODS
+
+OURS = "sktopk"
+# Of the lines that are shown as OURS, see --label.
+LABEL = "before"
+KEYS = ["table", "method", "split"]
+TITLES = {
+    "binary": "Two classes: the rows at the top",
+    "multiclass": "Several classes: the labels at the top",
+}
+
+
+def read(path):
+    """The lines of a results file; one that a kill broke off is left out."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    frame = pd.DataFrame(found)
+    frame = frame.reindex(columns=list(dict.fromkeys([*KEYS, "error", *frame])))
+    # Of two processes that made the same line, the first one's.
+    return frame.drop_duplicates(KEYS)
+
+
+def job_scores(lines, label=LABEL):
+    """A row per job and fit: of this package the estimator of the job, under its one name.
+
+    A fit that failed has the score minus infinity: no other is worse.
+    """
+    ours = {f"{name}, {label}" if label else name for name in DEFAULTS.values()}
+    others = {name for name in METHODS if name not in DEFAULTS.values()}
+    rows = []
+    for kind, jobs in JOBS.items():
+        of_kind = lines[[TABLES[table].kind == kind for table in lines.table]]
+        for job in jobs:
+            own = f"{DEFAULTS[job]}, {label}" if label else DEFAULTS[job]
+            here = of_kind[of_kind.method.isin([*others, own])]
+            rows.append(
+                here[[*KEYS, "n_train", "n_test", "fit_s", "predict_s"]].assign(
+                    kind=kind,
+                    job=job,
+                    half=here.table.map(HALF),
+                    score=here[job].mask(here.error.notna(), -np.inf),
+                    method=here.method.where(~here.method.isin(ours), OURS),
+                )
+            )
+    return pd.concat(rows, ignore_index=True)
+
+
+@dataclass
+class Ranking:
+    """Mean ranks on some tables of one kind, over the splits that all the methods have.
+
+    Parameters
+    ----------
+    rank : DataFrame of shape (n_methods, n_jobs)
+        1 is the best; the best method first.
+    seconds : DataFrame of shape (n_methods, 2)
+        Of a fit and of the prediction of the test rows: median over tables.
+    n_tables : Series of shape (n_methods,)
+    n_splits : tuple
+        Smallest and largest number of splits that a table gave.
+    unfinished : dict
+        Number of tables done, and to do, of methods that are not ranked.
+    """
+
+    rank: pd.DataFrame
+    seconds: pd.DataFrame
+    n_tables: pd.Series
+    n_splits: tuple
+    unfinished: dict
+
+
+def ranking(scores, kind, half):
+    here = scores[(scores.kind == kind) & (scores.half == half)]
+    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == half]
+    unfinished = {}
+    for method in [OURS, *(m for m in METHODS if m not in DEFAULTS.values())]:
+        wanted = {t.name for t in tables if method == OURS or len(METHODS[method].splits(t))}
+        of_method = here[here.method == method]
+        jobs_done = of_method.groupby("table").job.nunique() == len(JOBS[kind])
+        done = set(jobs_done.index[jobs_done])
+        if wanted - done:
+            unfinished[method] = len(done), len(wanted)
+    here = here[~here.method.isin(unfinished)]
+    ranks, n_splits = [], []
+    for (table, job), cells in here.groupby(["table", "job"], sort=False):
+        # Rows of splits, columns of methods; only splits that all methods of the table have.
+        by_split = cells.pivot(index="split", columns="method", values="score").dropna()
+        n_splits.append(len(by_split))
+        if len(by_split):
+            mean = by_split.mean().round(9)
+            place = mean.rank(ascending=False)
+            ranks.append(pd.DataFrame({"table": table, "job": job, "rank": place}).reset_index())
+    if not ranks:
+        empty = pd.DataFrame(columns=list(JOBS[kind]), dtype=float)
+        return Ranking(empty, empty, empty, (0, 0), unfinished)
+    ranks = pd.concat(ranks)
+    rank = ranks.pivot_table(index="method", columns="job", values="rank")[list(JOBS[kind])]
+    rank = rank.loc[rank.mean(axis=1).sort_values().index]
+    seconds = here.groupby(["method", "table"])[["fit_s", "predict_s"]].mean()
+    return Ranking(
+        rank,
+        seconds.groupby("method").median().loc[rank.index],
+        ranks.groupby("method").table.nunique().loc[rank.index],
+        (min(n_splits), max(n_splits)),
+        unfinished,
+    )
+
+
+def rank_table(found):
+    """Mean ranks by job, seconds and number of tables, as Markdown."""
+    jobs = list(found.rank)
+    best = found.rank.round(2).min()
+    rows = []
+    for method, rank in found.rank.iterrows():
+        cells = [
+            f"**{r:.2f}**" if round(r, 2) == best[job] else f"{r:.2f}" for job, r in rank.items()
+        ]
+        fit, predict = found.seconds.loc[method]
+        name = f"**{method}**" if method == OURS else method
+        mean = f"{rank.mean():.2f}"
+        rows.append([name, mean, *cells, f"{fit:.2g}", f"{predict:.2g}", found.n_tables[method]])
+    return markdown(["method", "mean", *jobs, "fit, s", "predict, s", "tables"], rows)
+
+
+def differences(scores, kind, half):
+    """Ours against each other method on each job, over the tables that both have.
+
+    A table is won where the mean over the splits that both have is higher, and clearly won
+    where the 95 % interval of the corrected resampled t-test lies above 0.
+    """
+    here = scores[(scores.kind == kind) & (scores.half == half)]
+    rows = []
+    for job, cells in here.groupby("job", sort=False):
+        by_method = cells.set_index(["table", "split"]).groupby("method")
+        ours = by_method.get_group(OURS) if OURS in by_method.groups else None
+        for method, other in by_method:
+            if method == OURS or ours is None:
+                continue
+            both = ours[["score", "n_train", "n_test"]].join(
+                other.score.rename("other"), how="inner"
+            )
+            both = both[np.isfinite(both.score) & np.isfinite(both.other)]
+            means, signs = [], []
+            for _, runs in both.groupby("table"):
+                means.append(100 * (runs.score - runs.other).mean())
+                if len(runs) > 1:
+                    fraction = runs.n_test.iloc[0] / (runs.n_test.iloc[0] + runs.n_train.iloc[0])
+                    found = PairedDifference.of(runs.score, runs.other, fraction)
+                    signs.append(clear_sign(found.mean, found.half_width(0.95)))
+            if means:
+                rows.append(difference_row(job, method, np.round(means, 9), np.array(signs)))
+    return rows
+
+
+def difference_row(job, method, means, signs):
+    mean, half = mean_and_half(means)
+    counts = [int((means > 0).sum()), int((means == 0).sum()), int((means < 0).sum())]
+    clear = [int((signs > 0).sum()), int((signs < 0).sum())]
+    interval = f"{mean:+.2f} ± {half:.2f}" if len(means) > 1 else f"{mean:+.2f}"
+    return [job, method, interval, " / ".join(map(str, counts)), " / ".join(map(str, clear))]
+
+
+def scores_by_table(scores, kind):
+    """A table per job: the mean score in percent of each method on each table, both halves."""
+    text = []
+    for job in JOBS[kind]:
+        here = scores[(scores.job == job)]
+        mean = here.pivot_table(index="table", columns="method", values="score", aggfunc="mean")
+        methods = [m for m in [OURS, *METHODS] if m in mean]
+        rows = []
+        for name, table in TABLES.items():
+            if name not in mean.index or table.kind != kind:
+                continue
+            values = mean.loc[name, methods]
+            best = values.round(4).max()
+            cells = [
+                ""
+                if np.isnan(v)
+                else f"**{100 * v:.1f}**"
+                if round(v, 4) == best
+                else f"{100 * v:.1f}"
+                for v in values
+            ]
+            rows.append([name, HALF[name], *cells])
+        text += ["", f"### {job}", "", markdown(["table", "half", *methods], rows)]
+    return text
+
+
+def mean_ranks(scores, half):
+    """The ranks on half of the tables, a section for each kind."""
+    text = []
+    for kind in JOBS:
+        found = ranking(scores, kind, half)
+        low, high = found.n_splits
+        splits = f"{low}" if low == high else f"{low} to {high}"
+        text += ["", f"### {TITLES[kind]}, {splits} splits", "", rank_table(found)]
+        if found.unfinished:
+            parts = [f"{m} ({done} of {n} tables)" for m, (done, n) in found.unfinished.items()]
+            text += ["", f"Not finished, not ranked: {', '.join(parts)}."]
+    return text[1:]
+
+
+def summary(lines, label=LABEL):
+    """What the site shows: the ranks on the reporting half."""
+    return "\n".join(mean_ranks(job_scores(lines, label), "reporting"))
+
+
+def page(lines, label=LABEL, figure="top_of_the_table.png"):
+    """The page: ranks and differences on the reporting half, then everything."""
+    scores = job_scores(lines, label)
+    n_failed = lines.error.notna().sum()
+    text = [
+        "# Who is best at the top?",
+        "",
+        f"`benchmarks/top_of_the_table.py`: {len(TABLES)} tables, at most {MAX_TRAIN} rows to "
+        f"train and {MAX_TEST} to test, drawn anew for each split, the same for all methods; one "
+        'thread, seconds of the processor. Methods have their defaults, but for "LightGBM, tuned": '
+        "20 tries, as many as 300 s allow, on a fifth of the training rows. Slow methods have at "
+        "most three splits; histogram boosting and tuned LightGBM are left out where there are "
+        "more than 50 classes. sktopk is "
+        + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
+        + "; its defaults are from before these tables were looked at.",
+        "",
+        "Ranks: 1 is the best of the methods, by the mean over the splits that all of them have; "
+        f"the mean over tables. {len(lines)} fits, {n_failed} of them failed (ranked last).",
+        "",
+        f"![Mean rank against seconds of a fit]({figure})",
+    ]
+    for half in HALVES[::-1]:
+        text += ["", f"## The {half} half: mean ranks", "", *mean_ranks(scores, half)]
+    text += [
+        "",
+        "## The reporting half: sktopk against each",
+        "",
+        "Difference of the scores in points, the mean over tables with its 95 % confidence "
+        "interval (Student's t, tables as the sample); tables won / equal / lost by the mean of "
+        "the splits; tables clearly won / clearly lost, by the corrected resampled t-test over the "
+        "splits.",
+    ]
+    header = ["job", "against", "difference", "won / equal / lost", "clearly won / lost"]
+    for kind in JOBS:
+        rows = differences(scores, kind, "reporting")
+        text += ["", f"### {TITLES[kind]}", "", markdown(header, rows)]
+    for kind in JOBS:
+        text += ["", f"## Scores in percent. {TITLES[kind]}", *scores_by_table(scores, kind)]
+    return "\n".join(text) + "\n"
+
+
+def draw(lines, path, label=LABEL):
+    """Mean rank on the reporting half against seconds of a fit, a panel for each kind."""
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    scores = job_scores(lines, label)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    for ax, kind in zip(axes, JOBS, strict=True):
+        found = ranking(scores, kind, "reporting")
+        lowest = -np.inf
+        for method, rank in found.rank.mean(axis=1).items():
+            seconds = found.seconds.fit_s[method]
+            is_ours = method == OURS
+            style = {"color": "C3", "weight": "bold"} if is_ours else {"color": "0.3"}
+            ax.semilogx(seconds, rank, "o", color=style["color"], ms=12 if is_ours else 7)
+            # From the best to the worst: no name is written over another.
+            lowest = max(rank, lowest + 0.04 * len(found.rank))
+            ax.annotate(method, (seconds, rank), (1.5 * seconds, lowest), va="center", **style)
+        ax.set_title(TITLES[kind])
+        ax.set_xlabel("seconds of a fit (median of the tables, one thread): left is quicker")
+        if len(found.rank):
+            fit_s = found.seconds.fit_s
+            ax.set_xlim(fit_s.min() / 2, fit_s.max() * (fit_s.max() / fit_s.min()) ** 0.4)
+            ax.set_ylim(lowest + 0.5, 0.5)
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("mean rank (1 is best): up is better")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def write_report(path, label=LABEL):
+    """Write the page and the figure beside a results file, and return the page."""
+    lines = read(path)
+    text = page(lines, label, path.with_suffix(".png").name)
+    path.with_suffix(".md").write_text(text)
+    draw(lines, path.with_suffix(".png"), label)
+    return text

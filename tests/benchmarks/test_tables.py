@@ -1,0 +1,111 @@
+"""Halves that no result had a say in, ranks against their definition, runs that go on."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import top_of_the_table
+from tables import _data, _report
+from tables._jobs import JOBS
+from tables._methods import DEFAULTS, METHODS
+
+OTHERS = [name for name in METHODS if name not in DEFAULTS.values()]
+
+
+@pytest.fixture
+def lines():
+    """Random scores of all methods, in tenths so that some are tied, on three splits."""
+    rng = np.random.default_rng(0)
+    found = []
+    for name, table in _data.TABLES.items():
+        for method in METHODS:
+            for split in METHODS[method].splits(table)[:3]:
+                scores = {job: rng.integers(1, 10) / 10 for job in JOBS[table.kind]}
+                line = {"table": name, "method": method, "split": split, "error": None}
+                found.append(line | {"n_train": 20, "n_test": 10} | scores)
+    return pd.DataFrame(found).assign(fit_s=1.0, predict_s=0.1)
+
+
+def test_families_of_tables_take_turns_in_alphabetical_order():
+    for kind in JOBS:
+        families = {}
+        for table in _data.TABLES.values():
+            if table.kind == kind:
+                families.setdefault(table.family, set()).add(_data.HALF[table.name])
+        assert all(len(halves) == 1 for halves in families.values())
+        turns = [families[name].pop() for name in sorted(families, key=str.lower)]
+        assert turns[::2] == ["choosing"] * len(turns[::2])
+        assert turns[1::2] == ["reporting"] * len(turns[1::2])
+
+
+def test_every_job_has_a_default_that_is_a_method_for_it():
+    for kind, jobs in JOBS.items():
+        for job in jobs:
+            assert kind in METHODS[DEFAULTS[job]].kinds
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_rank_is_one_more_than_the_better_methods_and_half_of_the_equal_ones(lines, kind):
+    rank = _report.ranking(_report.job_scores(lines, label=""), kind, "reporting").rank
+    tables = [t.name for t in _data.TABLES.values() if t.kind == kind]
+    tables = [name for name in tables if _data.HALF[name] == "reporting"]
+    for job in JOBS[kind]:
+        mean = lines.groupby(["table", "method"])[job].mean().round(9).to_dict()
+        for method in rank.index:
+            own = DEFAULTS[job] if method == _report.OURS else method
+            places = []
+            for table in tables:
+                rivals = [mean[table, m] for m in [*OTHERS, DEFAULTS[job]] if (table, m) in mean]
+                if (table, own) in mean:
+                    better = sum(rival > mean[table, own] for rival in rivals)
+                    equal = sum(rival == mean[table, own] for rival in rivals) - 1
+                    places.append(1 + better + equal / 2)
+            assert rank.loc[method, job] == pytest.approx(np.mean(places))
+
+
+def test_a_failed_fit_is_ranked_last_and_an_unfinished_method_is_not_ranked(lines):
+    lines.loc[lines.method == "LightGBM", "error"] = "ValueError: no"
+    lines = lines[~((lines.method == "random forest") & (lines.table == "churn"))]
+    found = _report.ranking(_report.job_scores(lines, label=""), "binary", "reporting")
+    assert found.rank.loc["LightGBM"].eq(len(found.rank)).all()
+    assert "random forest" not in found.rank.index
+    done, wanted = found.unfinished["random forest"]
+    assert done == wanted - 1
+
+
+def test_ranks_compare_the_splits_that_all_methods_have(lines):
+    expected = _report.ranking(_report.job_scores(lines, label=""), "binary", "reporting").rank
+    more = lines[(lines.method == "LightGBM") & (lines.split == 0)].assign(split=7)
+    more[[*JOBS["binary"]]] = 1.0
+    scores = _report.job_scores(pd.concat([lines, more]), label="")
+    pd.testing.assert_frame_equal(_report.ranking(scores, "binary", "reporting").rank, expected)
+
+
+def test_a_line_that_a_kill_broke_off_is_left_out_and_made_again(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "fits.jsonl"
+    call = ["--methods", "logistic regression", "--tables", "digits", "--splits", "2"]
+    call = ["top_of_the_table.py", *call, "--file", str(path)]
+    # Of the tables whose names have "digits", the one that comes with scikit-learn.
+    tables = {"digits": _data.TABLES["digits"]}
+    monkeypatch.setattr(top_of_the_table, "TABLES", tables)
+    monkeypatch.setattr(sys, "argv", call)
+    # Of the whole process: other tests may want more.
+    monkeypatch.setattr(top_of_the_table.torch, "set_num_threads", lambda n: None)
+
+    def scores():
+        found = [json.loads(line) for line in path.read_text().splitlines() if line]
+        return [{k: v for k, v in line.items() if not k.endswith("_s")} for line in found]
+
+    top_of_the_table.main()
+    whole = scores()
+    assert [line["split"] for line in whole] == [0, 1]
+    assert all(0.9 < line["top-1"] <= line["top-3"] <= 1 for line in whole)
+    top_of_the_table.main()
+    assert scores() == whole
+    path.write_text(path.read_text()[:-30])
+    assert len(_report.read(path)) == 1
+    top_of_the_table.main()
+    assert _report.read(path)["top-1"].tolist() == [line["top-1"] for line in whole]
+    assert "0 fits to do" in capsys.readouterr().err
