@@ -573,6 +573,19 @@ def _unscaled(module):
     return module.module if isinstance(module, ScaledScores) else module
 
 
+def weight_shapes(task):
+    """Shapes of the weights of a network by name, found without memory for them.
+
+    None if its module cannot be built so.
+    """
+    try:
+        with torch.device("meta"):
+            module = _build_module(task, None)
+    except Exception:  # of anybody's code
+        return None
+    return {name: tuple(value.shape) for name, value in module.state_dict().items()}
+
+
 def _build_module(task, generator):
     n_members = task.n_members
     if n_members == 1:

@@ -15,6 +15,7 @@ from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
 from sktopk._estimators.ranking._ranking import RankingClassifier
+from sktopk._training._net import weight_shapes
 
 from ._steps import is_attribute
 
@@ -119,21 +120,30 @@ def _check_weights(estimator, fitted):
     for name, value in state["weights"].items():
         if not isinstance(value, np.ndarray) or not np.isfinite(value).all():
             raise ValueError(f"weights of net_ must be finite arrays; {name} is {value!r:.40}")
-    if estimator.module is None:
-        shape = copy.copy(estimator)
-        vars(shape).update({key: value for key, value in fitted.items() if key != "net_"})
-        vars(shape).update(_OF_MACHINE)
-        task = shape._task(state["dtype"])
-        sizes = [task.n_features, *estimator.hidden_layer_sizes, task.n_outputs]
-        expected = task.n_members * [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
-        weights = [np.shape(value) for value in state["weights"].values()]
-        found = [shape for shape in weights if len(shape) == 2]
-        if found != expected:
+    shape = copy.copy(estimator)
+    vars(shape).update({key: value for key, value in fitted.items() if key != "net_"})
+    vars(shape).update(_OF_MACHINE)
+    task = shape._task(state["dtype"])
+    if estimator.module is not None:
+        expected = weight_shapes(task)
+        found = {name: np.shape(value) for name, value in state["weights"].items()}
+        wrong = [name for name in expected or {} if found.get(name) != expected[name]]
+        if wrong:
             raise ValueError(
-                f"weights of wrong shape: {found} do not belong to hidden_layer_sizes="
-                f"{estimator.hidden_layer_sizes!r}, n_members={task.n_members}, {sizes[0]} "
-                f"features and {sizes[-1]} outputs"
+                f"weights of wrong shape: {wrong[0]} has shape {found.get(wrong[0])}, in the "
+                f"module given {expected[wrong[0]]}"
             )
+        return
+    sizes = [task.n_features, *estimator.hidden_layer_sizes, task.n_outputs]
+    expected = task.n_members * [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
+    weights = [np.shape(value) for value in state["weights"].values()]
+    found = [shape for shape in weights if len(shape) == 2]
+    if found != expected:
+        raise ValueError(
+            f"weights of wrong shape: {found} do not belong to hidden_layer_sizes="
+            f"{estimator.hidden_layer_sizes!r}, n_members={task.n_members}, {sizes[0]} "
+            f"features and {sizes[-1]} outputs"
+        )
 
 
 def _check_estimator(value, owner):

@@ -258,13 +258,13 @@ def bedroc_score(
     # of [0, 1], so that S, up to a factor that cancels, is an integral over the curve.
     start, width = ranking.cumulative_weight[:-1], ranking.weight
     weight = np.exp(-alpha * start / ranking.total_weight)
-    weight *= -np.expm1(-alpha * width / ranking.total_weight) / width
+    weight *= -np.expm1(-alpha * width / ranking.total_weight)
     # Of the rarer class, as a difference from all would lose it.
     if positive <= negative:
         least = np.exp(-alpha * negative) * -np.expm1(-alpha * positive)
-        above = (weight * ranking.value).sum() - least
+        above = (weight * (ranking.value / width)).sum() - least
     else:
-        above = -np.expm1(-alpha * negative) - (weight * ranking.negative).sum()
+        above = -np.expm1(-alpha * negative) - (weight * (ranking.negative / width)).sum()
     score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
     # Of a difference of equal numbers rounding decides the sign.
     return float(np.clip(score, 0, 1))

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier
 from sktopk.io import dump, load
+from sktopk.modules import TabularMLP
 from tests.io.forged import edit, parts, replace_array
 
 
@@ -477,3 +478,30 @@ def test_a_parameter_is_no_fitted_attribute(blobs, path, names, value):
     edit(path, change)
     with pytest.raises(ValueError, match=f"has no attributes .*'{name}'"):
         load(path)
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_a_given_module_takes_no_memory_that_the_file_does_not_have(n_members, tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 4
+    clf = TopKClassifier(
+        k=2,
+        module=TabularMLP,
+        n_members=n_members,
+        net_params={"module__hidden_layer_sizes": (6,)},
+        max_epochs=1,
+        random_state=0,
+    ).fit(X, y)
+    path = tmp_path / "model"
+    dump(clf, path, omit=["module"])
+    np.testing.assert_array_equal(load(path, module=TabularMLP).predict(X), clf.predict(X))
+
+    def grow(header, content):
+        text = json.dumps(content)
+        assert text.count('"tuple": [6]') > 0
+        content.clear()
+        content.update(json.loads(text.replace('"tuple": [6]', '"tuple": [200000, 200000]')))
+
+    edit(path, grow)
+    # 160 GB, of which not a byte is asked for.
+    with pytest.raises(ValueError, match=r"weights of wrong shape.*in the module given"):
+        load(path, module=TabularMLP)

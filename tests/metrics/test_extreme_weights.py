@@ -118,6 +118,9 @@ def test_weights_whose_sum_is_no_number_are_refused(name, params):
         metrics.topk_accuracy_score([0, 1], np.eye(2), k=1, sample_weight=[1e308, 1e308])
     value = getattr(metrics, name)([0, 1, 1], [1, 2, 3], sample_weight=[1e300] * 3, **params)
     assert math.isfinite(value)
+    # As small as numbers become.
+    small = getattr(metrics, name)([0, 1, 1], [1, 2, 3], sample_weight=[1e-320] * 3, **params)
+    assert small == pytest.approx(value)
 
 
 def test_mean_of_the_largest_values():
