@@ -118,9 +118,6 @@ def test_weights_whose_sum_is_no_number_are_refused(name, params):
         metrics.topk_accuracy_score([0, 1], np.eye(2), k=1, sample_weight=[1e308, 1e308])
     value = getattr(metrics, name)([0, 1, 1], [1, 2, 3], sample_weight=[1e300] * 3, **params)
     assert math.isfinite(value)
-    # As small as numbers become.
-    small = getattr(metrics, name)([0, 1, 1], [1, 2, 3], sample_weight=[1e-320] * 3, **params)
-    assert small == pytest.approx(value)
 
 
 def test_mean_of_the_largest_values():
@@ -128,3 +125,18 @@ def test_mean_of_the_largest_values():
     assert metrics.mean_value_at_k_score(values, [3, 2, 1], k=2) == 1.25e308
     assert metrics.mean_value_at_k_score(values, [1, 2, 3], k=0.1) == -1.7e308
     assert metrics.mean_value_at_k_score([1e-310, 3e-310], [1, 2], k=2) == pytest.approx(2e-310)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("bedroc_score", {}),
+        ("recall_at_precision_score", {"precision": 0.5}),
+        ("auc_at_quantile_score", {"quantile": 0.5}),
+    ],
+)
+@pytest.mark.parametrize("weight", [1e-320, 1e-308, 1e300])
+def test_equal_weights_change_nothing_however_small(name, params, weight):
+    y, scores = [0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6]
+    value = getattr(metrics, name)(y, scores, sample_weight=[weight] * 4, **params)
+    assert value == pytest.approx(getattr(metrics, name)(y, scores, **params), rel=1e-3)
