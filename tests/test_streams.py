@@ -168,7 +168,7 @@ def test_labels_beside_a_stream_and_streams_in_other_places_are_refused():
             getattr(clf, method)(pieces(X, Y))
     with pytest.raises(AttributeError) as caught:
         TopKClassifier(early_stopping=True).partial_fit(pieces(X, Y))
-    assert "early_stopping=True, which needs all data at once" in str(caught.value.__cause__)
+    assert "early_stopping=True, which needs all data at once" in str(caught.value)
 
 
 @pytest.fixture(scope="module")

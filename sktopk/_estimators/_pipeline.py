@@ -81,7 +81,7 @@ class Pipeline(pipeline.Pipeline):
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0)
     >>> pipe = Pipeline([("scale", StandardScaler()), ("clf", clf)]).fit(X, y)
     >>> pipe.predict_topk(X[:1])
-    array([[0, 1]])
+    array([[0, 2]])
     """
 
     @available_if(_last_has("predict_top"))

@@ -190,6 +190,8 @@ def work(rank, folder):
     except ValueError as error:
         result["uneven"] = str(error)
     torch.save(result, f"{folder}/{rank}.pt")
+    # Neither closes what the other still reads from.
+    distributed.barrier()
     distributed.destroy_process_group()
 
 

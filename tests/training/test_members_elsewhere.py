@@ -197,7 +197,7 @@ def test_a_piece_of_a_stream_has_no_rows_to_spare(params):
     assert not hasattr(clf, "partial_fit")
     with pytest.raises(AttributeError) as caught:
         clf.partial_fit(X, Y)
-    assert "=True, which needs all data at once" in str(caught.value.__cause__)
+    assert "=True, which needs all data at once" in str(caught.value)
 
 
 def test_partial_fit_of_members():
