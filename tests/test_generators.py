@@ -16,7 +16,7 @@ from torch import nn
 
 import sktopk
 from sktopk.io import dump, load
-from sktopk.modules import MLP, NormalizedLinear
+from sktopk.modules import MLP, NormalizedLinear, TabularMLP
 from sktopk.modules._mlp import Dropout
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -48,11 +48,26 @@ class Draw(Callback):
             self.drawn.append(pool.submit(torch.rand, 3).result())
 
 
-def test_dropout_neither_hears_of_other_threads_nor_disturbs_them():
+# The network of a table, which has dropout by itself, with members.
+TABULAR = {
+    "k": 2,
+    "module": TabularMLP,
+    "net_params": {"module__hidden_layer_sizes": (6, 5), "module__dropout": 0.5},
+    "n_members": 3,
+    "cross_fit": True,
+    "max_epochs": 4,
+    "random_state": 0,
+}
+
+
+@pytest.mark.parametrize(
+    "params", [DROPOUT, TABULAR, {**TABULAR, "n_members": 1, "cross_fit": False}]
+)
+def test_dropout_neither_hears_of_other_threads_nor_disturbs_them(params):
     draw = Draw()
-    alone = sktopk.TopKClassifier(**DROPOUT).fit(X, Y)
+    alone = sktopk.TopKClassifier(**params).fit(X, Y)
     torch.manual_seed(7)
-    beside = sktopk.TopKClassifier(**DROPOUT, callbacks=[draw]).fit(X, Y)
+    beside = sktopk.TopKClassifier(**params, callbacks=[draw]).fit(X, Y)
     np.testing.assert_array_equal(alone.decision_function(X), beside.decision_function(X))
     torch.manual_seed(7)
     for values in draw.drawn:
@@ -263,6 +278,17 @@ def test_the_default_dtype_has_no_part_in_a_fit(name, network, default_dtype):
                 assert torch.equal(value, expected[key]), key
             for value, answer in zip(found, answers, strict=True):
                 np.testing.assert_array_equal(value, answer)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_default_dtype_has_no_part_in_the_network_of_a_table(dtype, default_dtype):
+    clf = sktopk.TopKClassifier(**TABULAR, dtype=dtype)
+    expected = clf.fit(X, Y).decision_function(X)
+    for default in (torch.float64, torch.bfloat16):
+        default_dtype(default)
+        np.testing.assert_array_equal(clf.fit(X, Y).decision_function(X), expected)
+        copied = pickle.loads(pickle.dumps(clf))
+        np.testing.assert_array_equal(copied.decision_function(X), expected)
 
 
 def test_the_default_dtype_has_no_part_in_sampled_classes(default_dtype):

@@ -31,7 +31,7 @@ from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation, WarmUpEnd
 from sktopk._training._folds import Folds
-from sktopk._training._net import DivergedError, Net
+from sktopk._training._net import OURS, DivergedError, Net
 from sktopk._training._process import all_objects, check_device, trainable, world_size
 from sktopk._training._task import Task
 from sktopk._training.checkpoint._checkpoint import Checkpoint, CheckpointError, describe_call
@@ -445,7 +445,7 @@ class NetClassifier(TrainedNet):
             module_params=module_params,
             score_scale=float(score_scale),
             # Modules of others may draw random numbers in every forward pass.
-            draws=draws or self.module is not None,
+            draws=draws or self.module not in (None, *OURS),
             optimizer=OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer,
             learning_rate=float(self.learning_rate),
             weight_decay=float(self.weight_decay),

@@ -15,7 +15,7 @@ from skorch.dataset import Dataset
 
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
-from sktopk.modules import MLP, Members, ScaledScores
+from sktopk.modules import MLP, Members, ScaledScores, TabularMLP
 from sktopk.modules._members import Answer, mean_of_members, packs_members
 from sktopk.modules._mlp import takes_sparse
 
@@ -32,6 +32,8 @@ from ._process import (
 )
 from ._state import copied_weights
 
+# Networks that draw from a generator of their own.
+OURS = (MLP, TabularMLP)
 # Rows from which a network learns the scales of columns.
 MOST_SHOWN = 1 << 15
 _TURNS = weakref.WeakSet()
@@ -598,7 +600,7 @@ def _build_module(task, generator):
 def _build_member(task, generator, more):
     params = task.module_params | more
     # The same weights, whatever torch's default dtype is.
-    own = {"dtype": torch.float32, "generator": generator} if task.module is MLP else {}
+    own = {"dtype": torch.float32, "generator": generator} if task.module in OURS else {}
     try:
         module = task.module(task.n_features, task.n_outputs, **own, **params)
     except TypeError:

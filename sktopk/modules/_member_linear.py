@@ -26,6 +26,8 @@ class MemberLinear(nn.Module):
         Number of values that each member returns for a row.
     device, dtype : default=None
         Where and in which precision the weights are kept, as in :class:`torch.nn.Linear`.
+    generator : torch.Generator, default=None
+        Draws the first weights; None is torch's own.
 
     Attributes
     ----------
@@ -43,7 +45,9 @@ class MemberLinear(nn.Module):
     (torch.Size([3, 5, 2]), torch.Size([3, 5, 2]))
     """
 
-    def __init__(self, n_members, in_features, out_features, *, device=None, dtype=None):
+    def __init__(
+        self, n_members, in_features, out_features, *, device=None, dtype=None, generator=None
+    ):
         super().__init__()
         self.n_members = n_members
         self.in_features = in_features
@@ -51,13 +55,13 @@ class MemberLinear(nn.Module):
         kwargs = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(n_members, out_features, in_features, **kwargs))
         self.bias = nn.Parameter(torch.empty(n_members, out_features, **kwargs))
-        self.reset_parameters()
+        self.reset_parameters(generator)
 
-    def reset_parameters(self):
+    def reset_parameters(self, generator=None):
         """Draw new weights for every member."""
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
-        nn.init.uniform_(self.weight, -bound, bound)
-        nn.init.uniform_(self.bias, -bound, bound)
+        nn.init.uniform_(self.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
     def forward(self, x):
         """Return (n_members, n_samples, out_features).

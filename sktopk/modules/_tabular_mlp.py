@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ._member_linear import MemberLinear
+from ._mlp import Dropout
 
 # Bins that "auto" has room for, and columns beyond which it has none.
 _ROOM = 512
@@ -53,6 +54,10 @@ class TabularMLP(nn.Module):
         at most 512 inputs more than there are columns.
     missing_indicator : bool, default=False
         Whether there is one more column for each, 1 where it is missing.
+    dtype : torch.dtype, default=None
+        Of weights and scales; None is torch's default.
+    generator : torch.Generator, default=None
+        Draws first weights and dropout; None is torch's own.
 
     Attributes
     ----------
@@ -102,6 +107,9 @@ class TabularMLP(nn.Module):
         n_bins=8,
         n_encoded="auto",
         missing_indicator=False,
+        *,
+        dtype=None,
+        generator=None,
     ):
         super().__init__()
         if n_encoded == "auto":
@@ -112,15 +120,18 @@ class TabularMLP(nn.Module):
         self.n_bins = n_bins
         self.n_encoded = n_encoded
         self.missing_indicator = missing_indicator
-        self.dropout = dropout
-        self.register_buffer("center", torch.zeros(n_features))
-        self.register_buffer("scale", torch.ones(n_features))
+        self.dropout = Dropout(dropout, generator=generator)
+        self.register_buffer("center", torch.zeros(n_features, dtype=dtype))
+        self.register_buffer("scale", torch.ones(n_features, dtype=dtype))
         self.register_buffer("bin_column", torch.zeros(n_encoded, dtype=torch.long))
-        self.register_buffer("bin_start", torch.zeros(n_encoded))
-        self.register_buffer("bin_slope", torch.zeros(n_encoded))
+        self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
+        self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         n_inputs = n_features * (1 + missing_indicator) + n_encoded
         sizes = (n_inputs, *hidden_layer_sizes, n_outputs)
-        self.layers = nn.ModuleList(MemberLinear(n_members, *pair) for pair in pairwise(sizes))
+        self.layers = nn.ModuleList(
+            MemberLinear(n_members, *pair, dtype=dtype, generator=generator)
+            for pair in pairwise(sizes)
+        )
 
     @torch.no_grad()
     def from_data(self, X):
@@ -203,10 +214,10 @@ class TabularMLP(nn.Module):
         h = self.encode(x)
         for layer in self.layers[:-1]:
             h = nn.functional.relu(layer(h), inplace=True)
-            if self.dropout and self.training:
+            if self.dropout.p and self.training:
                 # One mask for all members, whose units have nothing in common but their number:
                 # random numbers cost as much as the products.
-                h = h * nn.functional.dropout(torch.ones_like(h[0]), self.dropout)
+                h = h * self.dropout(torch.ones_like(h[0]))
         scores = self.layers[-1](h).transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
 
