@@ -130,7 +130,7 @@ def _check_weights(estimator, fitted):
         wrong = [name for name in expected or {} if found.get(name) != expected[name]]
         if wrong:
             raise ValueError(
-                f"weights of wrong shape: {wrong[0]} has shape {found.get(wrong[0])}, in the "
+                f"size mismatch: {wrong[0]} has shape {found.get(wrong[0])}, in the "
                 f"module given {expected[wrong[0]]}"
             )
         return

@@ -503,5 +503,5 @@ def test_a_given_module_takes_no_memory_that_the_file_does_not_have(n_members, t
 
     edit(path, grow)
     # 160 GB, of which not a byte is asked for.
-    with pytest.raises(ValueError, match=r"weights of wrong shape.*in the module given"):
+    with pytest.raises(ValueError, match=r"size mismatch.*in the module given"):
         load(path, module=TabularMLP)
