@@ -42,6 +42,8 @@ nitpick_ignore_regex = [
     # Base classes that the reference names and does not document.
     ("py:.*", r"(NetClassifier|BinaryNetClassifier|LossModule|object)"),
     ("py:.*", r"sktopk\.[\w.]*_.*"),
+    # A property of scikit-learn's Pipeline, which its subclass here does not document again.
+    ("py:obj", r"classes_"),
 ]
 
 autosummary_generate = True
