@@ -215,6 +215,12 @@ def predict_sets(estimator, X, groups=None):
     return estimator.classes_, y_set
 
 
+def coverage_asked(estimator):
+    """The coverage that a set classifier was asked for; None if its method has none."""
+    method = getattr(estimator, "method", None)
+    return None if method in (None, "topk", "average_k") else estimator.coverage
+
+
 def covered_rows(y_true, y_set, labels):
     """Return which rows are covered, the column of each label (or a number beyond) and `y_set`."""
     y_true, y_set = np.asarray(y_true), check_sets(y_set)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sktopk.metrics._ranking import row_weights
-from sktopk.metrics._sets import covered_rows, predict_sets
+from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets
 
 from ._style import curve_axes, draw_level
 
@@ -99,8 +99,7 @@ class BinarySetDisplay:
             As of `from_predictions`.
         """
         classes, y_set = predict_sets(estimator, X, groups)
-        if target is None and getattr(estimator, "method", None) not in (None, "topk", "average_k"):
-            target = estimator.coverage
+        target = coverage_asked(estimator) if target is None else target
         options = {"sample_weight": sample_weight, "target": target, "ax": ax}
         return cls.from_predictions(y, y_set, labels=classes, **options, **kwargs)
 

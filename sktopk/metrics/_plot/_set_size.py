@@ -3,7 +3,7 @@
 import numpy as np
 
 from sktopk.metrics._ranking import row_weights
-from sktopk.metrics._sets import covered_rows, predict_sets, set_sizes
+from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
 from ._bars import draw_bars
@@ -117,8 +117,7 @@ class SetSizeDisplay:
         method = getattr(estimator, "method", None)
         if name is None:
             name = type(estimator).__name__ + ("" if method is None else f" ({method})")
-        if target is None and method not in (None, "topk", "average_k"):
-            target = estimator.coverage
+        target = coverage_asked(estimator) if target is None else target
         options = {"sample_weight": sample_weight, "name": name, "target": target, "ax": ax}
         return cls.from_predictions(y, y_set, labels=classes, **options, **kwargs)
 
