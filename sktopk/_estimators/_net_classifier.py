@@ -220,12 +220,14 @@ class NetClassifier(TrainedNet):
             training = self._plan(given, X_val, y_val, new, chosen)
         self._run(training)
         self._warn_unsettled(training)
+        out_of_fold = None
         if training.folds is not None:
-            self._keep_out_of_fold(training)
+            out_of_fold = self._out_of_fold(training)
+            self._keep_out_of_fold(training.folds, *out_of_fold)
         if self.calibration is not None and training.validation is not None:
             self._calibrate(training.validation)
         elif self.calibration is not None:
-            self._calibrate(*self._out_of_fold(training))
+            self._calibrate(*out_of_fold)
         if training.checkpoint is not None:
             training.checkpoint.remove()
         return self
@@ -299,6 +301,11 @@ class NetClassifier(TrainedNet):
     def _turned(self):
         """Whether the network learns the first of two classes as the positive one."""
         return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
+
+    @property
+    def _n_warm_up(self):
+        """Epochs of cross-entropy that the net is still to begin with."""
+        return int(self.warm_up) if self.warm_up and not self.net_.criterion_.warm else 0
 
     @property
     def _batch_size(self):
@@ -552,9 +559,7 @@ class NetClassifier(TrainedNet):
                 resumed=training.partial,
                 folds=training.folds,
             )
-            n_epochs = training.epochs
-            if "warm_up" in callbacks:
-                n_epochs += int(self.warm_up)
+            n_epochs = training.epochs + self._n_warm_up
             net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
             batches.carry()
             ended = True
@@ -601,20 +606,17 @@ class NetClassifier(TrainedNet):
             settle = functools.partial(self._settle, training, final=False)
             score = MemberScores(self, training.rows, training.folds, settle)
             callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol)
-        n_epochs = training.epochs
-        if self.warm_up and not self.net_.criterion_.warm:
-            n_epochs += int(self.warm_up)
-            callbacks["warm_up"] = WarmUpEnd(int(self.warm_up), callbacks.get("validation"))
+        if self._n_warm_up:
+            callbacks["warm_up"] = WarmUpEnd(self._n_warm_up, callbacks.get("validation"))
         if self.verbose == 1:
-            callbacks["progress"] = ProgressBar(n_epochs, what)
+            callbacks["progress"] = ProgressBar(training.epochs + self._n_warm_up, what)
         return callbacks
 
-    def _keep_out_of_fold(self, training):
-        """Set what the members say of rows that they have not seen."""
-        rows, scores = self._out_of_fold(training)
+    def _keep_out_of_fold(self, folds, rows, scores):
+        """Set what the members say of rows that they have not seen, see `_out_of_fold`."""
         scores = self._answered(scores)
         y_score = self._decision(scores)
-        known = training.folds.fold >= 0
+        known = folds.fold >= 0
         self.oob_decision_function_ = np.full(
             (len(known), *y_score.shape[1:]), np.nan, y_score.dtype
         )
