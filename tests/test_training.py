@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -348,6 +349,21 @@ def test_verbose_shows_one_bar_over_the_epochs(blobs, capsys):
     assert capsys.readouterr() == ("", "")
     quick(verbose=2, max_epochs=2).fit(X, y)
     assert "train_loss" in capsys.readouterr().out
+
+
+def test_lines_have_colours_on_a_terminal_alone(blobs, capsys, monkeypatch):
+    X, y = blobs
+    quick(verbose=2, max_epochs=2).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "train_loss" in shown
+    assert "\x1b" not in shown
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    quick(verbose=2, max_epochs=2).fit(X, y)
+    assert "\x1b[36m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    quick(verbose=2, max_epochs=2).fit(X, y)
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_default_network_has_the_layers_asked_for(blobs):

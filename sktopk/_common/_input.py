@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 from torch.utils.data import Dataset, IterableDataset
 
+from ._frames import check_columns, explain
 from ._lazy_rows import DatasetRows, LazyRows, SomeRows
 from ._scalars import check_readable
 from ._warnings import warn
@@ -36,6 +37,9 @@ def check_rows(estimator, X, *, reset):
         if reset:
             vars(estimator).pop("feature_names_in_", None)
     else:
+        is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
+        if is_frame:
+            check_columns(X)
         try:
             X = validate_data(
                 estimator,
@@ -46,8 +50,10 @@ def check_rows(estimator, X, *, reset):
                 allow_nd=n_dim > 2,
                 ensure_2d=n_dim <= 2,
             )
-        except (RuntimeError, TypeError):
+        except (RuntimeError, TypeError, ValueError) as error:
             check_readable(X, "X")
+            if is_frame:
+                explain(X, error)
             raise
     if reset:
         _warn_of_channels_last(X.shape)

@@ -94,8 +94,15 @@ def check_random(random_state):
     except (TypeError, ValueError) as error:
         raise ValueError(
             "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState; "
-            f"got {random_state!r}"
+            f"got {random_state!r}{_in_place_of(random_state)}"
         ) from error
+
+
+def _in_place_of(generator):
+    """What to pass for one of NumPy's new generators, which scikit-learn does not take."""
+    if not isinstance(generator, np.random.Generator):
+        return ""
+    return ": pass np.random.RandomState(generator.bit_generator), which draws from the same bits"
 
 
 def check_call(function, name, *places, **params):

@@ -487,7 +487,7 @@ class NetClassifier(TrainedNet):
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)
-            net.show_rows(X)
+            net.show_rows(X, getattr(self, "feature_names_in_", None))
             net.probe(X)
             if self.cross_fit and self.early_stopping:
                 # What its members share would be refused when the first of them is better.

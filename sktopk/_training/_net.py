@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import sys
 import threading
 import weakref
 from contextlib import contextmanager, nullcontext
@@ -9,10 +10,12 @@ from contextvars import ContextVar
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
+from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk.modules import MLP, Members, ScaledScores, TabularMLP
@@ -39,6 +42,9 @@ MOST_SHOWN = 1 << 15
 _TURNS = weakref.WeakSet()
 # The net, and the member of it, whose scores count alone in this thread.
 _ONLY = ContextVar("_ONLY", default=(None, None))
+# Rows in which to look for columns that are too narrow beside others, and what is too narrow.
+MOST_COMPARED = 1 << 12
+MOST_APART = 1e4
 # Training has diverged where the loss of a batch is as many times that of the first, or a weight
 # as large: float64 holds numbers that float32 does not, of networks that are as useless.
 MOST_GROWTH = 1e10
@@ -107,6 +113,19 @@ def _begin_child():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
+
+
+class EpochLog(PrintLog):
+    """A line per epoch, with the best values in colour on a terminal alone.
+
+    As NO_COLOR asks for (https://no-color.org), there are none if that variable is set.
+    """
+
+    def format_row(self, row, key, color):
+        """Format a value of the line; see the base."""
+        if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+            row = {name: value for name, value in row.items() if not name.endswith("_best")}
+        return super().format_row(row, key, color)
 
 
 class Net(NeuralNetClassifier):
@@ -262,7 +281,7 @@ class Net(NeuralNetClassifier):
 
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)
-        log = [("print_log", PrintLog())] if self.verbose > 1 else []
+        log = [("print_log", EpochLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
     def train(
@@ -505,14 +524,17 @@ class Net(NeuralNetClassifier):
         finally:
             _ONLY.reset(before)
 
-    def show_rows(self, X):
+    def show_rows(self, X, names=None):
         """Let the networks that ask for it, by a method `from_data`, see rows of the training.
 
-        Of more than `MOST_SHOWN` they see so many, spaced evenly.
+        Of more than `MOST_SHOWN` they see so many, spaced evenly. An MLP asks for nothing: warn
+        of columns, with `names` or None, whose scales are too far apart for it.
         """
         network = self.network
         each = network if isinstance(network, Members) else [network]
         asking = [one for one in each if hasattr(one, "from_data")]
+        if type(each[0]) is MLP:
+            _warn_of_scales(X, names)
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
             shown = Rows(X, torch.device("cpu"), self.dtype)[torch.from_numpy(index).long()]
@@ -621,3 +643,27 @@ def _are_probabilities(scores):
         return False
     sums = scores.detach().double().sum(1)
     return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))
+
+
+def _warn_of_scales(X, names):
+    """Warn where a column spreads over 1e4 times the range of another, in up to 4096 rows."""
+    if isinstance(X, LazyRows) or len(X.shape) != 2:
+        return
+    rows = X[:: -(-X.shape[0] // MOST_COMPARED)]
+    ends = rows.max(axis=0), rows.min(axis=0)
+    if issparse(rows):
+        ends = (each.toarray().ravel() for each in ends)
+    highest, lowest = (np.asarray(each, dtype=np.float64) for each in ends)
+    # Of halves, whose difference no float exceeds. A constant column has no scale.
+    spread = highest / 2 - lowest / 2
+    varying = np.flatnonzero(spread > 0)
+    if not len(varying):
+        return
+    wide, narrow = (varying[place(spread[varying])] for place in (np.argmax, np.argmin))
+    if spread[wide] > MOST_APART * spread[narrow]:
+        wide_name, narrow_name = (c if names is None else repr(names[c]) for c in (wide, narrow))
+        warn(
+            f"Column {wide_name} of X spreads over {spread[wide] * 2:.2g}, column {narrow_name} "
+            f"over {spread[narrow] * 2:.2g}, and nothing scales them: the network hardly sees the "
+            "narrow one. Put a StandardScaler in front: sktopk.make_pipeline(StandardScaler(), ...)"
+        )

@@ -242,7 +242,8 @@ def _classifier_prefix(estimator):
     if len(names) != 1:
         raise TypeError(
             "estimator must be a TopKClassifier or hold exactly one, as a pipeline does that ends "
-            f"in it; found {len(names)} in {type(estimator).__name__}"
+            f"in it; found {len(names)} in {type(estimator).__name__}. Other estimators are "
+            "compared by their scores: sktopk.metrics.LossComparisonDisplay.from_scores"
         )
     return f"{names[0]}__"
 

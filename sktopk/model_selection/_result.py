@@ -1,5 +1,7 @@
 """LossComparison: the scores of all runs, and what may be concluded from them."""
 
+import reprlib
+
 import pandas as pd
 
 from sktopk.metrics import LossComparisonDisplay
@@ -57,6 +59,11 @@ class LossComparison:
     omitted : dict of str to str, default=None
         Baselines that were left out, and why.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `frame` is no DataFrame of runs.
+
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
@@ -104,6 +111,7 @@ class LossComparison:
         margin=0.01,
         omitted=None,
     ):
+        _check_frame(frame)
         self.frame = frame
         self.losses = losses
         self.baseline = baseline
@@ -287,6 +295,24 @@ class LossComparison:
             n = int((~self.frame["settled"].astype(bool)).sum())
             lines.append(f"{n} of {len(self.frame)} runs stopped while training could go on")
         return "\n".join(lines)
+
+
+_COLUMNS = ("loss", "split", "score", "n_train", "n_test")
+
+
+def _check_frame(frame):
+    """Raise unless `frame` is a table of runs."""
+    came = reprlib.repr(frame)
+    if isinstance(frame, pd.DataFrame):
+        if set(_COLUMNS) <= set(frame.columns):
+            return
+        came = f"the columns {frame.columns.tolist()}"
+    raise (ValueError if isinstance(frame, pd.DataFrame) else TypeError)(
+        f"frame must be a DataFrame with a row per run and the columns {', '.join(_COLUMNS)}, as "
+        f"compare_losses makes it; got {came}. Scores of any other estimators, as "
+        "cross_val_score returns them, are compared by "
+        "sktopk.metrics.LossComparisonDisplay.from_scores"
+    )
 
 
 def _in_words(difference, confidence):

@@ -108,6 +108,11 @@ ROWS = {
     "compile is None": Row({"compile": None}, T, "compile must be True or False; got None"),
     "verbose is a string": Row({"verbose": "1"}, T, "verbose must be an integer; got '1'"),
     "random_state is a string": Row({"random_state": "0"}, V, "random_state must be.*got '0'"),
+    "random_state is a generator": Row(
+        {"random_state": np.random.default_rng(0)},
+        V,
+        r"random_state must be.*got Generator.*np.random.RandomState\(generator.bit_generator\)",
+    ),
     "random_state is too large": Row({"random_state": 2**32}, V, "random_state.*got 4294967296"),
     "learning_rate is a huge integer": Row(
         {"learning_rate": 10**400}, V, "learning_rate must be finite as a float; got 1000"

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.linear_model import Ridge
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.model_selection import LossComparison
+from sktopk.model_selection import LossComparison, compare_losses
 
 
 def comparison(scores, n_test=20, **params):
@@ -164,3 +165,19 @@ def test_scores_that_do_not_pair_are_refused(scores):
         LossComparison(frame.drop(index=frame.index[frame["loss"] == "focal"][0])).summary()
     with pytest.raises(ValueError, match="baseline='other'"):
         comparison(scores, baseline="other").summary()
+
+
+def test_says_what_it_takes():
+    from_scores = "sktopk.metrics.LossComparisonDisplay.from_scores"
+    for given in ({"ridge": Ridge()}, [Ridge()], Ridge(), {"a": [0.1, 0.2]}):
+        with pytest.raises(TypeError, match=f"frame must be a DataFrame.*got .*{from_scores}"):
+            LossComparison(given)
+    with pytest.raises(ValueError, match=r"columns loss, split, score.*got the columns \['loss'\]"):
+        LossComparison(pd.DataFrame({"loss": ["focal"]}))
+    with pytest.raises(TypeError, match=f"found 0 in Ridge.*{from_scores}"):
+        compare_losses(Ridge(), ["focal"], np.ones((4, 1)), [0, 1, 0, 1])
+    # The way it names.
+    scores = {"ols": [0.5, 0.6, 0.7], "ridge": [0.6, 0.7, 0.8]}
+    display = LossComparisonDisplay.from_scores(scores, baseline="ols", test_fraction=0.2)
+    np.testing.assert_allclose(display.difference, [0.1])
+    plt.close("all")

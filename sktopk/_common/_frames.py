@@ -1,0 +1,88 @@
+"""Columns of a frame that are no numbers, in words that name them."""
+
+import numpy as np
+
+# How the dtypes of pandas, polars and pyarrow begin that stand for moments and durations.
+_TIMES = ("date", "time", "period", "duration")
+
+
+def check_columns(X):
+    """Raise if a frame has names that occur twice, or columns of times.
+
+    Some versions and frames read the first as one of the two columns, the second as nanoseconds.
+    """
+    seen = set()
+    for name in X.columns:
+        if name in seen:
+            raise ValueError(
+                f"X must have columns of different names; got {name!r} more than once: rename or "
+                "drop it"
+            )
+        seen.add(name)
+    for name in X.columns:
+        dtype = str(X[name].dtype)
+        if dtype.lower().startswith(_TIMES):
+            raise TypeError(
+                f"X must hold numbers; column {name!r} holds times ({dtype}): turn it into what "
+                "counts, such as the hour, the weekday or the days since a date"
+            )
+
+
+def explain(X, error):
+    """Raise an error that names the first column of a frame that is no column of finite numbers.
+
+    Returns if there is none: then the frame was refused for something else.
+    """
+    for name in X.columns:
+        values = np.asarray(X[name])
+        if values.dtype.kind not in "fiub":
+            _explain_objects(name, values, error)
+            continue
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            is_nan = np.isnan(values).any()
+            wrong = np.isnan(values) if is_nan else wrong
+            raise ValueError(_missing(name, wrong, "NaN" if is_nan else "infinity")) from error
+
+
+def _explain_objects(name, values, error):
+    """Raise for the first value of a column that is no number."""
+    missing = []
+    for row, value in enumerate(values.tolist()):
+        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+            missing.append(row)
+            continue
+        try:
+            is_nan = np.isnan(float(value))
+        except (TypeError, ValueError) as reason:
+            kind = ValueError if isinstance(value, str) else TypeError
+            advice = ""
+            if isinstance(value, str):
+                advice = (
+                    ". Encode it first, for example by scikit-learn's OneHotEncoder in a "
+                    "ColumnTransformer"
+                )
+            raise kind(
+                f"X must hold numbers; column {name!r} has {_shortened(value)} in row {row}: "
+                f"{reason}{advice}"
+            ) from error
+        if is_nan:
+            missing.append(row)
+    if missing:
+        wrong = np.zeros(len(values), bool)
+        wrong[missing] = True
+        raise ValueError(_missing(name, wrong, "NaN")) from error
+
+
+def _missing(name, wrong, what):
+    count = int(wrong.sum())
+    advice = "impute them first, or drop the rows" if what == "NaN" else "clip them first"
+    return (
+        f"Input X contains {what}: column {name!r}, in {count} of {len(wrong)} rows, the first of "
+        f"them row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
+    )
+
+
+def _shortened(value):
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
