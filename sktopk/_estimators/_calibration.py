@@ -7,7 +7,23 @@ from scipy.special import expit, log_softmax, softmax
 from sktopk._common._input import encode
 from sktopk._training._process import joined, total
 
-CALIBRATIONS = (None, "temperature", "sigmoid")
+METHODS = ("temperature", "sigmoid")
+CALIBRATIONS = (None, "auto", *METHODS)
+
+
+def is_planned(estimator):
+    """Whether a fit will end with calibrated scores, as far as its parameters tell."""
+    if estimator.calibration == "auto":
+        return bool(estimator.cross_fit or estimator.early_stopping)
+    return estimator.calibration is not None
+
+
+def way_out():
+    """What to set where probabilities are missing, in words."""
+    return (
+        "Set calibration='temperature' or 'sigmoid', for which fit holds rows out, or 'auto' with "
+        "cross_fit=True or early_stopping=True, which have rows left out anyway"
+    )
 
 
 def calibrate(estimator, scores, y, weight):
@@ -23,7 +39,9 @@ def calibrate(estimator, scores, y, weight):
     if not total(np.count_nonzero(known)):
         raise ValueError("y_val has no label of the training data to calibrate with")
     rows = joined(scores[known], target[known], weight[known])
-    estimator.calibration_ = (estimator.calibration, *fit_calibration(estimator.calibration, *rows))
+    method = estimator.calibration
+    method = estimator._auto_calibration if method == "auto" else method
+    estimator.calibration_ = (method, *fit_calibration(method, *rows))
 
 
 def fit_calibration(method, scores, target, weight):

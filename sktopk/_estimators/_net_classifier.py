@@ -151,6 +151,8 @@ class NetClassifier(TrainedNet):
     _poor_score = False
     # Whether rows held out for validation have a share of each class.
     _stratify = False
+    # What calibration="auto" fits.
+    _auto_calibration = "temperature"
     # Whether the metric of `score` needs more than the network's scores.
     _scores_labels = False
 
@@ -226,7 +228,7 @@ class NetClassifier(TrainedNet):
             self._keep_out_of_fold(training.folds, *out_of_fold)
         if self.calibration is not None and training.validation is not None:
             self._calibrate(training.validation)
-        elif self.calibration is not None:
+        elif self.calibration is not None and out_of_fold is not None:
             self._calibrate(*out_of_fold)
         if training.checkpoint is not None:
             training.checkpoint.remove()
@@ -364,7 +366,7 @@ class NetClassifier(TrainedNet):
         if self.cross_fit:
             folds = self._folds(given, encode(classes, given.y))
         judged = self.early_stopping and not self.cross_fit
-        if not own and folds is None and (judged or self.calibration is not None):
+        if not own and folds is None and (judged or self.calibration not in (None, "auto")):
             mask = held_out(given.y, self.validation_fraction, random, self._stratify)
             rows, validation = given.take(~mask), given.take(mask)
         return Training(
@@ -563,6 +565,8 @@ class NetClassifier(TrainedNet):
             net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
             batches.carry()
             ended = True
+            if "warm_up" in callbacks:
+                callbacks["warm_up"].warn_of_no_gain(net)
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
             interrupted = isinstance(error, DivergedError | KeyboardInterrupt | CheckpointError)

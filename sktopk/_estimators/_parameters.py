@@ -177,10 +177,11 @@ class TrainingParameters(BaseEstimator):
         Patience in epochs.
     tol : float, default=1e-4
         Gain of the validation score that counts.
-    calibration : {"temperature", "sigmoid"} or None, default=None
+    calibration : {"temperature", "sigmoid", "auto"} or None, default=None
         How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
         probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
-        per class, normalised.
+        per class, normalised. "auto" is "temperature" where rows are left out of the training
+        anyway, by `cross_fit`, `early_stopping` or X_val, and nothing elsewhere: it costs no row.
     callbacks : list, default=None
         skorch callbacks, instances, or ``(name, callback)`` pairs; copied. They see encoded
         labels.
@@ -215,7 +216,8 @@ class TrainingParameters(BaseEstimator):
     Attributes
     ----------
     calibration_ : tuple (str, ndarray, ndarray)
-        With `calibration`: its name, and slopes and intercepts of the scores.
+        With `calibration`: its name, "temperature" or "sigmoid", and slopes and intercepts of the
+        scores.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
@@ -345,7 +347,7 @@ class TrainingParameters(BaseEstimator):
         """Refuse parameters that mean something for all data only, or for many epochs."""
         for name in ("class_weight", "calibration"):
             value = getattr(self, name, None)
-            if isinstance(value, str):
+            if isinstance(value, str) and value != "auto":
                 raise ValueError(
                     f"{name}={value!r} needs all data at once, which partial_fit does not have"
                 )

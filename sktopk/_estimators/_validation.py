@@ -45,7 +45,7 @@ class ValidationScore:
             if classifier.calibration is None:
                 raise ValueError(
                     f"scoring={classifier.scoring!r} asks for predict_proba, which there is not "
-                    "without calibration: set calibration='temperature' or 'sigmoid', or "
+                    "without calibration: set calibration='temperature', 'sigmoid' or 'auto', or "
                     "scoring=None"
                 ) from error
         # On the rows that it judges, and for this once: the final one comes after training.

@@ -5,6 +5,7 @@ import torch
 from skorch.callbacks import Callback
 from tqdm.auto import tqdm
 
+from sktopk._common._warnings import warn
 from sktopk.modules._members import of_member
 
 from ._process import all_objects
@@ -186,13 +187,14 @@ class WarmUpEnd(Callback):
         self.n_epochs, self.validation = n_epochs, validation
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
-        self.n_done_ = 0
+        self.n_done_, self.n_warm_ = 0, 0
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         self.n_done_ += 1
         if net.criterion_.warm or not (net.stop_training or self.n_done_ >= self.n_epochs):
             return
         net.stop_training = False
+        self.n_warm_ = self.n_done_
         if self.validation is not None and self.validation.patience is not None:
             self.validation.put_back(net)
             self.validation.age_ = 0
@@ -200,3 +202,17 @@ class WarmUpEnd(Callback):
         net.optimizer_.state.clear()
         for group in net.optimizer_.param_groups:
             group["lr"] *= RATE_AFTER_WARM_UP
+
+    def warn_of_no_gain(self, net):
+        """After a training, warn if validation rows scored as high before the loss began."""
+        n_after = self.n_done_ - self.n_warm_
+        if self.validation is None or not self.n_warm_ or not n_after:
+            return
+        scores = net.history[-self.n_done_ :, "valid_score"]
+        before, after = max(scores[: self.n_warm_]), max(scores[self.n_warm_ :])
+        if after <= before:
+            warn(
+                f"On rows that were not trained on, cross-entropy alone scored {before:.4g} at best "
+                f"in the warm-up of {self.n_warm_} epochs, and the loss after it {after:.4g} in "
+                f"{n_after}: it has not beaten cross-entropy here"
+            )

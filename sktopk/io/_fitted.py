@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 import sktopk
 from sktopk._common._scalars import place_of
-from sktopk._estimators._calibration import CALIBRATIONS
+from sktopk._estimators._calibration import METHODS as CALIBRATION_METHODS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.decisions._selection import CalibrationRows
@@ -194,7 +194,7 @@ def _is_k(fitted, name, n_classes):
 
 
 def _is_calibration(value, n_classes):
-    if not isinstance(value, tuple) or len(value) != 3 or value[0] not in CALIBRATIONS[1:]:
+    if not isinstance(value, tuple) or len(value) != 3 or value[0] not in CALIBRATION_METHODS:
         return False
     return all(_are_floats(each, 1) or _are_floats(each, n_classes) for each in value[1:])
 

@@ -44,10 +44,12 @@ def to_onnx(estimator, path):
     path : str
         The path. The graph has the input "X" of shape (n_samples, ...), with any number of rows,
         in the float type of the network (its `dtype`, that of the rows it was trained on for
-        "auto"), and two outputs. The first is "scores", what `decision_function` returns, with
-        any threshold subtracted. The second is, for a `TopKClassifier`, "topk_labels" of shape
-        (n_samples, k) with the k of `k_`, best first, tied labels in the order of `classes_`;
-        for all others "label", what `predict` returns. Labels are int64, bool, float64 or strings.
+        "auto"), and two outputs or three. The first is "scores", what `decision_function`
+        returns, with any threshold subtracted. The second is, for a `TopKClassifier`,
+        "topk_labels" of shape (n_samples, k) with the k of `k_`, best first, tied labels in the
+        order of `classes_`; for all others "label", what `predict` returns. Labels are int64,
+        bool, float64 or strings. The third is "proba", what `predict_proba` returns, calibrated
+        where that is, and not there where the estimator has none.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def to_onnx(estimator, path):
     -----
     `MLP` and `TabularMLP` are written layer by layer, any other `module` by ``torch.onnx.export``.
     Scores agree to rounding, about 1e-6 relative in float32; with ``precision="bfloat16"`` the
-    graph is the more exact one. Calibrated probabilities are not part of it.
+    graph is the more exact one.
 
     See Also
     --------
@@ -161,16 +163,17 @@ class _Graph:
 
     def cast(self, dtype, *inputs):
         """Append a change of dtype."""
-        return self.add("Cast", *inputs, to=self._kind(dtype))
+        return self.add("Cast", *inputs, to=self.kind(dtype))
 
-    def _kind(self, dtype):
+    def kind(self, dtype):
+        """The number that ONNX has for a dtype."""
         return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
     def model(self, inputs, outputs):
         """A model with these inputs and outputs, ``(name, dtype, shape)``."""
         helper = self.onnx.helper
         infos = [
-            [helper.make_tensor_value_info(n, self._kind(d), s) for n, d, s in each]
+            [helper.make_tensor_value_info(n, self.kind(d), s) for n, d, s in each]
             for each in (inputs, outputs)
         ]
         graph = helper.make_graph(self.nodes, self.prefix, *infos, self.constants)
@@ -298,12 +301,13 @@ def _traced(onnx, module, shape, dtype):
 
 
 def _head(onnx, net, dtype, budget):
-    """From the scores of the network to those of `decision_function`, and labels."""
+    """From the scores of the network to those of `decision_function`, labels, probabilities."""
     graph, classes = _Graph(onnx, "head", "net_scores", dtype), _labels(net.classes_)
     n_classes, turned = len(classes), _is_turned(net)
     several = net.net_.n_outputs > 1 and n_classes > 2
+    in_order = graph.value
     if net.net_.k_ordered is not None:
-        _add_order(graph, net.net_.k_ordered, n_classes)
+        in_order = _add_order(graph, net.net_.k_ordered, n_classes)
     of_classes = graph.value
     # Of two classes the score of the positive one, which says above 0 where it is predicted.
     scores = of_classes if several else _binary_scores(graph, net, dtype)
@@ -326,17 +330,49 @@ def _head(onnx, net, dtype, budget):
         name, index = "label", graph.cast(np.int64, above)
     labels = graph.constant(classes[::-1] if turned else classes)
     graph.add("Gather", labels, index, name=name)
-    graph.add("Neg" if turned else "Identity", scores, name="scores")
+    scores = graph.add("Neg" if turned else "Identity", scores, name="scores")
     rows = ["n_samples"]
     outputs = [
         ("scores", dtype, [*rows, n_classes] if several else rows),
         (name, classes.dtype, [*rows, net.k_] if name == "topk_labels" else rows),
     ]
+    if budget is None and hasattr(net, "predict_proba"):
+        _add_proba(graph, net, in_order if net.net_.n_outputs > 1 else None, scores)
+        outputs.append(("proba", dtype, [*rows, n_classes]))
     return graph.model([("net_scores", dtype, [*rows, None])], outputs)
 
 
+def _add_proba(graph, net, of_classes, decision):
+    """Append probabilities from the scores of the classes, or of the second one of two.
+
+    As `predict_proba` has them: in float64, with the softmax that ranks two classes alike.
+    """
+    dtype = graph.dtype
+    if of_classes is None:
+        column = graph.add("Reshape", decision, graph.constant(np.array([-1, 1])))
+        half = graph.add("Mul", column, graph.number(0.5))
+        of_classes = graph.add("Concat", graph.add("Neg", half), half, axis=1)
+    elif isinstance(net, TopKClassifier):
+        added = graph.constant(np.asarray(net._log_frequencies, dtype=dtype))
+        of_classes = graph.add("Add", of_classes, added)
+    method, slope, intercept = getattr(net, "calibration_", ("temperature", 1.0, 0.0))
+    graph.cast(np.float64, of_classes)
+    graph.add("Mul", graph.value, graph.constant(np.asarray(slope, np.float64)))
+    graph.add("Add", graph.value, graph.constant(np.asarray(intercept, np.float64)))
+    if method == "sigmoid":
+        each = graph.add("Sigmoid")
+        total = graph.add("ReduceSum", each, graph.constant(np.array([1])), keepdims=1)
+        graph.add("Div", each, total)
+    else:
+        graph.add("Softmax", axis=1)
+    graph.add("Cast", name="proba", to=graph.kind(dtype))
+
+
 def _add_order(graph, k, n_classes):
-    """Append what makes one vector of scores of two heads; see `ordered_sets`."""
+    """Append what makes one vector of scores of two heads, and return those of the second.
+
+    See `ordered_sets`.
+    """
     axis = graph.constant(np.array([1]))
     sizes = graph.constant(np.array([n_classes, n_classes]))
     order = graph.add("Split", graph.value, sizes, axis=1, n_outputs=2)
@@ -358,6 +394,7 @@ def _add_order(graph, k, n_classes):
         "Where", graph.add("GreaterOrEqual", highest, lowest), raised, graph.number(0)
     )
     graph.add("Where", inside, graph.add("Add", order, raised), order)
+    return order
 
 
 def _is_turned(estimator):

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
@@ -16,7 +17,13 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from torch import nn
 
 import sktopk
-from sktopk import AUCClassifier, BudgetClassifier, SetClassifier, TopKClassifier
+from sktopk import (
+    AUCClassifier,
+    BudgetClassifier,
+    DeepTopPushClassifier,
+    SetClassifier,
+    TopKClassifier,
+)
 from sktopk.io import to_onnx
 from sktopk.io._onnx import _layers
 from sktopk.modules import MLP, ScaledScores, TabularMLP
@@ -43,7 +50,7 @@ def run(estimator, path, X):
     names = [output.name for output in session.get_outputs()]
     for n_rows in (0, 1, 3):
         few = session.run(None, {"X": X[:n_rows]})
-        assert [len(values) for values in few] == [n_rows, n_rows]
+        assert [len(values) for values in few] == [n_rows] * len(names)
     return X, dict(zip(names, session.run(None, {"X": X}), strict=True))
 
 
@@ -133,6 +140,44 @@ def test_several_classes_without_a_threshold(blobs, path):
     rows, out = run(clf, path, X)
     close(rows, clf, out["scores"])
     np.testing.assert_array_equal(out["label"], clf.predict(X))
+
+
+LEFT_OUT = {"n_members": 2, "cross_fit": True, "calibration": "auto"}
+WITH_PROBA = {
+    "cross-entropy": (TopKClassifier("cross_entropy"), False),
+    "logit-adjusted": (TopKClassifier("logit_adjusted"), False),
+    "temperature": (TopKClassifier(k=2, calibration="temperature"), False),
+    "sigmoid": (TopKClassifier(k=2, calibration="sigmoid"), False),
+    "frequencies and temperature": (TopKClassifier("logit_adjusted", **LEFT_OUT), False),
+    "two heads": (TopKClassifier(k=2, order="cross_entropy"), False),
+    "several areas": (AUCClassifier(calibration="sigmoid"), False),
+    "two classes": (TopKClassifier(k=1, **LEFT_OUT), True),
+    "a ranking": (DeepTopPushClassifier(**LEFT_OUT), True),
+    "the first class": (DeepTopPushClassifier(calibration="temperature", pos_label=0), True),
+}
+
+
+@pytest.mark.parametrize("case", WITH_PROBA)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_are_part_of_the_graph(blobs, path, case, dtype):
+    pytest.importorskip("skl2onnx")
+    X, y = blobs
+    clf, binary = WITH_PROBA[case]
+    y = (y > 2).astype(int) if binary else y
+    pipe = make_pipeline(StandardScaler(), clone(clf).set_params(**QUICK)).fit(X.astype(dtype), y)
+    rows, out = run(pipe, path, X)
+    assert [*out] == ["scores", "label" if "label" in out else "topk_labels", "proba"]
+    expected = pipe.predict_proba(rows)
+    assert out["proba"].dtype == expected.dtype == dtype
+    np.testing.assert_allclose(out["proba"], expected, atol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_without_probabilities_there_is_no_such_output(blobs, path):
+    X, y = blobs
+    assert "proba" not in run(TopKClassifier(k=2, **QUICK).fit(X, y), path, X)[1]
+    clf = DeepTopPushClassifier(calibration="sigmoid", **QUICK).fit(X, y > 2)
+    budget = BudgetClassifier(FrozenEstimator(clf), budget=0.1, random_state=0).fit(X, y > 2)
+    assert "proba" not in run(budget, path, X)[1]
 
 
 class Own(MLP):

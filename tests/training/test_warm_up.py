@@ -1,6 +1,7 @@
 """Cross-entropy first, then the loss that counts, perhaps beside it."""
 
 import copy
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -184,6 +185,38 @@ def test_early_stopping_keeps_the_best_epoch_of_both_phases(kind, rate):
     assert switch == 6 or switch - int(np.argmax(scores[:switch])) > 3
     if (first := int(np.argmax(scores[:switch]))) < switch - 1:
         assert equal(Watch.weights[switch - 1], Watch.weights[first])
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize(
+    ("then", "says"),
+    [
+        ([0.7, 0.9, 0.8], "cross-entropy alone scored 0.9 at best in the warm-up of 3 epochs, and"),
+        ([0.7, 0.6, 0.8], "the loss after it 0.8 in 3: it has not beaten cross-entropy here"),
+        ([0.7, 0.91, 0.8], None),
+    ],
+)
+def test_a_loss_that_has_not_beaten_cross_entropy_says_so(then, says, early_stopping):
+    for kind, y in ((DeepTopPushClassifier, POSITIVE), (TopKClassifier, Y)):
+        scores = iter([0.5, 0.9, 0.8, *then])
+        params = QUICK | {"warm_up": 3, "scoring": lambda *_, it=scores: next(it)}
+        clf = kind(early_stopping=early_stopping, **params)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            clf.fit(X, y, X_val=X, y_val=y)
+        found = [w for w in caught if "cross-entropy" in str(w.message)]
+        assert len(found) == (says is not None)
+        assert says is None or (says in str(found[0].message) and found[0].filename == __file__)
+
+
+def test_nothing_is_said_of_cross_entropy_where_nothing_is_known():
+    params = QUICK | {"k": 2}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        TopKClassifier(warm_up=2, **params).fit(X, Y)
+        TopKClassifier(**params).fit(X, Y, X_val=X, y_val=Y)
+        TopKClassifier(warm_up=2, **params).partial_fit(X, Y)
+    assert not [w for w in caught if "cross-entropy" in str(w.message)]
 
 
 def test_a_share_may_be_any_kind_of_number():

@@ -4,7 +4,12 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+from torch import nn
+
 from sktopk import losses
+from sktopk._training.criteria._base import RowLoss
+from sktopk.losses._loss import LossModule
 
 
 class NamedLoss(NamedTuple):
@@ -20,7 +25,8 @@ class NamedLoss(NamedTuple):
     room: float = 1.0
     room_per_k: float = 0.0
     room_per_k_tau: float = 0.0
-    # softmax(scores) estimates class probabilities.
+    # softmax(scores) estimates class probabilities, once the frequencies of the classes that one
+    # with `counts` takes out of them are back, see `log_frequencies`.
     models_proba: bool = False
     # All it asks of the classes are sums of exponentials of scores, which it may divide by k tau.
     has_sums: bool = False
@@ -45,10 +51,39 @@ LOSSES = {
     ),
     "focal": NamedLoss(losses.focal_loss, has_sums=True),
     "ldam": NamedLoss(losses.ldam_loss, (), 3.0, counts=True),
-    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, counts=True),
+    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, counts=True, models_proba=True),
 }
 # Arguments of the functions that the training gives them.
 _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
+
+
+def named_like(module):
+    """The named loss that a module of ours, or of torch, computes; None for any other."""
+    function = losses.cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
+    if isinstance(module, LossModule):
+        function = module.function
+    return next((each for each in LOSSES.values() if each.function is function), None)
+
+
+def log_frequencies(criteria):
+    """What to add to scores for their softmax to be probabilities: 0, or a number per class.
+
+    Parameters
+    ----------
+    criteria : list of Criterion
+        Those of the members; one where they share it.
+    """
+    added = []
+    for criterion in criteria:
+        if isinstance(criterion, RowLoss):
+            counts, tau = criterion.class_counts, criterion.parameters.get("tau", 1.0)
+        else:
+            counts, tau = (getattr(criterion.loss, n, None) for n in ("class_counts", "tau"))
+        if counts is None:
+            return 0.0
+        counts = counts.double().cpu()
+        added.append(tau * (counts / counts.sum()).log().numpy())
+    return np.mean(added, axis=0)
 
 
 def own_parameters(loss):

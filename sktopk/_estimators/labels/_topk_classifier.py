@@ -22,7 +22,7 @@ from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import make_topk_scorer
 
 from ._auto_loss import choose_loss
-from ._losses import LOSSES, own_parameters
+from ._losses import LOSSES, named_like, own_parameters
 from ._topk_predictions import TopKPredictions
 
 
@@ -287,10 +287,17 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             # The factor is in the loss.
             scale = self._scale() if isinstance(self.score_scale, str) else self.score_scale
             self._exponent_unit_ /= scale
-        self._models_proba_ = isinstance(loss, str) and LOSSES[loss].models_proba
-        self._models_proba_ = self._models_proba_ or self._k_ordered is not None
+        self._models_proba_ = self._k_ordered is not None or self._loss_has_proba()
         if isinstance(self.loss, str) and self.loss in LOSSES:
             self._warn_of_ignored(loss)
+
+    def _loss_has_proba(self):
+        """Whether the loss trains scores that stand for probabilities."""
+        loss = self._loss_in_use
+        named = LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
+        # After a warm-up, cross-entropy wants the frequencies in the scores that the logit-adjusted
+        # loss takes them out of.
+        return named is not None and named.models_proba and not (self.warm_up and named.counts)
 
     def _warn_of_ignored(self, loss):
         """k is never ignored: `predict_topk` and the score of validation rows use it."""

@@ -5,13 +5,13 @@ from scipy.special import softmax
 from torch.utils.data import Dataset
 
 from sktopk._common._available import available_if
-from sktopk._estimators._calibration import calibrate, calibrated_proba
+from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training._class_blocks import best_classes
 from sktopk.losses import topk_inclusion_proba
 from sktopk.losses._loss import check_k
 
-from ._losses import LOSSES
+from ._losses import LOSSES, log_frequencies
 
 
 def has_proba(classifier):
@@ -21,15 +21,14 @@ def has_proba(classifier):
         available = hasattr(classifier, "calibration_") or classifier._models_proba_
     else:
         # Which loss "auto" becomes is not known yet.
-        named = LOSSES.get(loss) if isinstance(loss, str) else None
-        available = classifier.calibration is not None or classifier.order is not None
-        available = available or (named and named.models_proba)
+        available = is_planned(classifier) or classifier.order is not None
+        available = available or classifier._loss_has_proba()
     if not available:
         proper = [name for name, each in LOSSES.items() if each.models_proba]
         raise AttributeError(
             f"predict_proba is not available for loss={loss!r} without calibration: its "
-            "scores are not probabilities. Set calibration='temperature' or 'sigmoid', or loss to "
-            f"one of {', '.join(map(repr, proper))}, and fit"
+            f"scores are not probabilities. {way_out()}, or set loss to one of "
+            f"{', '.join(map(repr, proper))}, and fit"
         )
     return True
 
@@ -118,7 +117,11 @@ class TopKPredictions:
     def predict_proba(self, X):
         """Return the probability of each class.
 
-        Available if the loss models probabilities ("cross_entropy") or with `calibration`.
+        Available if the loss models probabilities, "cross_entropy" (also as a module, also of
+        torch, and with label smoothing, where they are those of the smoothed labels) and
+        "logit_adjusted" (without `warm_up`); or with `calibration`. Classes have the frequencies
+        of the training, also for "logit_adjusted", whose `predict` looks for the label that is
+        best where all are equally frequent: it need not be the most probable one.
 
         Parameters
         ----------
@@ -129,7 +132,7 @@ class TopKPredictions:
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
-        scores = self._scores(X, in_order=True)
+        scores = self._log_proba(self._scores(X, in_order=True))
         if not hasattr(self, "calibration_"):
             return softmax(scores, axis=1)
         return calibrated_proba(*self.calibration_, scores)
@@ -146,7 +149,18 @@ class TopKPredictions:
             scores = self._scores(self.net_.rows(rows.X), in_order=True)
         else:
             scores = self.net_.answer.in_order(scores).numpy()
-        calibrate(self, scores, rows.y, rows.weight)
+        calibrate(self, self._log_proba(scores), rows.y, rows.weight)
+
+    def _log_proba(self, scores):
+        """Scores with what the loss has taken out of them, if they stand for probabilities."""
+        return scores + np.asarray(self._log_frequencies, dtype=scores.dtype)
+
+    @property
+    def _log_frequencies(self):
+        """What `_log_proba` adds: 0, or a number per class."""
+        if not self._models_proba_ or self.net_.k_ordered is not None:
+            return 0.0
+        return log_frequencies(self.net_.criterion_.losses)
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))

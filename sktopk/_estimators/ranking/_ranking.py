@@ -23,7 +23,7 @@ from sktopk._common._scalars import (
 from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import BestRows
-from sktopk._estimators._calibration import calibrate, calibrated_proba
+from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import estimator
 from sktopk._training._process import joined
@@ -38,10 +38,10 @@ from sktopk.metrics._top_scorer import TopScorer
 def has_proba(classifier):
     """Return True if `predict_proba` means something, else raise with the way out."""
     fitted = hasattr(classifier, "net_")
-    if not (hasattr(classifier, "calibration_") if fitted else classifier.calibration is not None):
+    if not (hasattr(classifier, "calibration_") if fitted else is_planned(classifier)):
         raise AttributeError(
             "predict_proba is not available without calibration: scores above a threshold are "
-            "not probabilities. Set calibration='temperature' or 'sigmoid' and fit"
+            f"not probabilities. {way_out()}, and fit"
         )
     return True
 
@@ -79,10 +79,12 @@ class RankingClassifier(NetClassifier):
         Whether to hold out `validation_fraction` of the rows given to `fit`, score them after
         each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
         the best weights.
-    calibration : {"temperature", "sigmoid"} or None, default=None
+    calibration : {"temperature", "sigmoid", "auto"} or None, default=None
         How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
         probabilities after training; only then is there a `predict_proba`. "temperature"
-        leaves 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+        leaves 1/2 at `threshold_`, "sigmoid" also fits the base rate. "auto" is "sigmoid" where
+        rows are left out of the training anyway, by `cross_fit`, `early_stopping` or X_val, and
+        nothing elsewhere: it costs no row.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs; copied. They see labels 0 and 1, which
         is the positive one.
@@ -107,6 +109,8 @@ class RankingClassifier(NetClassifier):
 
     _multi_class = False
     _stratify = True
+    # A threshold at the top is no even chance.
+    _auto_calibration = "sigmoid"
     # Whether validation rows of the user's, where there are some, determine the threshold.
     _judged_on_validation = False
 
