@@ -348,3 +348,34 @@ def test_validation_rows_of_one_class_cannot_set_a_recall(rare):
     X, y, X_val, _ = rare
     with pytest.raises(ValueError, match="y_val must have rows of both classes"):
         quick(PrecisionAtRecallClassifier()).fit(X, y, X_val=X_val, y_val=np.zeros(600))
+
+
+@pytest.mark.parametrize("cls", [RecallAtKClassifier, PatMatClassifier])
+def test_warns_of_places_that_negatives_took_in_training(cls):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 3)), np.arange(400) % 5 == 0
+    params = {"k": 40} if cls is RecallAtKClassifier else {"tau": 0.1}
+    params |= {"max_epochs": 30, "learning_rate": 0.01, "random_state": 0}
+    params |= {"hidden_layer_sizes": ()}
+
+    def poor(X, y, **more):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            clf = cls(**params | more).fit(X, y)
+        texts = [str(w.message) for w in caught if "threshold_" in str(w.message)]
+        return clf, [text for text in texts if "could be" in text]
+
+    # Nothing to learn.
+    clf, (text,) = poor(X, y)
+    precision = y[clf.predict(X) == 1].mean()
+    assert f"above threshold_, {precision:.0%} are positive, where 100% could be" in text
+    # Labels that X tells; and as few positives as there can be, each of them found.
+    told = X + 5 * y[:, None]
+    assert poor(told, y)[1] == []
+    few = y & (np.arange(400) < 20)
+    assert poor(X + 9 * few[:, None], few)[1] == []
+    # Of rows that a member has not seen, or of a piece of a stream, this would say nothing.
+    assert poor(X, y, n_members=2, cross_fit=True)[1] == []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*could be")
+        cls(**params).partial_fit(X, y)

@@ -212,7 +212,7 @@ class WarmUpEnd(Callback):
         before, after = max(scores[: self.n_warm_]), max(scores[self.n_warm_ :])
         if after <= before:
             warn(
-                f"On rows that were not trained on, cross-entropy alone scored {before:.4g} at best "
-                f"in the warm-up of {self.n_warm_} epochs, and the loss after it {after:.4g} in "
+                f"On rows not trained on, cross-entropy alone scored {before:.4g} at best in the "
+                f"warm-up of {self.n_warm_} epochs, and the loss after it {after:.4g} in "
                 f"{n_after}: it has not beaten cross-entropy here"
             )

@@ -34,6 +34,9 @@ from sktopk.losses._thresholds import in_group
 from sktopk.metrics import make_top_scorer
 from sktopk.metrics._top_scorer import TopScorer
 
+# The share of what precision could be at its own threshold below which a training has failed.
+POOR = 2 / 3
+
 
 def has_proba(classifier):
     """Return True if `predict_proba` means something, else raise with the way out."""
@@ -111,6 +114,8 @@ class RankingClassifier(NetClassifier):
     _stratify = True
     # A threshold at the top is no even chance.
     _auto_calibration = "sigmoid"
+    # Whether so many rows are above the threshold, whatever their labels.
+    _has_places = False
     # Whether validation rows of the user's, where there are some, determine the threshold.
     _judged_on_validation = False
 
@@ -280,6 +285,8 @@ class RankingClassifier(NetClassifier):
             self.threshold_ = 0.0
         if final:
             self._warn_of_ranking(scores, *tensors)
+            if self._has_places and rows is training.given and not training.partial:
+                self._warn_of_precision(scores > self.threshold_, positive, weight)
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
@@ -292,6 +299,20 @@ class RankingClassifier(NetClassifier):
                 "learned to rank. Raise learning_rate, max_epochs or batch_size, let more rows "
                 "stay on top (a larger k or tau), or check that X tells the classes apart",
                 ConvergenceWarning,
+            )
+
+    def _warn_of_precision(self, flagged, positive, weight):
+        """Warn if many of the rows trained on that came to the places of positives are none."""
+        weights = [float(weight[mask].sum()) for mask in (flagged & positive, flagged, positive)]
+        found, looked_at, there = weights
+        best = min(looked_at, there)
+        if found < POOR * best:
+            warn(
+                f"Of the training rows above threshold_, {found / looked_at:.0%} are positive, "
+                f"where {best / looked_at:.0%} could be: the network has not put the positives on top "
+                "of the rows that it was trained on. Another random_state may, and warm_up=20, "
+                "which begins with cross-entropy; where X does not tell more, "
+                "TopKClassifier('cross_entropy') orders rows as well"
             )
 
     def _midway(self, scores, t):
@@ -359,6 +380,10 @@ class TopClassifier(RankingClassifier):
         # Its rank may be clipped to other rows now.
         for criterion in self.net_.criterion_.losses:
             criterion.threshold = self._threshold()
+
+    @property
+    def _has_places(self):
+        return getattr(self._threshold(), "of", None) == "all"
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         super()._warn_of_ranking(y_score, scores, positive, weight)
