@@ -1,24 +1,28 @@
-"""Make docs/evidence.md, and the marked regions of the other pages, from the results files.
+"""Make docs/evidence.md and what is below it, and marked regions of other pages, from the results.
 
-For each loss: where it won against cross-entropy, was as good, lost, or the runs cannot tell; then
-what every paper found beside what we find. Nothing is trained and nothing typed by hand:
+For what you want: whether a loss for it won against cross-entropy; then, on a page for each paper,
+where it did, was as good, lost, or the runs cannot tell, beside what the paper found. Nothing is
+trained and nothing typed by hand:
 
     python benchmarks/evidence.py            # write
     python benchmarks/evidence.py --check    # say which pages are not up to date
 """
 
 import argparse
+import re
 import sys
 from itertools import chain
 from pathlib import Path
 
 import pandas as pd
+from PIL import Image
 
 BENCHMARKS = Path(__file__).parent
 # Where the scripts that are run from there find each other.
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "reproduce")]
 
 import circle_modes  # noqa: E402
+import evidence_jobs  # noqa: E402
 import evidence_regions  # noqa: E402
 import imbalance  # noqa: E402
 import label_noise  # noqa: E402
@@ -136,6 +140,43 @@ SOURCES = {
 }
 
 
+# A page for each paper, by its name: title, results files, pages of its reproductions.
+PAGES = {
+    "smooth_topk": (
+        "Smooth top-k loss: Berrada, Zisserman, Kumar 2018 (paper 001)",
+        ["reproduce_label_noise"],
+        ["label_noise", "temperature"],
+    ),
+    "grouping_transition": (
+        "Grouping and transition losses: Sawada, Kaneko, Sagi 2020 (paper 002)",
+        ["reproduce_circle_modes"],
+        ["circle_modes"],
+    ),
+    "noised_topk": (
+        "Noised top-k losses: Garcin, Servajean, Joly, Salmon 2022 (paper 003)",
+        ["reproduce_noise_level"],
+        ["noise_level"],
+    ),
+    "deep_top_push": (
+        "DeepTopPush: Adam, Mácha, Šmídl 2020 (paper 000)",
+        ["reproduce_top_one", "molecules"],
+        ["top_one"],
+    ),
+    "linear_programs": (
+        "Linear programs: Meng et al. 2021 (paper 004)",
+        ["imbalance"],
+        [],
+    ),
+    "map_of_wins": (
+        "The map of wins: generated and real tables",
+        ["map_of_wins"],
+        [],
+    ),
+}
+FIGURE = "evidence.png"
+FIGURE_TEXT = "For each job and loss: in how many settings it won, was as good, lost"
+
+
 def table_of(name):
     """The runs of a results file, of its larger scale."""
     runs = pd.read_csv(RESULTS / f"{name}.csv", keep_default_na=name != "molecules")
@@ -170,105 +211,202 @@ def overview(found):
     return markdown(["loss", "in all", *(SOURCES[name][0] for name in found)], rows)
 
 
-def places(loss, found):
-    """Where a loss won, was as good, lost and cannot tell, as a list."""
-    lines = []
-    for verdict in VERDICTS:
-        parts = []
-        for name, findings in found.items():
-            here = [f for f in findings if f.loss == loss and f.verdict == verdict]
-            by_metric = {}
-            for f in here:
-                by_metric.setdefault(f.metric, []).append(f"{f.setting} ({f.difference})")
-            parts += [
-                f"{SOURCES[name][0]}, {metric}: {'; '.join(each)}"
-                for metric, each in by_metric.items()
-            ]
-        lines.append(f"- {verdict}: {'. '.join(parts) or 'nowhere'}.")
-    return "\n".join(lines)
+def places(findings):
+    """The settings of some findings, by metric."""
+    by_metric = {}
+    for f in findings:
+        by_metric.setdefault(f.metric, []).append(f"{f.setting} ({f.difference})")
+    parts = [f"{metric}: {'; '.join(each)}" for metric, each in by_metric.items()]
+    return ". ".join(parts) or "nowhere"
 
 
-def beside_papers(found):
+def folded(title, lines):
+    """Lines behind a title that is clicked, on the site and where Markdown is shown."""
+    return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>"]
+
+
+def of_losses(findings):
+    """Where each loss won and lost, and, folded, where it did not."""
+    text = []
+    for loss in dict.fromkeys(f.loss for f in findings):
+        own = [f for f in findings if f.loss == loss]
+        won, as_good, unclear, lost = ([f for f in own if f.verdict == v] for v in VERDICTS)
+        text += ["", f"### {loss}: {counts(own)}", ""]
+        text += [f"- won: {places(won)}.", f"- lost: {places(lost)}."]
+        if as_good or unclear:
+            lines = [f"- as good: {places(as_good)}.", f"- cannot tell: {places(unclear)}."]
+            title = f"As good in {len(as_good)}, cannot tell in {len(unclear)}"
+            text += ["", *folded(title, lines)]
+    return text
+
+
+def beside_paper(findings):
     """Differences to cross-entropy for which a paper has a number."""
     rows = []
-    for f in chain(*found.values()):
+    for f in findings:
         if f.paper is not None:
             numbers = f"{f.paper:+.2f}", f.difference, f.verdict, f"{f.deviation:+.2f}"
             rows.append([f.loss, f.setting, f.metric, *numbers])
     header = ["loss", "setting", "metric", "paper", "ours", "we find", "deviation"]
-    return markdown(header, rows)
+    return markdown(header, rows) if rows else None
 
 
 def embedded(path):
-    """A page of the results, its headings one level down and its pictures found from docs."""
-    text = path.read_text().rstrip()
-    lines = [f"#{line}" if line.startswith("#") else line for line in text.splitlines()]
-    return "\n".join(lines).replace("](reproduce_", "](../benchmarks/results/reproduce_")
+    """A page of the results: what it says first, its pictures, and its sections folded.
+
+    Headings within those become bold: a section of the site cannot begin in a fold.
+    """
+    text = (
+        path.read_text().rstrip().replace("](reproduce_", "](../../benchmarks/results/reproduce_")
+    )
+    first, *others = re.split(r"^## ", text, flags=re.MULTILINE)
+    lines = [f"#{first.rstrip()}"]
+    for section in others:
+        title, _, body = section.partition("\n")
+        body = re.sub(r"^#+ (.*)$", r"**\1**", body.strip(), flags=re.MULTILINE)
+        pictures = re.findall(r"^!\[.*\)$", body, flags=re.MULTILINE)
+        for picture in pictures:
+            body = body.replace(picture, "")
+        lines += ["", *pictures] if pictures else []
+        lines += ["", *folded(title, [body.strip()])]
+    return "\n".join(lines)
 
 
-def page():
-    found = all_findings()
-    losses = dict.fromkeys(f.loss for f in chain(*found.values()))
+def page(found=None):
+    """The page of all jobs: whether to use a loss, for what."""
+    found = all_findings() if found is None else found
+    linked = {name: f"[{SOURCES[name][0]}](evidence/{stem}.md)" for stem, name in _pages_of()}
     text = [
-        "# Evidence: where each loss won, was as good, and lost",
+        "# Evidence: should I use it, and for what?",
         "",
-        "This page is made by `benchmarks/evidence.py` from the files in `benchmarks/results`, "
-        "whose scripts train everything anew. A loss wins where the 95 % confidence interval of "
-        "its difference to cross-entropy, paired over runs, lies above 0, and loses where it lies "
-        "below. Where it holds 0, the loss is as good if the whole interval lies within "
-        f"{MARGIN:g} point; else the runs cannot tell, which is no proof that there is no "
-        "difference: with few runs intervals are wide. Without any difference 1 in 40 would be won "
-        "by chance, and as many lost; comparisons within a source share data and networks. Where "
-        "cross-entropy was trained in two ways, the better one is the one to beat.",
+        "What was measured in this project against cross-entropy with the same network and "
+        "budget, by what you want. Begin with cross-entropy; where the table says yes or compare, "
+        "let [compare_losses](compare.md) say what holds on your rows.",
         "",
-        "## Won / as good / cannot tell / lost",
+        evidence_jobs.table(found, linked),
         "",
-        overview(found),
+        f"![{FIGURE_TEXT}](../benchmarks/results/{FIGURE})",
         "",
-        "Differences are in points (accuracies, precisions and areas times 100; for the molecules "
-        "as their page has them).",
+        "- A setting is won where the 95 % confidence interval of the difference to cross-entropy, "
+        "paired over runs, lies above 0, lost where it lies below. Where it holds 0, the loss is "
+        f"as good if the whole interval lies within {MARGIN:g} point; else the runs cannot tell, "
+        "which is no proof that there is no difference: with few runs intervals are wide.",
+        "- Without any difference 1 in 40 settings is won by chance, and as many lost. *Compare*: "
+        "won in more settings than that (binomial test at .05), *yes*: in half of them at least, "
+        "and oftener than lost; *no*: not won, and lost in more settings than by chance.",
+        "- The best is the loss of the largest share won less the share lost, of those tried in "
+        "half of the settings at least; it was found afterwards, which flatters it. Settings of a "
+        "source share data and networks, which such a test does not know. Where cross-entropy was "
+        "trained in two ways, the better one is the one to beat.",
+        *beside_boosting(),
+        "",
+        "## Every loss",
+        "",
+        *folded(" / ".join(VERDICTS).capitalize() + ", by source", [overview(found)]),
+        "",
+        "## One by one",
+        "",
+        *(f"- [{title}](evidence/{stem}.md)" for stem, (title, *_) in PAGES.items()),
+        "",
+        "This page and those are made by `benchmarks/evidence.py` from the files in "
+        "`benchmarks/results`, whose scripts train everything anew.",
+        "",
+        "```{toctree}",
+        ":hidden:",
+        "",
+        *(f"evidence/{stem}" for stem in PAGES),
+        "```",
     ]
-    for loss in losses:
-        count = counts(f for f in chain(*found.values()) if f.loss == loss)
-        text += ["", f"### {loss}: {count}", "", places(loss, found)]
-    text += ["", "## Differences that a paper has a number for", "", beside_papers(found)]
-    text += [
-        "",
-        "## Papers and what we find",
-        "",
-        "Long pages stand by themselves: "
-        + ", ".join(
-            f"[{name}.md](../benchmarks/results/{name}.md)"
-            for name in SOURCES
-            if not name.startswith("reproduce_") and (RESULTS / f"{name}.md").is_file()
-        )
-        + ".",
-    ]
-    for path in sorted(RESULTS.glob("reproduce_*.md")):
-        text += ["", embedded(path)]
     return "\n".join(text) + "\n"
 
 
-def pages():
+def beside_boosting():
+    """Mean ranks among what one would use on a table anyway, a line."""
+    path = RESULTS / "top_of_the_table.jsonl"
+    if not path.is_file():
+        return []
+    report = evidence_regions.top_of_the_table
+    scores = report.job_scores(report.read(path))
+    parts = []
+    for kind, what in (("binary", "rows at the top"), ("multiclass", "labels at the top")):
+        rank = report.ranking(scores, kind, "reporting").rank
+        if report.OURS in rank.index:
+            mean = rank.mean(axis=1)
+            parts.append(
+                f"{mean[report.OURS]:.2f} of {len(rank)} for {what} (best: {mean.index[0]})"
+            )
+    return [f"- [Beside boosting and forests](tables.md), mean ranks: {'; '.join(parts)}."]
+
+
+def _pages_of():
+    """The pages that sources are on, as pairs."""
+    return [(stem, name) for stem, (_, names, _) in PAGES.items() for name in names]
+
+
+def page_of(stem, found):
+    """The page of a paper: what we find beside what it found."""
+    title, names, reproductions = PAGES[stem]
+    findings = [f for name in names for f in found.get(name, ())]
+    text = [
+        f"# {title}",
+        "",
+        "Where each loss won and lost against cross-entropy; [the rules](../evidence.md). "
+        "Differences are in points (accuracies, precisions and areas times 100; for molecules as "
+        "their page has them).",
+        *of_losses(findings),
+    ]
+    if (table := beside_paper(findings)) is not None:
+        text += ["", "## Differences that the paper has a number for", "", table]
+    whole = [name for name in names if not name.startswith("reproduce_")]
+    links = [
+        f"[{name}.md](../../benchmarks/results/{name}.md)"
+        for name in whole
+        if (RESULTS / f"{name}.md").is_file()
+    ]
+    if links:
+        text += ["", f"All numbers: {', '.join(links)}."]
+    for name in reproductions:
+        text += ["", embedded(RESULTS / f"reproduce_{name}.md")]
+    return "\n".join(text) + "\n"
+
+
+def pages(found=None):
     """The text that every generated page should have, by its path."""
-    made = {DOCS / "evidence.md": page()}
+    found = all_findings() if found is None else found
+    made = {DOCS / "evidence.md": page(found)}
+    for stem in PAGES:
+        made[DOCS / "evidence" / f"{stem}.md"] = page_of(stem, found)
     for name in ("top.md", "losses.md", "scale.md", "tables.md"):
         text = (DOCS / name).read_text()
         made[DOCS / name] = evidence_regions.filled(text)
     return made
 
 
+def figure_is_stale(found):
+    """Whether the figure was drawn of other findings."""
+    path = RESULTS / FIGURE
+    if not path.is_file():
+        return True
+    with Image.open(path) as picture:
+        return picture.text.get("Comment") != evidence_jobs.digest(found)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say what is not up to date")
     check = parser.parse_args().check
-    stale = [
-        path for path, text in pages().items() if not path.is_file() or path.read_text() != text
-    ]
+    found = all_findings()
+    made = pages(found)
+    stale = [path for path, text in made.items() if not path.is_file() or path.read_text() != text]
+    draws = figure_is_stale(found)
     if check:
+        stale += [RESULTS / FIGURE] if draws else []
         sys.exit(f"not up to date: {', '.join(map(str, stale))}" if stale else 0)
-    for path, text in pages().items():
-        path.write_text(text)
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(made[path])
+    if draws:
+        evidence_jobs.draw(found, RESULTS / FIGURE)
 
 
 if __name__ == "__main__":

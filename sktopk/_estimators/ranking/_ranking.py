@@ -309,10 +309,9 @@ class RankingClassifier(NetClassifier):
         if found < POOR * best:
             warn(
                 f"Of the training rows above threshold_, {found / looked_at:.0%} are positive, "
-                f"where {best / looked_at:.0%} could be: the network has not put the positives on top "
-                "of the rows that it was trained on. Another random_state may, and warm_up=20, "
-                "which begins with cross-entropy; where X does not tell more, "
-                "TopKClassifier('cross_entropy') orders rows as well"
+                f"where {best / looked_at:.0%} could be: the training has not put the positives on "
+                "top. Another random_state may, and warm_up=20, which begins with cross-entropy; "
+                "where X does not tell more, TopKClassifier('cross_entropy') orders rows as well"
             )
 
     def _midway(self, scores, t):
