@@ -1,7 +1,11 @@
 """Pages of figures are made of the results files, and comparisons are what they say."""
 
 import importlib.util
+import io
+import re
 import shutil
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +36,96 @@ def paired(evidence):
     return importlib.import_module("_paired")
 
 
-def test_pages_are_what_the_results_files_make(evidence):
-    for path, text in evidence.pages().items():
+@pytest.fixture(scope="module")
+def jobs(evidence):
+    return importlib.import_module("evidence_jobs")
+
+
+@pytest.fixture(scope="module")
+def found(evidence):
+    return evidence.all_findings()
+
+
+def test_pages_are_what_the_results_files_make(evidence, found):
+    made = evidence.pages(found)
+    for path, text in made.items():
         assert path.read_text() == text, f"{path} is not up to date: {AGAIN}"
+    assert set((evidence.DOCS / "evidence").iterdir()) <= set(made)
+
+
+def test_the_figure_was_drawn_of_the_findings(evidence, found):
+    assert not evidence.figure_is_stale(found), f"{evidence.FIGURE} is not up to date: {AGAIN}"
+    name = next(iter(found))
+    changed = found | {name: [replace(found[name][0], verdict="one run"), *found[name][1:]]}
+    assert evidence.figure_is_stale(changed)
+
+
+def test_bars_are_the_shares_of_the_findings(jobs, found):
+    figure = jobs.draw(found, io.BytesIO())
+    every = [f for findings in found.values() for f in findings if f.loss not in jobs.RIVALS]
+    drawn = 0
+    for ax in figure.axes:
+        sources = jobs.JOBS[ax.get_title(loc="left")]
+        for place, label in enumerate(ax.get_yticklabels()):
+            own = [
+                f
+                for name, belongs in sources.items()
+                for f in found[name]
+                if f.loss == label.get_text() and belongs(f)
+            ]
+            drawn += len(own)
+            bars = [bar for bar in ax.patches if round(bar.get_y() + bar.get_height() / 2) == place]
+            shares = [sum(f.verdict == v for f in own) / len(own) for v in jobs.VERDICTS]
+            np.testing.assert_allclose([bar.get_width() for bar in bars], shares)
+            np.testing.assert_allclose([bar.get_x() for bar in bars], np.cumsum([0, *shares[:-1]]))
+    # Each finding belongs to one job.
+    assert drawn == len(every)
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        ((3, 1, 1, 0), "**yes**"),
+        ((2, 1, 10, 1), "**compare**: it may pay"),
+        ((5, 7, 3, 5), "**compare**: it may pay"),
+        ((4, 0, 0, 4), "**compare**: it may pay"),
+        ((0, 1, 14, 4), "no"),
+        # One of 25, or one of each, is chance.
+        ((1, 0, 24, 0), "nothing was found for it"),
+        ((1, 13, 10, 1), "no need: as good"),
+        ((0, 0, 4, 0), "nothing was found for it"),
+    ],
+)
+def test_an_answer_is_more_than_chance(jobs, paired, counts, says):
+    findings = [
+        paired.Finding("loss", "here", "metric", "+0.00", verdict)
+        for verdict, count in zip(jobs.VERDICTS, counts, strict=True)
+        for _ in range(count)
+    ]
+    assert jobs.counted(findings) == [*counts]
+    assert jobs.answer(findings) == says
+
+
+def test_each_picture_is_on_one_page(evidence):
+    shown = Counter()
+    for page in evidence.DOCS.rglob("*.md"):
+        shown.update(re.findall(r"\]\((?:\.\./)+benchmarks/results/(\S+\.png)\)", page.read_text()))
+    assert set(shown.values()) == {1}
+    assert evidence.FIGURE in shown
+    assert {path.name for path in evidence.RESULTS.glob("*.png")} == set(shown)
+
+
+def test_a_page_of_a_paper_folds_ties_and_leaves_no_finding_out(evidence, found):
+    for stem, (_, names, _) in evidence.PAGES.items():
+        text = evidence.page_of(stem, found)
+        open_part = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+        assert text.count("<details>") == text.count("</details>")
+        # A section cannot begin in a fold.
+        for fold in re.findall(r"<details>.*?</details>", text, flags=re.DOTALL):
+            assert not re.search(r"^#", fold, flags=re.MULTILINE)
+        for f in (f for name in names for f in found[name]):
+            line = f"{f.setting} ({f.difference})"
+            assert line in (open_part if f.verdict in ("won", "lost") else text)
 
 
 def test_every_marked_region_is_filled(evidence):
@@ -88,6 +179,9 @@ def test_another_figure_in_a_file_is_another_figure_on_the_page(evidence, tmp_pa
     row = "| F-score |"
     assert _line(after, row) != _line(before, row)
     assert _line(after, "| AUC, hinge |") == _line(before, "| AUC, hinge |")
+    job = "| rows by an area, F1, precision or recall |"
+    assert "| nothing was found for it | `AUC, hinge` |" in _line(before, job)
+    assert "| **compare**: it may pay | `F-score` |" in _line(after, job)
 
 
 def _line(text, start):

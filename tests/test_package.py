@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -177,3 +178,29 @@ def test_scaled_scores_leave_other_layers_alone():
     x = torch.randn(5, 3)
     before = network(x)
     torch.testing.assert_close(ScaledScores(network, 2, 30.0)(x), 30.0 * before)
+
+
+def test_the_citation_is_of_this_version_and_names_the_papers():
+    yaml = pytest.importorskip("yaml")
+    if not (ROOT / "CITATION.cff").exists():
+        pytest.skip("runs from a checkout")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == sktopk.__version__
+    assert len(citation["references"]) == 5
+    docs = " ".join("".join(inspect.getdoc(value) or "" for _, value in PUBLIC).split())
+    for paper in citation["references"]:
+        assert {"title", "authors", "year", "notes"} <= set(paper)
+        # As the docstrings have it, to which the notes point.
+        assert " ".join(paper["title"].split()[:4]).lower() in docs.lower(), paper["title"]
+        assert paper["notes"].split()[0].rstrip(",") in docs
+
+
+def test_classifiers_are_those_that_an_index_knows():
+    trove = pytest.importorskip("trove_classifiers")
+    if not (ROOT / "pyproject.toml").exists():
+        pytest.skip("runs from a checkout")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(project["classifiers"]) <= trove.classifiers
+    assert project["authors"]
+    assert project["keywords"]

@@ -111,6 +111,14 @@ def test_frequencies_outlive_the_process_and_the_parameters(rare, params, tmp_pa
         np.testing.assert_array_equal(other.predict_proba(X), expected)
 
 
+def test_frequencies_that_are_none_are_refused(rare):
+    clf = linear(max_epochs=1).fit(*rare)
+    for wrong in (0.0, -1.0, torch.nan, torch.inf):
+        clf.net_.criterion_.class_counts[0] = wrong
+        with pytest.raises(ValueError, match="class_counts of the loss must be positive"):
+            clf.predict_proba(rare[0])
+
+
 def test_calibration_puts_the_frequencies_back_first(rare):
     X, y = rare
     clf = linear(calibration="temperature").fit(X, y)

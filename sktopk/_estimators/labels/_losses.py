@@ -82,6 +82,9 @@ def log_frequencies(criteria):
         if counts is None:
             return 0.0
         counts = counts.double().cpu()
+        if not ((counts > 0) & counts.isfinite()).all():
+            # Of a file: training refuses such counts.
+            raise ValueError(f"class_counts of the loss must be positive; got {counts.tolist()}")
         added.append(tau * (counts / counts.sum()).log().numpy())
     return np.mean(added, axis=0)
 
