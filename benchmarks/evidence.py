@@ -231,7 +231,7 @@ def of_losses(findings):
     for loss in dict.fromkeys(f.loss for f in findings):
         own = [f for f in findings if f.loss == loss]
         won, as_good, unclear, lost = ([f for f in own if f.verdict == v] for v in VERDICTS)
-        text += ["", f"### {loss}: {counts(own)}", ""]
+        text += ["", f"## {loss}: {counts(own)}", ""]
         text += [f"- won: {places(won)}.", f"- lost: {places(lost)}."]
         if as_good or unclear:
             lines = [f"- as good: {places(as_good)}.", f"- cannot tell: {places(unclear)}."]
