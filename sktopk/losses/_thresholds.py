@@ -425,11 +425,11 @@ class SurrogateQuantile:
         """The largest of the roots of straight lines, see `_locate_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
         ordered = Ordered(key, share, codes, n_groups)
-        codes, reached = ordered.codes, ordered.within()
-        none = reached <= 0
         # From the largest score down, as sums of distances, so that its size costs no digits.
         top = largest_in(codes, n_groups, -key)
         top = torch.where(ordered.total > 0, top, 0.0)
+        codes, reached = ordered.codes, ordered.within()
+        none = reached <= 0
         below = torch.where(ordered.own > 0, -key[ordered.order] - top[codes], 0.0)
         total = ordered.within(ordered.own * below)
         line = 1 + (total - self.tau) / torch.where(none, 1.0, reached)
