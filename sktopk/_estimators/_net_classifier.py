@@ -318,8 +318,7 @@ class NetClassifier(TrainedNet):
     @property
     def _batch_size(self):
         """Number of rows of a batch."""
-        automatic = 1024 if hasattr(self, "n_groups_") else 128
-        return automatic if isinstance(self.batch_size, str) else self.batch_size
+        return 128 if isinstance(self.batch_size, str) else self.batch_size
 
     def _settle(self, training, final=True):
         pass

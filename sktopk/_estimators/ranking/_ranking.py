@@ -347,7 +347,7 @@ class TopClassifier(RankingClassifier):
         10 or more itself, and 512 with a warning where it does not.
     batch_size : int or "auto", default="auto"
         "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold, nor
-        does one of whole groups; with groups "auto" is 1024.
+        does one of whole groups.
 
     Attributes
     ----------
