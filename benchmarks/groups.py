@@ -48,15 +48,15 @@ from sktopk.losses import (
 )
 from sktopk.metrics import precision_at_k_score
 
-N_DAYS, N_TRAINED = 60, 40
+N_DAYS, N_TRAINED = 40, 25
 # How many rows of a group are looked at.
-K = {"drifting days": 10, "clinc150": 30}
+K = {"drifting days": 5, "clinc150": 30}
 
 
 def drifting_days(seed):
-    """60 days of 100 to 500 rows, some 4 % of them positive: X, y, day."""
+    """40 days of 100 to 300 rows, some 4 % of them positive: X, y, day."""
     rng = np.random.default_rng(seed)
-    day = np.repeat(np.arange(N_DAYS), rng.integers(100, 501, N_DAYS))
+    day = np.repeat(np.arange(N_DAYS), rng.integers(100, 301, N_DAYS))
     # What tells rows of a day apart: ten columns, of which pairs matter together.
     Z = rng.standard_normal((len(day), 10))
     signal = 1.5 * Z[:, 0] + Z[:, 1] * Z[:, 2] + np.abs(Z[:, 3]) - Z[:, 4]
@@ -222,8 +222,8 @@ def page(runs):
 
 LAMBDARANK = "LightGBM lambdarank, by group"
 ABOUT = {
-    "drifting days": "60 days of 100 to 500 rows, 13 columns, about 4 % positive; 40 days train, "
-    "the 20 after them are judged. The level of the columns and the base rate move from day to "
+    "drifting days": "40 days of 100 to 300 rows, 13 columns, about 4 % positive; 25 days train, "
+    "the 15 after them are judged. The level of the columns and the base rate move from day to "
     "day; what tells the rows of a day apart does not.",
     "clinc150": "7 500 texts in 10 domains train, 4 500 of the same domains are judged; 50 "
     "components of tf-idf. One intent of the 15 of each domain is positive, drawn by the seed.",

@@ -321,11 +321,11 @@ def test_busy_days_do_not_drown_the_others():
     of_all = RecallAtKClassifier(60, per="fit", **params).fit(rows, y)
 
     def found(clf):
-        top = clf.predict_top(rows, 5, groups=day)
+        top = clf.predict_top(rows, 3, groups=day)
         return y[top][day[top] >= 2].mean()
 
     assert found(of_days) > 0.8
-    assert found(of_days) > found(of_all) + 0.1
+    assert found(of_all) < 0.5
 
 
 @pytest.mark.parametrize(
