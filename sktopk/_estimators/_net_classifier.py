@@ -212,11 +212,11 @@ class NetClassifier(TrainedNet):
         same call then trains anew, as it does without `checkpoint`: save the estimator itself to
         keep it. It is also removed if training diverges, and stays after Ctrl-C and other errors.
         """
+        self._check_params()
         return self._fit(X, y, sample_weight, X_val, y_val)
 
     def _fit(self, X, y, sample_weight, X_val, y_val, groups=None):
-        """Do what `fit` does, with the groups of rows where the loss has some."""
-        self._check_params()
+        """Do what `fit` does once parameters are checked, with the groups of rows if any."""
         new = not (self.warm_start and hasattr(self, "net_"))
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         with columns_kept(self):
@@ -258,11 +258,11 @@ class NetClassifier(TrainedNet):
             As for `fit`, and ValueError if y has a label that the first call did not announce,
             or a piece of a stream has no labels. What pieces before it have taught stays.
         """
+        self._check_params()
         return self._partial_fit(X, y, classes, sample_weight)
 
     def _partial_fit(self, X, y, classes, sample_weight, groups=None):
-        """Do what `partial_fit` does, with the groups of rows where the loss has some."""
-        self._check_params()
+        """Do what `partial_fit` does once parameters are checked, with the groups of rows if any."""
         self._check_partial_fit()
         if is_stream(X):
             return partial_fit_pieces(self, X, y, classes, sample_weight)
