@@ -262,7 +262,7 @@ class NetClassifier(TrainedNet):
         return self._partial_fit(X, y, classes, sample_weight)
 
     def _partial_fit(self, X, y, classes, sample_weight, groups=None):
-        """Do what `partial_fit` does once parameters are checked, with the groups of rows if any."""
+        """Do what `partial_fit` does once parameters are checked, with groups of rows if any."""
         self._check_partial_fit()
         if is_stream(X):
             return partial_fit_pieces(self, X, y, classes, sample_weight)
