@@ -119,7 +119,7 @@ def test_budget_scores_what_its_constraint_leaves(constraint, rare):
     ("params", "n_flagged"),
     [
         ({"budget": 0.1}, 60),
-        ({"budget": 90}, 60),  # of the 900 rows of fit, so a tenth
+        ({"budget": 90, "per": "fit"}, 60),  # of the 900 rows of fit, so a tenth
         ({"budget": 90, "per": "batch"}, 90),
         ({"budget": 0.1, "per": "batch"}, 60),
         ({"budget": 2000, "per": "batch"}, 600),

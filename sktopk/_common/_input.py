@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from torch.utils.data import Dataset, IterableDataset
 
 from ._frames import check_columns, explain
+from ._groups import encode_groups
 from ._lazy_rows import DatasetRows, LazyRows, SomeRows
 from ._scalars import check_readable
 from ._warnings import warn
@@ -341,22 +342,28 @@ def is_memory_map(X):
 
 
 class Labelled(NamedTuple):
-    """Rows with their labels and weights, checked."""
+    """Rows with their labels and weights, and numbers of their groups or None, checked."""
 
     X: object
     y: np.ndarray
     weight: np.ndarray
+    groups: np.ndarray | None = None
 
     def take(self, mask):
         """The rows where `mask` is true."""
-        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask])
+        groups = None if self.groups is None else self.groups[mask]
+        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask], groups)
 
 
-def check_labelled(estimator, X, y, sample_weight, *, reset):
-    """Return the rows of positive weight with their labels and weights, checked."""
+def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset):
+    """Return the rows of positive weight with their labels, weights and groups, checked."""
     y = check_labels(own_labels(X, y))
     X = check_rows(estimator, X, reset=reset)
     check_length(y, X.shape[0])
-    rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]))
+    if groups is not None:
+        groups = encode_groups(groups, X.shape[0])
+        # One group is no group.
+        groups = groups if groups.any() else None
+    rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]), groups)
     mask = rows.weight > 0
     return rows if mask.all() else rows.take(mask)

@@ -27,6 +27,20 @@ def held_out(y, fraction, random, stratify=False):
     return mask
 
 
+def held_out_groups(y, groups, fraction, random):
+    """Mask of the rows of random groups, a `fraction` of them, with both classes on either side."""
+    n_groups = int(groups.max()) + 1
+    n_out = min(max(1, round(fraction * n_groups)), n_groups - 1)
+    for _ in range(100):
+        mask = np.isin(groups, random.permutation(n_groups)[:n_out])
+        if len(np.unique(y[mask])) == len(np.unique(y[~mask])) == len(np.unique(y)):
+            return mask
+    raise ValueError(
+        "early_stopping and calibration hold out whole groups, which need rows of each class in "
+        f"them and in the others; found none among {n_groups} groups: pass X_val and y_val"
+    )
+
+
 def calibration_rows(y, fraction, random):
     """Return a mask of rows to calibrate with, drawn by class.
 

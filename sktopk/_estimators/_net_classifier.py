@@ -25,7 +25,7 @@ from sktopk._common._input import (
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scoring import weight_for
-from sktopk._common._splits import held_out
+from sktopk._common._splits import held_out, held_out_groups
 from sktopk._common._streams import partial_fit_pieces
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
@@ -68,7 +68,7 @@ CHANGEABLE = {
 }
 
 
-def _has_partial_fit(classifier):
+def has_partial_fit(classifier):
     """Return True unless rows are to be left out, or a loss chosen, which takes all of them."""
     if (reason := classifier._needs_all_data()) is not None:
         raise AttributeError(
@@ -215,10 +215,14 @@ class NetClassifier(TrainedNet):
         keep it. It is also removed if training diverges, and stays after Ctrl-C and other errors.
         """
         self._check_params()
+        return self._fit(X, y, sample_weight, X_val, y_val)
+
+    def _fit(self, X, y, sample_weight, X_val, y_val, groups=None):
+        """Do what `fit` does once parameters are checked, with the groups of rows if any."""
         new = not (self.warm_start and hasattr(self, "net_"))
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         with columns_kept(self):
-            given = check_labelled(self, X, y, sample_weight, reset=new)
+            given = check_labelled(self, X, y, sample_weight, groups, reset=new)
             training = self._plan(given, X_val, y_val, new, chosen)
         self._run(training)
         self._warn_unsettled(training)
@@ -234,7 +238,7 @@ class NetClassifier(TrainedNet):
             training.checkpoint.remove()
         return self
 
-    @available_if(_has_partial_fit)
+    @available_if(has_partial_fit)
     def partial_fit(self, X, y=None, classes=None, sample_weight=None):
         """Train for one epoch on a piece of the data.
 
@@ -257,6 +261,10 @@ class NetClassifier(TrainedNet):
             or a piece of a stream has no labels. What pieces before it have taught stays.
         """
         self._check_params()
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    def _partial_fit(self, X, y, classes, sample_weight, groups=None):
+        """Do what `partial_fit` does once parameters are checked, with groups of rows if any."""
         self._check_partial_fit()
         if is_stream(X):
             return partial_fit_pieces(self, X, y, classes, sample_weight)
@@ -264,7 +272,7 @@ class NetClassifier(TrainedNet):
         announced = None
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        rows = check_labelled(self, X, y, sample_weight, reset=new)
+        rows = check_labelled(self, X, y, sample_weight, groups, reset=new)
         known = self._known_classes(rows.y, announced, new)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
         target = encode(known, rows.y)
@@ -367,7 +375,11 @@ class NetClassifier(TrainedNet):
             folds = self._folds(given, encode(classes, given.y))
         judged = self.early_stopping and not self.cross_fit
         if not own and folds is None and (judged or self.calibration not in (None, "auto")):
-            mask = held_out(given.y, self.validation_fraction, random, self._stratify)
+            if given.groups is None:
+                mask = held_out(given.y, self.validation_fraction, random, self._stratify)
+            else:
+                share = self.validation_fraction
+                mask = held_out_groups(given.y, given.groups, share, random)
             rows, validation = given.take(~mask), given.take(mask)
         return Training(
             given,
@@ -390,6 +402,11 @@ class NetClassifier(TrainedNet):
         None if there is nothing to leave out.
         """
         key = row_keys(rows.X, seed=0)
+        if rows.groups is not None:
+            # A group as a whole has one key, whatever its name.
+            total = np.zeros(rows.groups.max() + 1, dtype=key.dtype)
+            np.add.at(total, rows.groups, key)
+            key = total[rows.groups]
         groups = target if self._stratify else np.zeros_like(target)
         for n_folds in range(self.n_members, 1, -1):
             fold = deal_distinct(key, target, n_folds)
@@ -407,7 +424,7 @@ class NetClassifier(TrainedNet):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
         if self.checkpoint is None:
             return None, check_random_state(self.random_state)
-        call = describe_call(self, None if new else self.net_, *given, validation)
+        call = describe_call(self, None if new else self.net_, given, validation)
         checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every, call)
         return checkpoint, checkpoint.random(self.random_state)
 
@@ -485,6 +502,7 @@ class NetClassifier(TrainedNet):
         X = training.rows.X
         self._forget(keep=COLUMNS)
         vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
+        self._note_groups(training.rows.groups)
         try:
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
@@ -529,6 +547,7 @@ class NetClassifier(TrainedNet):
         net, ended = self.net_, False
         before = self._snapshot()
         if not training.new:
+            self._note_groups(training.rows.groups)
             self._go_on(count, training.partial)
         try:
             rows, validation = training.rows, training.validation
@@ -560,10 +579,14 @@ class NetClassifier(TrainedNet):
                 min_positives=least,
                 resumed=training.partial,
                 folds=training.folds,
+                groups=rows.groups,
             )
             n_epochs = training.epochs + self._n_warm_up
-            net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
-            batches.carry()
+            try:
+                net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
+                batches.carry()
+            finally:
+                net.criterion_.set_groups(None)
             ended = True
             if "warm_up" in callbacks:
                 callbacks["warm_up"].warn_of_no_gain(net)
@@ -592,7 +615,11 @@ class NetClassifier(TrainedNet):
         n_epochs = len(self.net_.history_)
         if n_epochs == 0:
             return None
-        fitted = {k: v for k, v in vars(self).items() if k in ("class_count_", "calibration_")}
+        fitted = {
+            k: v
+            for k, v in vars(self).items()
+            if k in ("class_count_", "calibration_", "n_groups_")
+        }
         criterion = copy.deepcopy(self.net_.criterion_.state_dict())
         return {"n_epochs": n_epochs, "fitted": fitted, "criterion": criterion}
 
@@ -660,6 +687,12 @@ class NetClassifier(TrainedNet):
                 f"learning_rate (now {float(self.learning_rate):g})",
                 ConvergenceWarning,
             )
+
+    def _note_groups(self, groups):
+        """Remember how many groups the loss has, if it has some."""
+        vars(self).pop("n_groups_", None)
+        if groups is not None:
+            self.n_groups_ = len(np.unique(groups))
 
     def _forget(self, keep=()):
         """Become unfitted."""

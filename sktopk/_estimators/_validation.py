@@ -1,8 +1,10 @@
 """The score of validation rows after each epoch."""
 
 import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._scoring import check_scorer, weight_for, with_names
+from sktopk._common._warnings import warn
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
 
@@ -25,12 +27,16 @@ class ValidationScore:
         self.X, scoring = with_names(rows.X, classifier), classifier.scoring
         if scoring is None:
             self.scorer = classifier._validation_scorer(rows.y)
+            if rows.groups is not None:
+                self.scorer = MeanOverGroups(
+                    classifier, rows.y, rows.groups, classifier._validation_scorer
+                )
         else:
             self.scorer = check_scorer(classifier, scoring)
         weighted = not np.all(rows.weight == 1)
         self.params = weight_for(self.scorer, rows.weight if weighted else None)
         # Rankings need no threshold.
-        ranks = isinstance(self.scorer, TopKScorer | TopScorer)
+        ranks = isinstance(self.scorer, TopKScorer | TopScorer | MeanOverGroups)
         self.needs_labels = not ranks and (scoring is not None or classifier._scores_labels)
 
     def __call__(self):
@@ -57,6 +63,45 @@ class ValidationScore:
 
     def _score(self):
         return self.scorer(self.classifier, self.X, self.rows.y, **self.params)
+
+
+def rows_of_groups(groups):
+    """The row numbers of each group, of those that have some."""
+    order = np.argsort(groups, kind="stable")
+    cuts = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, cuts)
+
+
+class MeanOverGroups:
+    """The mean of the scores of groups of rows, of those that have positives and others.
+
+    Parameters
+    ----------
+    classifier : NetClassifier
+        With a net and one score a row.
+    y, groups : ndarray of shape (n_samples,)
+        Labels, and the numbers of the groups, of the rows to score.
+    scorer_of : callable
+        Returns the scorer of rows from their labels.
+    """
+
+    def __init__(self, classifier, y, groups, scorer_of):
+        self.y, positive = y, y == classifier.pos_label_
+        each = [rows for rows in rows_of_groups(groups) if 0 < positive[rows].mean() < 1]
+        self.each = [(rows, scorer_of(y[rows])) for rows in each]
+
+    def __call__(self, classifier, X, y, sample_weight=None):
+        known = classifier._knowing(classifier._scores(X))
+        scores = []
+        for rows, scorer in self.each:
+            weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
+            scores.append(scorer(known, rows, self.y[rows], **weight_for(scorer, weight)))
+        scores = [score for score in scores if not np.isnan(score)]
+        if scores:
+            return float(np.mean(scores))
+        reason = "score: no group has both positives and other rows, the score is NaN"
+        warn(reason, UndefinedMetricWarning)
+        return float("nan")
 
 
 class MemberScores:

@@ -11,7 +11,8 @@ from sktopk._common._input import is_memory_map
 from sktopk.modules._mlp import SparseRows
 from sktopk.samplers import StratifiedBatchSampler
 
-from ._process import all_objects
+from ._process import all_objects, world_size
+from .criteria._groups import GroupRows
 
 # A chunk of prediction: large enough to keep every core busy, small enough for the cache.
 _CHUNK_BYTES = 1 << 23
@@ -188,6 +189,80 @@ class ShuffledBatches:
             yield order[i * self.batch_size : stop]
 
 
+class GroupBatches:
+    """Row numbers of batches of whole groups, and of parts of those that are too large for one.
+
+    A batch has so many whole groups as make `batch_size` rows, and one group more at most; a part
+    of a large group is a batch on its own, with its share of the positives. Groups, and the parts
+    of each, come in random order.
+
+    Parameters
+    ----------
+    target : ndarray of int of shape (n_samples,)
+        Rows with 1 are the positives.
+    groups : ndarray of int of shape (n_samples,)
+    batch_size, min_positives : int
+        Of a part: its rows, and the least number of positives, see `StratifiedBatchSampler`.
+    generator : torch.Generator
+
+    Attributes
+    ----------
+    n_parts : ndarray of int of shape (n_groups,)
+        0 for a number that no row has.
+    """
+
+    def __init__(self, target, groups, batch_size, min_positives, generator):
+        self.generator = generator
+        order, size = np.argsort(groups, kind="stable"), np.bincount(groups)
+        stop = np.cumsum(size)
+        start = stop - size
+        self.n_parts = (size > 0).astype(np.int64)
+        self._cut, whole = [], np.flatnonzero((size > 0) & (size <= batch_size))
+        for group in np.flatnonzero(size > batch_size):
+            rows = order[start[group] : stop[group]]
+            positive = target[rows] == 1
+            if positive.any():
+                sampler = StratifiedBatchSampler(
+                    positive, batch_size, min_positives=min_positives, generator=generator
+                )
+            else:
+                sampler = ShuffledBatches(len(rows), batch_size, generator)
+            self.n_parts[group] = len(sampler)
+            self._cut.append((torch.from_numpy(rows), sampler))
+        self._order = torch.from_numpy(order)
+        self._start, self._size = (torch.from_numpy(each[whole]) for each in (start, size))
+        self._n_whole = -(-int(self._size.sum()) // batch_size)
+
+    def __len__(self):
+        return self._n_whole + sum(len(sampler) for _, sampler in self._cut)
+
+    def __iter__(self):
+        batches = [rows[index] for rows, sampler in self._cut for index in sampler]
+        batches += self._of_whole_groups()
+        for i in torch.randperm(len(batches), generator=self.generator).tolist():
+            yield batches[i]
+
+    def _of_whole_groups(self):
+        """Random groups in batches of about as many rows."""
+        if not len(self._size):
+            return []
+        drawn = torch.randperm(len(self._size), generator=self.generator)
+        start, size = self._start[drawn], self._size[drawn]
+        stop = size.cumsum(0)
+        n_rows = int(stop[-1])
+        # A group belongs to the batch in which its middle lies.
+        batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
+        within = torch.arange(n_rows) - (stop - size).repeat_interleave(size)
+        rows = self._order[start.repeat_interleave(size) + within]
+        lengths = torch.bincount(batch.repeat_interleave(size), minlength=self._n_whole).tolist()
+        batches = [each for each in rows.split(lengths) if len(each)]
+        if len(batches) > 1 and min(map(len, batches)) == 1:
+            # Batch normalisation has no variance of one row.
+            single = next(i for i, each in enumerate(batches) if len(each) == 1)
+            batches.append(torch.cat([batches.pop(single), batches.pop()]))
+        return batches
+
+
 def one_ahead(rows, batches):
     """Yield the rows of each batch, which a stream of its own copies during the batch before."""
     copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
@@ -237,7 +312,7 @@ class MiniBatches:
             if rows is None:
                 rows = self.rows[joined]
             elif self.hard is not None:
-                rows = torch.cat([rows, self.rows[self.hard.index.cpu()]])
+                rows = torch.cat([rows, self.rows[joined[len(index) :].cpu()]])
             weight = None if self.weight is None else self.weight[joined]
             if self.folds is not None:
                 weight = self.folds.weights(joined, weight)
@@ -275,6 +350,7 @@ def make_batches(
     min_positives=None,
     resumed=False,
     folds=None,
+    groups=None,
 ):
     """Return the minibatches of a training, and tell the criterion what it is going to see.
 
@@ -294,6 +370,8 @@ def make_batches(
         Whether these rows come on top of those of trainings before.
     folds : Folds, default=None
         Which members of the network leave out which rows.
+    groups : ndarray of int of shape (n_samples,), default=None
+        Of each of which the loss is to be taken.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     n_classes = len(class_total)
@@ -302,7 +380,13 @@ def make_batches(
     n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
     weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
     sampler, repeats = None, False
-    if min_positives is not None and batch_size < n_rows and target.any():
+    if groups is not None:
+        if world_size() > 1:
+            raise ValueError(f"groups are for one process; got {world_size()} that train together")
+        sampler = GroupBatches(target, groups, batch_size, min_positives, net.generator)
+        criterion.set_groups(_by_group(target, groups, each, sampler, net))
+        hard = criterion.hard_rows
+    elif min_positives is not None and batch_size < n_rows and target.any():
         sampler = StratifiedBatchSampler(
             target, batch_size, min_positives=min_positives, generator=net.generator
         )
@@ -325,7 +409,7 @@ def make_batches(
     else:
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
-    for each in criterion.losses if hard is not None else []:
+    for each in criterion.losses if hard is not None and groups is None else []:
         # Of members that leave out rows, each about as many.
         totals = np.atleast_3d([class_total, mean_weight]).mean(2)
         each.hold_enough(*totals, batch_size * len(shared), len(criterion.losses))
@@ -343,8 +427,23 @@ def make_batches(
     weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None
     if folds is not None:
         folds.to(device, net.dtype)
-    joins = sampler is not None and hard is not None and hard.size
+    joins = groups is not None or (sampler is not None and hard is not None and hard.size)
     return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds)
+
+
+def _by_group(target, groups, weights, sampler, net):
+    """Return what makes the `GroupRows` of a member; `weights` are those of each member, or all."""
+    codes, n_groups = torch.from_numpy(groups).to(net.device), len(sampler.n_parts)
+    place = groups + n_groups * target
+
+    def make(m):
+        weight = weights[m % len(weights)]
+        n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
+        total = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
+        mean = (total / np.maximum(n_rows, 1)).clip(min=1e-300)
+        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean, net.n_members)
+
+    return make
 
 
 def _with_carried(hard, rows, target, weight):

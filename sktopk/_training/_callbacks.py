@@ -56,7 +56,7 @@ class TrueThreshold(Callback):
     Raises
     ------
     TypeError
-        When training begins, if the loss has no threshold.
+        When training begins, if the loss has no threshold, or one for each group.
 
     Examples
     --------
@@ -77,6 +77,8 @@ class TrueThreshold(Callback):
                 "callbacks must have no TrueThreshold where the loss has no threshold; got one "
                 f"for {type(criterion).__name__}"
             )
+        if criterion.groups is not None:
+            raise TypeError("callbacks must have no TrueThreshold with groups, which have many")
         rows, positive, weight = net.rows(X), torch.from_numpy(np.asarray(y) == 1), net.weight_
 
         def threshold():

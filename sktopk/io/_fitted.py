@@ -94,7 +94,7 @@ def check_state(estimator, fitted, built):
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
         if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
             raise ValueError("calibration rows of BudgetClassifier are missing")
-    elif name == "BudgetClassifier" and estimator.per == "fit":
+    elif name == "BudgetClassifier" and estimator._per == "fit":
         if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
     n_groups = len(fitted["groups_"]) if "groups_" in fitted else n_classes
@@ -189,6 +189,8 @@ def _is_k(fitted, name, n_classes):
     k = fitted["k_"]
     if name == "SetClassifier" and fitted["_conformity"].method == "average_k":
         return _is_number(k, 0, n_classes) and k > 0
+    if name == "RecallAtKClassifier" and isinstance(k, float):
+        return _is_number(k, 0, 1) and 0 < k < 1
     most = {"SetClassifier": np.inf, "TopKClassifier": n_classes - 1}.get(name, np.inf)
     return _is_int(k, 1) and k <= most
 
@@ -288,6 +290,7 @@ _CHECKS = {
     "likelihood_ratio_": lambda v, c, f: v is None or isinstance(v, BaseEstimator),
     "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
+    "n_groups_": lambda v, c, f: _is_int(v, 1),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),
     "n_samples_fit_": lambda v, c, f: _is_int(v, 1),
     "n_iter_": lambda v, c, f: _is_int(v, 0),

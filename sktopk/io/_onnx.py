@@ -118,8 +118,8 @@ def _parts(estimator):
             estimator = estimator.steps[-1][1]
         elif isinstance(estimator, BudgetClassifier) and budget is None:
             check_is_fitted(estimator, "estimator_")
-            if estimator.per != "fit" or estimator.constraint == "fdr":
-                which = "constraint='fdr'" if estimator.per == "fit" else f"per={estimator.per!r}"
+            if estimator._per != "fit" or estimator.constraint == "fdr":
+                which = "constraint='fdr'" if estimator._per == "fit" else f"per={estimator._per!r}"
                 raise ValueError(
                     f'{which} has no fixed threshold; a graph needs one, as per="fit" finds it'
                 )

@@ -9,6 +9,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from ._groups import check_groups, check_takes_groups, sum_in
 from ._loss import (
     REDUCTIONS,
     check_binary,
@@ -83,6 +84,7 @@ def accuracy_at_top_loss(
     threshold,
     errors="false_negatives",
     surrogate="quadratic",
+    groups=None,
     sample_weight=None,
     reduction="mean",
 ):
@@ -109,6 +111,11 @@ def accuracy_at_top_loss(
         Which rows should be on the other side.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over groups of the mean of each, over those that have rows
+        that can be errors. None: all rows are one group. A `threshold` is then called with the
+        groups as fourth argument, and returns one number for each.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -137,11 +144,11 @@ def accuracy_at_top_loss(
     >>> accuracy_at_top_loss(scores, target, threshold=TopMean("negatives", k=2))
     tensor(0.)
     """
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction, errors)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction, errors)
 
 
 def loss_at(
-    threshold, scores, target, surrogate, sample_weight, reduction, errors="false_negatives"
+    threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
     """The loss of every function of this family."""
     scores, positive = check_binary(scores, target)
@@ -149,15 +156,39 @@ def loss_at(
     check_threshold(threshold)
     check_name(errors, "errors", ERRORS)
     check_name(reduction, "reduction", REDUCTIONS)
-    t = threshold(scores, positive, sample_weight)
     counted = positive if errors == "false_negatives" else ~positive
+    surrogate = get_surrogate(surrogate)
+    largest = largest_score(torch, scores.detach(), sample_weight)
+    if groups is not None:
+        check_takes_groups(threshold)
+        codes, _ = check_groups(groups, scores)
+        t = threshold(scores, positive, sample_weight, codes)
+        loss = _in_groups(t, scores, counted, codes, surrogate, sample_weight, reduction, errors)
+        return nan_above(loss, largest)
+    t = threshold(scores, positive, sample_weight)
     weight = counted.to(scores.dtype)
     if sample_weight is not None:
         counted = counted & (sample_weight != 0)
         weight = weight * sample_weight
     wrong = distance(torch, t, scores, counted, errors)
-    loss = reduce_checked(get_surrogate(surrogate)(torch, wrong), weight, reduction)
-    return nan_above(loss, largest_score(torch, scores.detach(), sample_weight))
+    loss = reduce_checked(surrogate(torch, wrong), weight, reduction)
+    return nan_above(loss, largest)
+
+
+def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
+    """The loss at the threshold of each group; its mean is that of the means of the groups."""
+    rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
+    codes, counted = codes[rows], counted[rows]
+    loss = surrogate(torch, distance(torch, t[codes], scores[rows], counted, errors))
+    weight = torch.ones_like(loss) if weight is None else weight[rows]
+    if reduction == "none":
+        return torch.zeros_like(scores).index_copy(0, rows, weight * loss)
+    if reduction == "sum":
+        return (weight * loss).sum()
+    weight = weight.double()
+    total = sum_in(codes, len(t), weight)
+    mean = (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
+    return mean.to(scores.dtype)
 
 
 def largest_score(xp, scores, weight):

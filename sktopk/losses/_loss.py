@@ -232,7 +232,7 @@ def check_nonnegative(value, name, *, positive=False):
 
 
 REDUCTIONS = ("none", "sum", "mean")
-_OF_A_CALL = ("scores", "target", "sample_weight", "noise")
+_OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
 def reduce(loss, sample_weight=None, reduction="mean"):
@@ -346,9 +346,11 @@ class LossModule(nn.Module):
         cls._parameter_names = tuple(signature.parameters)
         cls.takes_generator = "generator" in cls._parameter_names
 
-    def forward(self, scores, target, sample_weight=None):
-        """Return the loss of `scores` against `target`."""
+    def forward(self, scores, target, sample_weight=None, groups=None):
+        """Return the loss of `scores` against `target`, of `groups` where the function has them."""
         parameters = {name: getattr(self, name) for name in self._parameter_names}
+        if groups is not None:
+            parameters["groups"] = groups
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
 
     def extra_repr(self):

@@ -2,11 +2,13 @@
 
 A threshold is called as ``threshold(scores, positive, weight)`` with scores (n_samples,), the
 mask of the positive rows and weights or None; it returns a scalar that carries its gradient.
-Over an empty group it is -inf: nothing is above it.
+Over no rows it is -inf: nothing is above it. With a fourth argument, the group of each row as an
+integer, it returns a threshold for each group, of shape (n_groups,).
 
 One that sorting finds has a method `locate` in addition. It computes with the
 arrays of NumPy or of torch, whose library `xp` is, and returns with the threshold what flows
-back through it, so that a training on minibatches needs no graph.
+back through it, so that a training on minibatches needs no graph. `locate_each` does so for all
+groups at once, with tensors.
 """
 
 import math
@@ -15,6 +17,14 @@ from dataclasses import dataclass
 import torch
 
 from ._accuracy_at_top import SLOPES, SURROGATES, check_threshold, fill, get_surrogate
+from ._groups import (
+    Ordered,
+    check_groups,
+    check_takes_groups,
+    first_in,
+    largest_in,
+    sum_in,
+)
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -40,23 +50,58 @@ def falling(xp, scores, weight, outside=math.inf):
     return fill(xp, -scores, weight == 0, outside)
 
 
+def linear_in_scores(located, scores):
+    """The thresholds that a `locate_each` has found with their gradient."""
+    t, index, share, codes = located
+    part = torch.where(share != 0, share * scores[index], 0.0)
+    return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
+
+
 @dataclass(frozen=True)
 class Largest:
     """The largest score of a group; the first of tied ones carries the gradient."""
 
     of: str = "negatives"
 
-    def __call__(self, scores, positive, weight=None):
-        if not len(scores):
-            return scores.new_tensor(-torch.inf)
+    def __call__(self, scores, positive, weight=None, groups=None):
         group = in_group(positive, self.of)
         group = group if weight is None else group & (weight != 0)
+        if groups is not None:
+            codes, n_groups = check_groups(groups, scores)
+            key = falling(torch, scores.detach(), group)
+            return linear_in_scores(self.locate_each(key, None, codes, n_groups), scores)
+        if not len(scores):
+            return scores.new_tensor(-torch.inf)
         return -falling(torch, scores, group).min(dim=0).values
 
     def locate(self, key, order=None):
         """Return the threshold, its row and how much it depends on it; see KthLargest."""
         index = key.argmin(0, keepdims=True) if order is None else order[:1]
         return -key[index], index, 1.0
+
+    def locate_each(self, key, weight, codes, n_groups):
+        """Return the threshold of each group, and what flows back through them.
+
+        Parameters
+        ----------
+        key, weight, codes : Tensor of shape (n_samples,)
+            The scores with their sign changed, infinite for rows that do not count, what the rows
+            count for, in float64, and the number of their group.
+        n_groups : int
+
+        Returns
+        -------
+        t : Tensor of shape (n_groups,)
+            Minus infinity for a group without rows that count.
+        index, share, codes : Tensor of shape (m,)
+            Rows that the thresholds depend on, how much that of their group does on each, and the
+            group.
+        """
+        t = largest_in(codes, n_groups, -key)
+        row = first_in(codes, n_groups, -key == t[codes])
+        groups = torch.arange(n_groups, device=key.device)
+        # A group without any row has none.
+        return t, row.clamp(max=len(key) - 1), (t > -math.inf).to(key.dtype), groups
 
 
 @dataclass(frozen=True)
@@ -81,7 +126,12 @@ class _Ranked:
         else:
             check_count(self.k, "k")
 
-    def __call__(self, scores, positive, weight=None):
+    def __call__(self, scores, positive, weight=None, groups=None):
+        if groups is not None:
+            codes, n_groups = check_groups(groups, scores)
+            weight = group_weight(in_group(positive, self.of), weight)
+            key = falling(torch, scores.detach(), weight)
+            return linear_in_scores(self.locate_each(key, weight, codes, n_groups), scores)
         if not len(scores):
             return scores.new_tensor(-torch.inf)
         weight = group_weight(in_group(positive, self.of), weight)
@@ -114,6 +164,10 @@ class _Ranked:
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
 
+    def locate_each(self, key, weight, codes, n_groups):
+        """Return the threshold of each group, and what flows back through them; see Largest."""
+        raise NotImplementedError(f"{type(self).__name__} must define locate_each")
+
 
 class KthLargest(_Ranked):
     r"""Threshold at the j-th largest score of a group.
@@ -122,10 +176,10 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     over the n rows of the group (Table 1 of [1]_). Called as
-    ``threshold(scores, positive, weight)``; the gradient flows into the row of that rank, where
-    tied rows rank in their order. Rows count by their weight: j is reached where the cumulative
-    weight reaches it, and n is the sum of the weights. A group that weighs less than j ends at
-    its smallest score; an empty one has t = -inf.
+    ``threshold(scores, positive, weight, groups=None)``; the gradient flows into the row of that
+    rank, where tied rows rank in their order. Rows count by their weight: j is reached where the
+    cumulative weight reaches it, and n is the sum of the weights. A group that weighs less than j
+    ends at its smallest score; an empty one has t = -inf.
 
     Parameters
     ----------
@@ -164,6 +218,13 @@ class KthLargest(_Ranked):
         index = order[xp.searchsorted(reached[:-1], rank * NEARLY)]
         # Of an empty group the key of any row, which is infinite.
         return -key[index], index, 1.0
+
+    def locate_each(self, key, weight, codes, n_groups):
+        ordered = Ordered(key, weight, codes, n_groups)
+        rank, none = self.rank(torch, ordered.total), ordered.total == 0
+        index = ordered.order[ordered.where_reached(rank * NEARLY)]
+        groups = torch.arange(n_groups, device=key.device)
+        return fill(torch, -key[index], none, -math.inf), index, (~none).to(key.dtype), groups
 
 
 class TopMean(_Ranked):
@@ -211,6 +272,17 @@ class TopMean(_Ranked):
         t = -(share * fill(xp, key[order], share == 0, 0.0)).sum(0, keepdims=True)
         return fill(xp, t, rank == 0, -math.inf), order, share
 
+    def locate_each(self, key, weight, codes, n_groups):
+        ordered = Ordered(key, weight, codes, n_groups)
+        rank, codes, reached = self.rank(torch, ordered.total), ordered.codes, ordered.within()
+        most = rank[codes]
+        share = torch.minimum(reached, most) - torch.minimum(reached - ordered.own, most)
+        share = (share.clamp(min=0) / most.clamp(min=1e-300)).to(key.dtype)
+        index = (share != 0).nonzero().squeeze(1)
+        share, codes, index = share[index], codes[index], ordered.order[index]
+        t = -sum_in(codes, n_groups, share * key[index])
+        return fill(torch, t, rank == 0, -math.inf), index, share, codes
+
 
 @dataclass(frozen=True)
 class SurrogateQuantile:
@@ -256,16 +328,36 @@ class SurrogateQuantile:
         check_fraction(self.tau, "tau")
         get_surrogate(self.surrogate)
 
-    def __call__(self, scores, positive, weight=None):
+    def __call__(self, scores, positive, weight=None, groups=None):
         weight = group_weight(in_group(positive, self.of), weight)
         # A score of -inf adds nothing to the mean, but its row is one of the n.
         adding = (weight > 0) & (scores != -torch.inf)
+        if groups is not None:
+            return self._in_each_group(scores, weight, adding, *check_groups(groups, scores))
         if not adding.any():
             return scores.new_tensor(-torch.inf)
         share = torch.where(adding, weight / weight.sum(), 0.0)
         scores, dtype = scores.double(), scores.dtype
         root = self.root(scores.detach(), share)
         return _Root.apply(root, scores, share, self).to(dtype)
+
+    def _in_each_group(self, scores, weight, adding, codes, n_groups):
+        total = sum_in(codes, n_groups, weight)
+        share = torch.where(adding, weight / total.clamp(min=1e-300)[codes], 0.0)
+        scores, dtype = scores.double(), scores.dtype
+        root = self.roots(scores.detach(), share, codes, n_groups)
+        root = _Root.apply(root, scores, share, self, codes)
+        none = sum_in(codes, n_groups, share.detach()) == 0
+        return root.masked_fill(none, -math.inf).to(dtype)
+
+    def locate_each(self, key, weight, codes, n_groups):
+        """Return the threshold of each group, and what flows back through them; see Largest."""
+        scores = (-key).requires_grad_()
+        adding = (weight > 0) & (key < math.inf)
+        with torch.enable_grad():
+            t = self._in_each_group(scores, weight, adding, codes, n_groups)
+            (share,) = torch.autograd.grad(torch.where(t == -math.inf, 0.0, t).sum(), scores)
+        return t.detach(), torch.arange(len(key), device=key.device), share, codes
 
     @property
     def locate(self):
@@ -309,22 +401,63 @@ class SurrogateQuantile:
             low, high = (middle, high) if above else (low, middle)
         return low
 
+    def roots(self, scores, share, codes, n_groups):
+        """The `root` of each group, where the share of a row is one of its group."""
+        if self.surrogate == "hinge":
+            return self._hinge_roots(scores, share, codes, n_groups)
+        total = sum_in(codes, n_groups, share)
+        none = total == 0
+        total = torch.where(none, 1.0, total)
+        # Left of the root: the mean of a convex function is at least that of the mean score.
+        mean = sum_in(codes, n_groups, torch.where(share > 0, share * scores, 0.0)) / total
+        root = mean - 2 / total
+        while True:
+            # Newton's steps never pass the root: the mean is convex and falls.
+            value = sum_in(codes, n_groups, self.weighted(SURROGATES, scores, share, root[codes]))
+            slope = sum_in(codes, n_groups, self.weighted(SLOPES, scores, share, root[codes]))
+            further = root + (value - self.tau) / torch.where(none, 1.0, slope)
+            going = further > root
+            if not going[~none].any():
+                return root
+            root = torch.where(going & ~none, further, root)
+
+    def _hinge_roots(self, scores, share, codes, n_groups):
+        """The largest of the roots of straight lines, see `_locate_hinge`."""
+        key = torch.where(share > 0, -scores, math.inf)
+        ordered = Ordered(key, share, codes, n_groups)
+        # From the largest score down, as sums of distances, so that its size costs no digits.
+        top = largest_in(codes, n_groups, -key)
+        top = torch.where(ordered.total > 0, top, 0.0)
+        codes, reached = ordered.codes, ordered.within()
+        none = reached <= 0
+        below = torch.where(ordered.own > 0, -key[ordered.order] - top[codes], 0.0)
+        total = ordered.within(ordered.own * below)
+        line = 1 + (total - self.tau) / torch.where(none, 1.0, reached)
+        line = torch.where(none, -math.inf, line)
+        return torch.where(ordered.total > 0, largest_in(codes, n_groups, line) + top, 0.0)
+
 
 class _Root(torch.autograd.Function):
     """The root of an equation in the scores, with the gradient of the implicit function."""
 
     @staticmethod
-    def forward(ctx, root, scores, share, threshold):
+    def forward(ctx, root, scores, share, threshold, codes=None):
         root = root.clone()
         ctx.save_for_backward(scores, share, root)
-        ctx.threshold = threshold
+        ctx.threshold, ctx.codes = threshold, codes
         return root
 
     @staticmethod
     def backward(ctx, gradient):
         # A second derivative flows through the slopes to the scores and to the root again.
-        slope = ctx.threshold.weighted(SLOPES, *ctx.saved_tensors)
-        return None, gradient * slope / slope.sum(), None, None
+        scores, share, root = ctx.saved_tensors
+        if ctx.codes is None:
+            slope = ctx.threshold.weighted(SLOPES, scores, share, root)
+            return None, gradient * slope / slope.sum(), None, None, None
+        slope = ctx.threshold.weighted(SLOPES, scores, share, root[ctx.codes])
+        total = sum_in(ctx.codes, len(root), slope)
+        factor = gradient / torch.where(total == 0, 1.0, total)
+        return None, factor[ctx.codes] * slope, None, None, None
 
 
 @dataclass(frozen=True)
@@ -366,5 +499,8 @@ class FixedThreshold:
     def __post_init__(self):
         check_threshold(self.threshold)
 
-    def __call__(self, scores, positive, weight=None):
-        return self.threshold(scores, positive, weight).detach()
+    def __call__(self, scores, positive, weight=None, groups=None):
+        if groups is None:
+            return self.threshold(scores, positive, weight).detach()
+        check_takes_groups(self.threshold)
+        return self.threshold(scores, positive, weight, groups).detach()

@@ -10,7 +10,9 @@ def top_push_threshold():
     return Largest("negatives")
 
 
-def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, reduction="mean"):
+def top_push_loss(
+    scores, target, *, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
+):
     r"""Push every positive above the largest negative score.
 
     .. math::
@@ -27,6 +29,10 @@ def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, 
         Class labels in {0, 1}.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
+        rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -57,7 +63,7 @@ def top_push_loss(scores, target, *, surrogate="quadratic", sample_weight=None, 
     tensor(1.2500)
     """
     threshold = top_push_threshold()
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
 def top_push_k_threshold(k):
@@ -66,7 +72,7 @@ def top_push_k_threshold(k):
 
 
 def top_push_k_loss(
-    scores, target, *, k, surrogate="quadratic", sample_weight=None, reduction="mean"
+    scores, target, *, k, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
 ):
     r"""Push every positive above the k-th largest negative score.
 
@@ -87,6 +93,10 @@ def top_push_k_loss(
         smallest is.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
+        rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -117,7 +127,7 @@ def top_push_k_loss(
     tensor(0.5000)
     """
     threshold = top_push_k_threshold(k)
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
 def pat_mat_np_threshold(tau):
@@ -126,7 +136,7 @@ def pat_mat_np_threshold(tau):
 
 
 def pat_mat_np_loss(
-    scores, target, *, tau, surrogate="quadratic", sample_weight=None, reduction="mean"
+    scores, target, *, tau, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
 ):
     r"""Push every positive above the top share tau of the negative scores.
 
@@ -148,6 +158,10 @@ def pat_mat_np_loss(
         Share of the negatives, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
+        rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -178,7 +192,7 @@ def pat_mat_np_loss(
     tensor(1.2500)
     """
     threshold = pat_mat_np_threshold(tau)
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
 class TopPushLoss(LossModule, of=top_push_loss):

@@ -11,7 +11,7 @@ def recall_at_k_threshold(k):
 
 
 def recall_at_k_loss(
-    scores, target, *, k, surrogate="quadratic", sample_weight=None, reduction="mean"
+    scores, target, *, k, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
 ):
     r"""Push every positive among the k highest scored rows.
 
@@ -31,6 +31,10 @@ def recall_at_k_loss(
         Rank of the score that is the threshold, at least 1. With fewer rows, the smallest is.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
+        rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -61,7 +65,7 @@ def recall_at_k_loss(
     tensor(1.2500)
     """
     threshold = recall_at_k_threshold(k)
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
 def pat_mat_threshold(tau):
@@ -70,7 +74,7 @@ def pat_mat_threshold(tau):
 
 
 def pat_mat_loss(
-    scores, target, *, tau, surrogate="quadratic", sample_weight=None, reduction="mean"
+    scores, target, *, tau, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
 ):
     r"""Push every positive into the top share tau of all rows.
 
@@ -91,6 +95,10 @@ def pat_mat_loss(
         Share of the rows, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
+        rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -121,7 +129,7 @@ def pat_mat_loss(
     tensor(1.2500)
     """
     threshold = pat_mat_threshold(tau)
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
 PRECISION_AT_RECALL_ERRORS = "false_positives"
@@ -133,7 +141,14 @@ def precision_at_recall_threshold(recall):
 
 
 def precision_at_recall_loss(
-    scores, target, *, recall, surrogate="quadratic", sample_weight=None, reduction="mean"
+    scores,
+    target,
+    *,
+    recall,
+    surrogate="quadratic",
+    groups=None,
+    sample_weight=None,
+    reduction="mean",
 ):
     r"""Push every negative below the score that a share of the positives reaches.
 
@@ -154,6 +169,10 @@ def precision_at_recall_loss(
         The recall r, in (0, 1]: the share of the positives at or above t.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
+        own, and "mean" is the mean over the groups with negatives of the mean of each. None: all
+        rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -184,7 +203,7 @@ def precision_at_recall_loss(
     tensor(2.2500)
     """
     threshold, errors = precision_at_recall_threshold(recall), PRECISION_AT_RECALL_ERRORS
-    return loss_at(threshold, scores, target, surrogate, sample_weight, reduction, errors)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction, errors)
 
 
 class RecallAtKLoss(LossModule, of=recall_at_k_loss):

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 
+from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import (
     check_k,
     check_nonnegative,
@@ -282,22 +283,6 @@ def check_score(y_score, n_samples):
     if np.isnan(y_score).any():
         raise ValueError("y_score must not contain NaN; got NaN")
     return y_score
-
-
-def encode_groups(groups, n_samples):
-    """Return a number per row, the same for rows of the same group."""
-    check_readable(groups, "groups")
-    groups = np.asarray(groups)
-    if groups.shape != (n_samples,):
-        raise ValueError(
-            f"groups must name the group of each of the {n_samples} rows; got shape {groups.shape}"
-        )
-    assert_all_finite(groups, input_name="groups")
-    code_of = {}
-    code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
-    if None in code_of:
-        raise ValueError("groups must name the group of each row; got None")
-    return np.array(code, dtype=np.intp)
 
 
 def check_rate(value, name, *, zero=False):

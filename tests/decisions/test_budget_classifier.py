@@ -97,7 +97,7 @@ def test_calibration_rows_are_those_that_were_not_trained_on(data):
 def test_frozen_classifier_is_calibrated_with_all_rows(rng):
     scores = rng.permutation(100)
     y = labels(rng.random(100) < 0.5)
-    clf = BudgetClassifier(frozen(), budget=7).fit(column(scores), y)
+    clf = BudgetClassifier(frozen(), budget=7, per="fit").fit(column(scores), y)
     assert clf.threshold_ == 92.5
     assert clf.predict(column([92, 93])).tolist() == ["no", "yes"]
     assert clf.decision_function(column([92, 93])).tolist() == [-0.5, 0.5]
@@ -106,7 +106,7 @@ def test_frozen_classifier_is_calibrated_with_all_rows(rng):
 
 def test_number_of_rows_counts_among_as_many_as_fit_got(rng):
     X, y = column(rng.permutation(1000)), labels(rng.random(1000) < 0.3)
-    clf = BudgetClassifier(Column(), budget=100, random_state=0).fit(X, y)
+    clf = BudgetClassifier(Column(), budget=100, per="fit", random_state=0).fit(X, y)
     assert clf.rates_["flagged"][:2] == (20, 200)
 
 
@@ -211,6 +211,17 @@ def test_fraction_of_a_group_is_rounded_up_in_each():
     assert clf.predict_top(column(range(8)), groups=groups).tolist() == [7, 6, 4, 3]
 
 
+@pytest.mark.parametrize("n_rows", [50, 300])
+def test_a_number_is_of_each_batch_unless_said_otherwise(n_rows):
+    X, y = make_classification(500, random_state=0)
+    clf = BudgetClassifier(LogisticRegression(), budget=20, random_state=0).fit(X, y)
+    assert (clf.predict(X[:n_rows]) == clf.pos_label_).sum() == 20
+    assert not hasattr(clf, "threshold_")
+    # A share, and a rate, are kept by one threshold.
+    assert np.isfinite(clf.set_params(budget=0.1).fit(X, y).threshold_)
+    assert np.isfinite(clf.set_params(constraint="fpr").fit(X, y).threshold_)
+
+
 def test_fewer_rows_than_the_budget_are_all_looked_at_with_a_warning():
     X, y = column(range(63)), labels(np.arange(63) > 50)
     clf = BudgetClassifier(frozen(), budget=100, per="batch").fit(X, y)
@@ -219,7 +230,7 @@ def test_fewer_rows_than_the_budget_are_all_looked_at_with_a_warning():
     with pytest.warns(UserWarning, match="^n=64 but only 63 rows$"):
         assert len(clf.predict_top(X, 64)) == 63
     with pytest.warns(UserWarning, match="^budget=100 but only 63 rows$"):
-        fixed = BudgetClassifier(frozen(), budget=100).fit(X, y)
+        fixed = BudgetClassifier(frozen(), budget=100, per="fit").fit(X, y)
     assert fixed.threshold_ == -np.inf
     assert (fixed.predict(column([-1e9, 0.0])) == "yes").all()
     assert fixed.predict_top(column([3, 9, 5])).tolist() == [1, 2, 0]
@@ -242,7 +253,7 @@ def test_predict_top_takes_any_number_in_place_of_the_budget(rng):
     scores, groups = rng.permutation(50), np.arange(50) % 2
     X, y = column(scores), labels(scores > 25)
     best = np.argsort(-scores)
-    fixed = BudgetClassifier(frozen(), budget=5).fit(X, y)
+    fixed = BudgetClassifier(frozen(), budget=5, per="fit").fit(X, y)
     assert fixed.predict_top(X).tolist() == best[:5].tolist()
     assert fixed.predict_top(X, 9).tolist() == best[:9].tolist()
     per_group = BudgetClassifier(frozen(), budget=5, per="group").fit(X, y)
@@ -257,7 +268,7 @@ def test_ties_at_a_fixed_threshold_are_all_left_out_with_a_warning():
     scores = np.r_[np.arange(10, 22), np.full(41, 5), np.zeros(47)]
     y = labels(scores > 5)
     with pytest.warns(UserWarning, match=r"^41 rows tie at the cut, .* 12 of 100 .* not 30\."):
-        clf = BudgetClassifier(frozen(), budget=30).fit(column(scores), y)
+        clf = BudgetClassifier(frozen(), budget=30, per="fit").fit(column(scores), y)
     assert clf.threshold_ == 7.5
     with pytest.warns(UserWarning, match="^100 rows tie at the cut, .* flags 0 of 100"):
         clf = BudgetClassifier(FrozenEstimator(DummyClassifier().fit([[0], [1]], [0, 1]))).fit(

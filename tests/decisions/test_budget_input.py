@@ -61,7 +61,9 @@ def test_float32_scores_stay_float32(per, rng):
 def test_neighbouring_float32_scores_are_told_apart(n_steps):
     low = np.float32(1 + n_steps * np.finfo(np.float32).eps)
     scores = np.array([low, np.nextafter(low, np.float32(2))])
-    clf = BudgetClassifier(frozen(dtype=np.float32), budget=1).fit(column(scores), ["no", "yes"])
+    clf = BudgetClassifier(frozen(dtype=np.float32), budget=1, per="fit").fit(
+        column(scores), ["no", "yes"]
+    )
     assert clf.predict(column(scores)).tolist() == ["no", "yes"]
     assert (clf.decision_function(column(scores)) > 0).tolist() == [False, True]
 
@@ -97,7 +99,7 @@ def test_probabilities_that_contradict_the_threshold_are_not_offered(data):
 
 def test_clone_pickle_and_refit(data):
     X, y = data
-    clf = BudgetClassifier(LogisticRegression(C=3.0), budget=20, random_state=0)
+    clf = BudgetClassifier(LogisticRegression(C=3.0), budget=20, per="fit", random_state=0)
     assert clone(clf).get_params()["estimator__C"] == 3.0
     clf.fit(X, y)
     again = pickle.loads(pickle.dumps(clf))

@@ -129,14 +129,15 @@ class BudgetClassifier(CalibratedDecision):
         calibrate.
     budget : int or float, default=0.1
         With "count" the rows to flag: a fraction in (0, 1), rounded up to whole rows, or a
-        number of at least 1, which with ``per="fit"`` means so many among as many rows as
-        `fit` gets. Otherwise the bound on the rate, in (0, 1).
+        number of at least 1, by default of each batch, which with ``per="fit"`` means so many
+        among as many rows as `fit` gets. Otherwise the bound on the rate, in (0, 1).
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
         What `budget` bounds: the number of flagged rows, the false positive rate or the
         expected share of false ones among the flagged rows from above, precision or recall from
         below.
-    per : {"fit", "batch", "group"}, default="fit"
-        "fit" keeps one threshold, so that `predict` treats rows one by one. "batch" flags
+    per : {"auto", "fit", "batch", "group"}, default="auto"
+        "auto" is "batch" for a number of rows, and "fit" for a fraction of them or a rate. "fit"
+        keeps one threshold, so that `predict` treats rows one by one. "batch" flags
         exactly `budget` of the rows that `predict` gets, "group" of each of their groups. The
         last two are for "count", need no calibration rows and train `estimator` on all rows;
         only those given to a frozen one are kept, for `hits_interval`.
@@ -286,7 +287,7 @@ class BudgetClassifier(CalibratedDecision):
         *,
         budget=0.1,
         constraint="count",
-        per="fit",
+        per="auto",
         delta=0.05,
         likelihood_ratio=None,
         randomized=False,
@@ -341,7 +342,7 @@ class BudgetClassifier(CalibratedDecision):
         self._check_two_classes(y, fit_params.get("sample_weight"))
         random = check_random(self.random_state)
         # All rows given to a frozen classifier can; hits are counted among them.
-        calibrates = self.per == "fit" or self.constraint == "fdr"
+        calibrates = self._per == "fit" or self.constraint == "fdr"
         calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
         trained = self._train(X, y, fit_params, random, calibrates=calibrates)
         pos_label = self._positive_label(trained.estimator, y)
@@ -467,7 +468,7 @@ class BudgetClassifier(CalibratedDecision):
             order = np.argsort(-scores, kind="stable")
             return order[flagged[order]]
         _refuse(likelihood_ratio, self.constraint)
-        check_groups(groups, self.per)
+        check_groups(groups, self._per)
         each = score_parts(self.estimator_, X, self.pos_label_)
         if self._has_threshold() and n is None:
             return rows_above(each, self.threshold_)
@@ -569,7 +570,7 @@ class BudgetClassifier(CalibratedDecision):
             scores that are not finite.
         """
         scores = self._scores(X)
-        check_groups(groups, self.per)
+        check_groups(groups, self._per)
         y = check_labels(y) == self.pos_label_
         if self.constraint == "fdr":
             precision = 1 - float(self.budget)
@@ -580,7 +581,7 @@ class BudgetClassifier(CalibratedDecision):
             bound = {self.constraint: self.budget}
             return metric(y, scores, sample_weight=sample_weight, **bound)
         k = self.budget
-        if self.per == "fit" and isinstance(k, Integral):
+        if self._per == "fit" and isinstance(k, Integral):
             k = k / self.n_samples_fit_ if k < self.n_samples_fit_ else len(y)
         return recall_at_k_score(y, scores, k=k, groups=groups, sample_weight=sample_weight)
 
@@ -594,8 +595,8 @@ class BudgetClassifier(CalibratedDecision):
     def _check_params(self):
         super()._check_params()
         check_option(self.constraint, "constraint", _CONSTRAINTS)
-        check_option(self.per, "per", ("fit", "batch", "group"))
-        if self.per != "fit" and self.constraint not in ("count", "fdr"):
+        check_option(self.per, "per", ("auto", "fit", "batch", "group"))
+        if self._per != "fit" and self.constraint not in ("count", "fdr"):
             raise ValueError(
                 f'per={self.per!r} takes constraint="count" or "fdr"; got {self.constraint!r}'
             )
@@ -623,8 +624,15 @@ class BudgetClassifier(CalibratedDecision):
             weight = check_weight(sample_weight, len(y))
             check_classes(y[weight > 0], "y of the rows with positive sample_weight")
 
+    @property
+    def _per(self):
+        if self.per != "auto":
+            return self.per
+        is_number = self.constraint == "count" and isinstance(self.budget, Integral)
+        return "batch" if is_number else "fit"
+
     def _has_threshold(self):
-        return self.per == "fit" and self.constraint != "fdr"
+        return self._per == "fit" and self.constraint != "fdr"
 
     def _check_is_fitted(self):
         check_is_fitted(self, "threshold_" if self._has_threshold() else "estimator_")
@@ -663,8 +671,8 @@ class BudgetClassifier(CalibratedDecision):
         """Return the mask of the rows that conformal selection flags, and their scores."""
         check_table(X)
         scores = self._scores(X)
-        if groups is not None or self.per == "group":
-            check_groups(groups, self.per)
+        if groups is not None or self._per == "group":
+            check_groups(groups, self._per)
         rows = self._calibration_rows
         weight = ratio_of_rows(self.likelihood_ratio_, X, ratio, len(scores))
         if (weight is None) != (rows.weight is None):
@@ -678,7 +686,7 @@ class BudgetClassifier(CalibratedDecision):
 
     def _flagged(self, scores, groups, n=None):
         """Return the mask of the n best rows or, for None, of the budget, and what to warn of."""
-        check_groups(groups, self.per)
+        check_groups(groups, self._per)
         if self._has_threshold() and n is None:
             return scores.astype(np.float64) > self.threshold_, []
         group = np.zeros(len(scores), dtype=np.intp)

@@ -150,7 +150,7 @@ class AUCClassifier(ProgramClassifier):
         return self._task_of(dtype, BatchCriterion(self._loss()), len(self.classes_))
 
     @available_if(_ranks)
-    def predict_top(self, X, n):
+    def predict_top(self, X, n, groups=None):
         """Return the rows of highest score, where there are two classes.
 
         Parameters
@@ -158,14 +158,16 @@ class AUCClassifier(ProgramClassifier):
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             Or a stream of such tables, of which only the best rows' scores are kept.
         n : int
-            How many, 1 <= n <= n_samples.
+            How many, 1 <= n <= n_samples; with groups of each.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row.
 
         Returns
         -------
-        index : ndarray of shape (n,)
+        index : ndarray of shape (n_top,)
             Row numbers, best first; tied rows in the order of X.
         """
-        return super().predict_top(X, n)
+        return super().predict_top(X, n, groups)
 
     def _score_threshold(self, scores, positive, weight):
         score, found, looked_at = cuts(scores, positive, weight)

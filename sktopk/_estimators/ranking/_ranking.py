@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import check_classes
+from sktopk._common._groups import encode_groups
+from sktopk._common._input import check_classes, check_table, own_labels
 from sktopk._common._scalars import (
     check_auto,
     check_number,
@@ -22,14 +23,16 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
-from sktopk._estimators._best_rows import BestRows
+from sktopk._estimators._best_rows import BestRows, best_rows
 from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
-from sktopk._estimators._net_classifier import NetClassifier
+from sktopk._estimators._net_classifier import NetClassifier, has_partial_fit
 from sktopk._estimators._parameters import estimator
+from sktopk._estimators._validation import MeanOverGroups, rows_of_groups
 from sktopk._training._process import joined
 from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import FixedThreshold
+from sktopk.losses import FixedThreshold, KthLargest
 from sktopk.losses._accuracy_at_top import SURROGATES
+from sktopk.losses._groups import check_takes_groups
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics import make_top_scorer
 from sktopk.metrics._top_scorer import TopScorer
@@ -110,6 +113,9 @@ class RankingClassifier(NetClassifier):
     pos_label: object = None
     min_positives: int = 5
 
+    # For `predict_top`, whose metadata pipelines route as that of `predict`.
+    __metadata_request__predict = {"groups": True}  # noqa: RUF012
+
     _multi_class = False
     _stratify = True
     # A threshold at the top is no even chance.
@@ -164,8 +170,8 @@ class RankingClassifier(NetClassifier):
         above = self._above_threshold(self._scores(X)) > 0
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
-    def predict_top(self, X, n):
-        """Return the rows of highest score.
+    def predict_top(self, X, n, groups=None):
+        """Return the rows of highest score, of each group if there are groups.
 
         Parameters
         ----------
@@ -173,21 +179,31 @@ class RankingClassifier(NetClassifier):
             Or a stream: an iterable without shape and indexing of such tables, or of tuples
             that begin with one. Of it, no more than a piece is in memory, and n rows' scores.
         n : int
-            How many, 1 <= n <= n_samples.
+            How many, 1 <= n <= n_samples; with groups of each, all of one that has fewer, with a
+            warning.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, known from `fit` or not: "100 a day".
 
         Returns
         -------
-        index : ndarray of shape (n,)
-            Row numbers, best first; tied rows in the order of X. Those of a stream go on from
-            piece to piece.
+        index : ndarray of shape (n_top,)
+            Row numbers, best first, also across groups; tied rows in the order of X. Those of a
+            stream go on from piece to piece.
 
         Raises
         ------
         TypeError, ValueError
-            If n is not an integer or out of range.
+            If n is not an integer or out of range, or groups are not one for each row.
         """
         check_is_fitted(self)
         check_number(n, "n", 1, integer=True)
+        if groups is not None:
+            scores = np.concatenate([*map(self._scores, parts(X))])
+            kept, problems = best_rows(scores, encode_groups(groups, len(scores)), n, "n")
+            for problem in problems:
+                warn(problem)
+            order = np.argsort(-scores, kind="stable")
+            return order[kept[order]]
         best = BestRows(n).add_all(map(self._scores, parts(X)))
         if n > best.n_rows:
             raise ValueError(f"n={n} must be at most the number of rows of X ({best.n_rows})")
@@ -277,7 +293,7 @@ class RankingClassifier(NetClassifier):
         positive = rows.y == self.pos_label_
         scores, positive, weight = joined(scores, positive, rows.weight)
         tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
-        t = self._score_threshold(*tensors).item()
+        t = self._threshold_of(rows.groups, *tensors)
         if np.isfinite(t):
             self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
@@ -287,6 +303,17 @@ class RankingClassifier(NetClassifier):
             self._warn_of_ranking(scores, *tensors)
             if self._has_places and rows is training.given and not training.partial:
                 self._warn_of_precision(scores > self.threshold_, positive, weight)
+
+    def _threshold_of(self, groups, scores, positive, weight):
+        """The score of the last row that is flagged, with groups the median of that of each."""
+        if groups is None:
+            return self._score_threshold(scores, positive, weight).item()
+        each = [
+            self._score_threshold(scores[rows], positive[rows], weight[rows])
+            for rows in rows_of_groups(groups)
+        ]
+        each = torch.stack(each)
+        return each[each.isfinite()].median().item()  # NaN of none
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
@@ -343,14 +370,19 @@ class TopClassifier(RankingClassifier):
         much longer as the batch has grown. Beyond rank 512 it is 1 where a batch has the rank
         10 or more itself, and 512 with a warning where it does not.
     batch_size : int or "auto", default="auto"
-        "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold.
+        "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold, nor
+        does one of whole groups.
 
     Attributes
     ----------
+    n_groups_ : int
+        Number of groups, if `fit` got more than one.
     history_ : list of dict
         A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
         dur (seconds), what callbacks recorded, and `threshold`, an array of its estimate in each
-        step (with :class:`sktopk.callbacks.TrueThreshold` `true_threshold` beside it).
+        step (with :class:`sktopk.callbacks.TrueThreshold` `true_threshold` beside it). With
+        groups it is the mean over those of the batch, and losses of validation rows are those of
+        one list.
     """
 
     _: KW_ONLY
@@ -365,6 +397,105 @@ class TopClassifier(RankingClassifier):
         check_option(self.surrogate, "surrogate", tuple(SURROGATES))
         check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
         super()._check_params()
+
+    def fit(self, X, y=None, sample_weight=None, *, groups=None, X_val=None, y_val=None):
+        r"""Train the network, with groups for the top of each of them.
+
+        .. math:: L = \frac{1}{G} \sum_g L_g
+
+        The loss of each group is that of the class on its rows alone, with a threshold of their
+        own, as the losses of :mod:`sktopk.losses` have it. A rank k is one of each group.
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val
+            As for :meth:`TopKClassifier.fit`. Validation rows of your own have no groups.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, such as its day, query or plate: anything that can be
+            a key of a dict. Groups that lack the rows that can be errors (most often the
+            positives) teach nothing, and those without rows of the threshold (most often the
+            negatives) count with a loss of zero. Rows are held out, by `early_stopping`,
+            `calibration` and `cross_fit`, as whole groups, and scored by groups unless `scoring`
+            is set. None, and one group: all rows are one list.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`TopKClassifier.fit` does; TypeError if the threshold takes no groups.
+
+        Notes
+        -----
+        A minibatch has whole groups, up to `batch_size` rows and one group more. Groups of more
+        rows come in parts of `batch_size`, each with its share of the positives, at least
+        `min_positives`; their thresholds are estimated with the hard rows of the group.
+        `threshold_` is the median of the thresholds of the groups: for "k of each day" of new
+        days take `predict_top`, which needs no threshold. It can fit no day exactly.
+        """
+        self._check_params()
+        self._check_groups(groups)
+        return self._fit(X, y, sample_weight, X_val, y_val, groups)
+
+    @available_if(has_partial_fit)
+    def partial_fit(self, X, y=None, classes=None, sample_weight=None, groups=None):
+        """Train for one epoch on a piece of the data.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As for :meth:`TopKClassifier.partial_fit`.
+        groups : array-like of shape (n_samples,), default=None
+            As for `fit`. Groups of different pieces are different groups, whatever their names:
+            a piece should have whole ones. Hard rows are forgotten with the piece.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`TopKClassifier.partial_fit` does, and TypeError for groups of a stream.
+        """
+        self._check_params()
+        self._check_groups(groups)
+        if groups is not None:
+            check_table(X)
+        return self._partial_fit(X, y, classes, sample_weight, groups)
+
+    def score(self, X, y=None, sample_weight=None, groups=None):
+        """Return the metric that the estimator optimises; see the class.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them.
+        sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, known from `fit` or not. The score is then the mean
+            over the groups that have both classes of that of each.
+
+        Returns
+        -------
+        score : float
+            The larger, the better; NaN, with a warning, where y lacks the class it needs.
+        """
+        if groups is None:
+            return super().score(X, y, sample_weight)
+        check_is_fitted(self)
+        fitted, y = self._as_fitted(self.net_.params_of_net), own_labels(X, y, needed=True)
+        groups = encode_groups(groups, len(y))
+        scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda y: fitted._default_scorer())
+        return scorer(fitted, X, y, sample_weight)
+
+    def _check_groups(self, groups):
+        """Raise where groups are given to a loss that takes none."""
+        if groups is not None:
+            check_takes_groups(getattr(self, "threshold", KthLargest("all", k=1)))
 
     def _threshold(self):
         """The threshold of the loss, for the rows of the training."""
@@ -401,12 +532,16 @@ class TopClassifier(RankingClassifier):
     def _clip_k(self, partial, total, what):
         """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""
         total = int(total)
+        # Of a group, it is left to the loss.
+        partial = partial or hasattr(self, "n_groups_")
         self.k_ = self.k if partial else max(1, min(self.k, total))
         if self.k_ < self.k:
             warn(f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used")
 
     def _scaled(self, k, of, positive, weight):
-        """The rank k of the training set among rows that are a part of it."""
+        """The rank k of the training set among rows that are a part of it; k of each group."""
+        if hasattr(self, "n_groups_"):
+            return k
         total = self._group_count
         total = {"all": total.sum(), "negatives": total[0], "positives": total[1]}[of]
         share = float(weight[in_group(positive, of)].sum()) / total

@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import KW_ONLY
+from numbers import Integral
 
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import SurrogateQuantile
 from sktopk.losses._top_push import pat_mat_np_threshold, top_push_k_threshold, top_push_threshold
@@ -86,8 +87,9 @@ class TopPushKClassifier(TopClassifier):
         t = f^-_{[k]}
 
     As :class:`DeepTopPushClassifier`, but k - 1 negatives (outliers, wrong labels) may stay on
-    top [1]_. With `buffer_size` of at least k the k highest negatives are carried from batch to
-    batch; below, the threshold is estimated at the same quantile of the batch.
+    top [1]_, of each group where `fit` gets `groups`. With `buffer_size` of at least k the k
+    highest negatives are carried from batch to batch; below, the threshold is estimated at the
+    same quantile of the batch.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` lies midway
     between the k-th largest negative training score and the next lower score.
@@ -139,29 +141,42 @@ class TopPushKClassifier(TopClassifier):
 
 @estimator
 class RecallAtKClassifier(TopClassifier):
-    r"""Bring the positives among the k highest scored rows.
+    r"""Bring the positives among the k highest scored rows, of each group or of all.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[k]}
 
-    For a fixed number of rows of the training set to be looked at [1]_. Where the number grows with
-    the data, :class:`PatMatClassifier` takes it as a share.
+    For a fixed number of rows to be looked at [1]_. A number k is one of each group, "100 a day",
+    where `fit` gets `groups`, and of the whole training set where it does not: a hundred of a
+    year's rows are not a hundred a day. A k below 1 is a share of the rows, whatever their
+    number, as :class:`PatMatClassifier` takes it.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` lies midway between the k-th
-    largest training score and the next lower one: k training rows are flagged, more if they tie.
+    largest training score and the next lower one: k training rows are flagged, more if they tie;
+    with groups it is the median of those of the groups.
 
     Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
-    k : int, default=100
-        Number of rows of the training set, at least 1; clipped to the number of rows with a
-        warning, see `k_`.
+    k : int or float, default=100
+        Number of rows, at least 1, or share of them, in (0, 1). A number for the training set is
+        clipped to its rows with a warning, see `k_`.
+    per : {"auto", "fit", "group"}, default="auto"
+        What k rows are looked at of: "fit", all rows given to `fit`; "group", each group, which
+        `fit` then needs. "auto" is "group" if it gets groups. A word that `fit` contradicts is
+        an error.
+
+    Attributes
+    ----------
+    k_ : int or float
+        The k that was used.
 
     See Also
     --------
     sktopk.losses.recall_at_k_loss : The loss on torch tensors.
+    BudgetClassifier : Flags k rows of each batch or group, whatever scores them.
 
     References
     ----------
@@ -177,20 +192,47 @@ class RecallAtKClassifier(TopClassifier):
     >>> clf = RecallAtKClassifier(k=10, max_epochs=20, random_state=0).fit(scale(X), y)
     >>> clf.predict_top(scale(X), n=5).shape
     (5,)
+
+    Ten a day, of days that need not be those of `fit`:
+
+    >>> import numpy as np
+    >>> day = np.arange(len(y)) // 100
+    >>> clf = RecallAtKClassifier(k=10, per="group", max_epochs=20, random_state=0)
+    >>> clf.fit(scale(X), y, groups=day).predict_top(scale(X), n=10, groups=day).shape
+    (60,)
     """
 
-    k: int = 100
+    k: object = 100
+    _: KW_ONLY
+    per: str = "auto"
 
     def _check_params(self):
         super()._check_params()
-        check_number(self.k, "k", 1, integer=True)
+        check_option(self.per, "per", ("auto", "fit", "group"))
+        if isinstance(self.k, Integral):
+            check_number(self.k, "k", 1, integer=True)
+        else:
+            check_number(self.k, "k", 0, 1, bounds="neither")
+
+    def _check_groups(self, groups):
+        super()._check_groups(groups)
+        if self.per == ("fit" if groups is not None else "group"):
+            came = "no groups" if groups is None else "groups"
+            raise ValueError(
+                f'per="group" needs groups, and per="fit" none; got per={self.per!r} and {came}'
+            )
 
     def _prepare(self, partial):
         super()._prepare(partial)
-        self._clip_k(partial, self.class_count_.sum(), "rows")
+        if isinstance(self.k, Integral):
+            self._clip_k(partial, self.class_count_.sum(), "rows")
+        else:
+            self.k_ = float(self.k)
 
     def _threshold(self):
-        return recall_at_k_threshold(self.k_)
+        if isinstance(self.k_, Integral):
+            return recall_at_k_threshold(self.k_)
+        return pat_mat_threshold(self.k_)
 
     def _scorer(self):
         return "recall_at_k", {"k": self.k}

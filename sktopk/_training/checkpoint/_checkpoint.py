@@ -243,18 +243,21 @@ def _load_callback_state(callback, state):
         getattr(callback, name).load_state_dict(part)
 
 
-def describe_call(estimator, after, X, y, weight, validation):
+def describe_call(estimator, after, given, validation):
     """What makes a call of fit the same: parameters, data, versions, as short texts by name.
 
-    Of tables see `describe_table`; labels and weights are known by all of them. `after` is the
-    net that the training goes on from, or None.
+    Of tables see `describe_table`; labels, weights and groups are known by all of them. `after`
+    is the net that the training goes on from, or None.
     """
+    X, y, weight, groups = given
     call = {"estimator": type(estimator).__qualname__} | versions()
     for name, value in estimator.get_params(deep=False).items():
         if name not in IMMATERIAL:
             call[name] = shortened(describe(value))
     call["device"] = str(check_device(estimator.device))
     call["X"], call["y"], call["sample_weight"] = describe_table(X), _labels(y), describe(weight)
+    if groups is not None:
+        call["groups"] = describe(groups)
     if validation is not None:
         call["X_val"], call["y_val"] = describe_table(validation[0]), _labels(validation[1])
     call["start"] = "with a new network"

@@ -62,6 +62,15 @@ class Criterion(nn.Module):
             Whether they come on top of the rows of trainings before, as pieces of a stream do.
         """
 
+    def set_groups(self, make):
+        """Take a mean over groups of rows from now on, or, for None, all rows as one list again.
+
+        Parameters
+        ----------
+        make : callable or None
+            Returns the :class:`GroupRows` of the member of the network whose number it gets.
+        """
+
     def seed(self, generator):
         """Draw from this torch.Generator from now on."""
         self.generator = generator

@@ -43,8 +43,17 @@ class MemberLoss(Criterion):
         self.losses = list(self.criteria)
         self.draws, self.remedies = criterion.draws, criterion.remedies
         self.takes_scores = criterion.takes_scores
+        self._join_hard_rows()
+
+    def _join_hard_rows(self):
         hard = [each.hard_rows for each in self.criteria if each.hard_rows is not None]
         self.hard_rows = MemberHardRows(hard) if hard else None
+
+    def set_groups(self, make):
+        """Take a mean over groups in the loss of each member; see the base."""
+        for m, criterion in enumerate(self.criteria):
+            criterion.set_groups(None if make is None else lambda _, m=m: make(m))
+        self._join_hard_rows()
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training, for each member; see :meth:`Criterion.begin`.

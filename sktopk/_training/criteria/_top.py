@@ -156,7 +156,20 @@ class TopCriterion(TwoClassCriterion):
         if self.auto:
             buffer_size = MOST
         self.hard_rows = HardRows(buffer_size) if buffer_size else None
-        self.trace = {"threshold": []}
+        self.trace, self.groups = {"threshold": []}, None
+
+    def set_groups(self, make):
+        """Take a mean over groups from now on; see the base."""
+        if self.groups is not None:
+            # What was hard in a group says nothing of other rows.
+            self.groups, self.hard_rows = None, self._of_one_list
+            if self.hard_rows is not None:
+                self.hard_rows.forget()
+        if make is not None:
+            self._of_one_list, self.missing = self.hard_rows, None
+            size = 0 if self.hard_rows is None else self.hard_rows.size
+            self.groups = self.hard_rows = make(0)
+            self.groups.hold(size, self.auto, self.threshold)
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see the base."""
@@ -217,6 +230,11 @@ class TopCriterion(TwoClassCriterion):
         -------
         loss, gradient : Tensor of shape () and Tensor of the shape and dtype of `scores`
         """
+        if self.groups is not None:
+            values = torch.as_tensor(scores.detach()), target, weight
+            loss, gradient, t = self.groups.loss_and_gradient(self, *values)
+            self.trace["threshold"].append(t)
+            return loss, gradient
         hard = self.hard_rows
         if hard is not None and hard.batch is None:
             hard = None

@@ -81,6 +81,11 @@ class WarmUp(Criterion):
             each.n_processes = self.n_processes
             each.begin(class_total, mean_weight, n_rows, resumed=resumed)
 
+    def set_groups(self, make):
+        """Take a mean over groups in the second loss; see the base."""
+        self.then.set_groups(make)
+        self.hard_rows = self.then.hard_rows
+
     def seed(self, generator):
         super().seed(generator)
         for each in (self.first, self.then):

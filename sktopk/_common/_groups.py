@@ -1,0 +1,22 @@
+"""Groups of rows by names of any kind: days, queries, plates."""
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+
+from ._scalars import check_readable
+
+
+def encode_groups(groups, n_samples):
+    """Return a number per row, the same for rows of the same group."""
+    check_readable(groups, "groups")
+    groups = np.asarray(groups)
+    if groups.shape != (n_samples,):
+        raise ValueError(
+            f"groups must name the group of each of the {n_samples} rows; got shape {groups.shape}"
+        )
+    assert_all_finite(groups, input_name="groups")
+    code_of = {}
+    code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
+    if None in code_of:
+        raise ValueError("groups must name the group of each row; got None")
+    return np.array(code, dtype=np.intp)

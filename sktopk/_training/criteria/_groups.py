@@ -1,0 +1,191 @@
+"""Accuracy at the top of each group of rows, on minibatches that have whole groups or parts."""
+
+import math
+
+import numpy as np
+import torch
+
+from sktopk.losses._accuracy_at_top import SLOPES, SURROGATES, distance, largest_score
+from sktopk.losses._groups import Ordered, sum_in
+from sktopk.losses._loss import nan_above
+from sktopk.losses._thresholds import Largest, falling
+
+from ._top import MORE, MOST, SLACK, HardRows, rank_in_rows
+
+
+class GroupRows(HardRows):
+    r"""The rows in training by group, the hard ones of each, and the loss of a batch of them.
+
+    .. math:: L = \frac{1}{G} \sum_g L_g, \qquad
+        L \approx \frac{B}{G} \sum_{g \text{ in the batch}} \frac{L_g}{P_g}
+
+    of G groups with rows that can be errors, in B batches, where group g comes in
+    :math:`P_g` parts. Whole groups have their threshold; of a part it is estimated as that of all
+    rows is, see :class:`TopCriterion`, with the hard rows of the group.
+
+    Parameters
+    ----------
+    codes : Tensor of int of shape (n_samples,)
+        The number of the group of each row.
+    n_parts : ndarray of int of shape (n_groups,)
+        In how many batches of an epoch a group comes.
+    n_batches : int
+    class_total, mean_weight : ndarray of shape (2, n_groups)
+        What the classes weigh in each group, and their mean weight, those of weight 0 aside.
+    n_members : int
+        How many networks have hard rows of their own, which join every batch.
+    """
+
+    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_members):
+        self.codes, self.n_batches, self.n_members = codes, n_batches, n_members
+        self.n_parts, self.n_cut = n_parts, int(np.count_nonzero(n_parts > 1))
+        place = np.where(n_parts > 1, np.cumsum(n_parts > 1) - 1, -1)
+        self.place = torch.from_numpy(place).to(codes.device)
+        self._totals = class_total, mean_weight
+        self.class_total, self.mean_weight = (
+            torch.from_numpy(each).to(codes.device) for each in self._totals
+        )
+        self._shares = {}
+        super().__init__(0)
+
+    def hold(self, size, auto, threshold):
+        """Remember so many rows of each group that comes in parts, or as many as it takes."""
+        if auto:
+            cut = self.n_parts > 1
+            n_of_class = self._totals[0] / np.where(self._totals[1] > 1e-200, self._totals[1], 1.0)
+            each = zip(n_of_class.T[cut], self._totals[0].T[cut], strict=True)
+            rank = max((rank_in_rows(threshold, *pair) for pair in each), default=0)
+            size = min(SLACK * rank + MORE, max(1, MOST // self.n_members))
+        self.size = size if self.n_cut else 0
+        self.forget()
+
+    def forget(self):
+        """Remember nothing, not even of the batch at hand."""
+        super().forget()
+        if hasattr(self, "size"):
+            self.of_group = torch.full((self.n_cut, self.size), -1, device=self.codes.device)
+
+    def carry(self, rows, target, weight):
+        """Keep nothing: the groups of other data are others."""
+
+    def join(self, index):
+        """Row numbers of a batch followed by the remembered ones of its groups."""
+        index = index.to(self.codes.device)
+        if self.size:
+            place = self.place[self.codes[index]]
+            present = torch.zeros(self.n_cut, dtype=torch.bool, device=index.device)
+            present[place[place >= 0]] = True
+            self.index = self.of_group[present].flatten()
+            self.index = self.index[self.index >= 0]
+        return super().join(index)
+
+    def get_state(self):
+        """The row numbers by group, as plain values."""
+        return {"index": self.of_group.cpu(), "carried": None}
+
+    def set_state(self, state):
+        """Put back what `get_state` returned."""
+        self.of_group = state["index"].to(self.codes.device)
+
+    def loss_and_gradient(self, criterion, scores, target, weight):
+        """Return the loss of a batch, its gradient and the mean of the thresholds, tensors.
+
+        Parameters
+        ----------
+        criterion : TopCriterion
+        scores, target, weight : Tensor
+            As :meth:`TopCriterion.loss_and_gradient` gets them.
+        """
+        batch, n_fresh = self.batch, self.n_fresh
+        present, codes = torch.unique(self.codes[batch], return_inverse=True)
+        n_groups = len(present)
+        values = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+        values = values.flatten()
+        positive = target if target.dtype == torch.bool else target == 1
+        own = torch.ones(len(batch), dtype=torch.float64, device=batch.device)
+        own = own if weight is None else weight.double()
+        remembered = repeated = None
+        if n_fresh < len(batch):
+            remembered, repeated = self.standing(torch)
+            own = own.masked_fill(repeated, 0.0)
+        counts = self._counts(own, positive, remembered, codes, present)
+        of, threshold = getattr(criterion.threshold, "of", "all"), criterion.threshold
+        if of != "all":
+            counts = counts.masked_fill(positive != (of == "positives"), 0.0)
+        t, index, share, of_share = self._located(
+            threshold, values, positive, counts, codes, n_groups
+        )
+        if self.size:
+            smallest = of == "positives" and not isinstance(threshold, Largest)
+            self._keep(values if smallest else -values, counts > 0, codes, present)
+        # The errors, over the rows of the batch alone.
+        above = criterion.errors == "false_positives"
+        counted = positive ^ above
+        counted[n_fresh:] = False
+        if weight is not None:
+            counted &= weight > 0
+        n_rows = sum_in(codes, n_groups, counted.double())
+        scale = self._share_of(int(not above))[present] / n_rows.clamp(min=1)
+        scale = scale.to(values.dtype)[codes]
+        scale = scale if weight is None else scale * weight.to(values.dtype)
+        wrong = distance(torch, t[codes], values, counted, criterion.errors)
+        loss = (scale * SURROGATES[criterion.surrogate](torch, wrong)).sum()
+        slope = scale * SLOPES[criterion.surrogate](torch, wrong)
+        gradient = slope if above else -slope
+        back = share * sum_in(codes, n_groups, gradient)[of_share]
+        gradient = gradient.index_add(0, index, -back.to(gradient.dtype))
+        largest = largest_score(torch, values, weight)
+        found = t[t > -math.inf]
+        mean_t = found.mean() if len(found) else t.new_tensor(-math.inf)
+        gradient = nan_above(gradient, largest).view_as(scores).to(scores.dtype)
+        return nan_above(loss, largest), gradient, mean_t.reshape(1)
+
+    def _share_of(self, label):
+        """What the loss of a part of each group counts for, where errors have this label."""
+        if label not in self._shares:
+            counts = self._totals[0][label] > 0
+            n_parts = np.maximum(self.n_parts, 1)
+            share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
+            # A batch of light rows weighs little: what counts is the mean weight in training.
+            share = share / np.where(counts, self._totals[1][label], 1.0)
+            self._shares[label] = torch.from_numpy(share).to(self.codes.device)
+        return self._shares[label]
+
+    def _counts(self, own, positive, remembered, codes, present):
+        """What each row stands for in its group: a remembered one for itself, see TopCriterion."""
+        known = torch.zeros_like(own) if remembered is None else own * remembered
+        others, counts = own - known, known
+        for label, mine in enumerate((~positive, positive)):
+            there = sum_in(codes, len(present), others * mine)
+            missing = self.class_total[label][present]
+            missing = missing - sum_in(codes, len(present), known * mine)
+            factor = missing.clamp(min=0) / torch.where(there == 0, 1.0, there)
+            counts = counts + factor[codes] * others * mine
+        return counts
+
+    def _located(self, threshold, values, positive, counts, codes, n_groups):
+        """The threshold of each group of the batch with its gradient, see `locate_each`."""
+        if hasattr(threshold, "locate_each"):
+            key = falling(torch, values, counts)
+            return threshold.locate_each(key, counts, codes, n_groups)
+        leaf = values.detach().requires_grad_()
+        with torch.enable_grad():
+            t = threshold(leaf, positive, counts.to(values.dtype), codes)
+            share = None
+            if t.requires_grad:
+                total = torch.where(t == -math.inf, 0.0, t).sum()
+                (share,) = torch.autograd.grad(total, leaf, allow_unused=True)
+        share = torch.zeros_like(values) if share is None else share
+        return t.detach(), torch.arange(len(values), device=values.device), share, codes
+
+    def _keep(self, key, candidates, codes, present):
+        """Remember the rows of lowest key of each group that comes in parts."""
+        place = self.place[present]
+        self.of_group[place[place >= 0]] = -1
+        rows = (candidates & (place[codes] >= 0)).nonzero().squeeze(1)
+        weight = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
+        ordered = Ordered(key[rows], weight, codes[rows], len(present))
+        rank = ordered.within().long() - 1
+        hardest = rank < self.size
+        rows = rows[ordered.order][hardest]
+        self.of_group[place[codes[rows]], rank[hardest]] = self.batch[rows]

@@ -1,0 +1,568 @@
+"""Rankers that train for the top of each group: a day, a query, a plate."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.preprocessing import StandardScaler
+
+import sktopk
+from sktopk import (
+    DeepTopPushClassifier,
+    PrecisionAtRecallClassifier,
+    RecallAtFPRClassifier,
+    RecallAtKClassifier,
+    ThresholdClassifier,
+    TopPushKClassifier,
+    make_pipeline,
+)
+from sktopk._training._batches import GroupBatches
+from sktopk._training.criteria._groups import GroupRows
+from sktopk._training.criteria._members import MemberLoss
+from sktopk._training.criteria._top import TopCriterion
+from sktopk.callbacks import TrueThreshold
+from sktopk.io import dump, load
+from sktopk.losses import (
+    FixedThreshold,
+    KthLargest,
+    SurrogateQuantile,
+    TopMean,
+    accuracy_at_top_loss,
+)
+from sktopk.losses._thresholds import Largest
+from sktopk.metrics import precision_at_k_score, recall_at_k_score
+from tests.crashing import check_same, crashing, fitted_state, quick
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+RANKERS = [
+    DeepTopPushClassifier(),
+    TopPushKClassifier(3),
+    RecallAtKClassifier(8),
+    RecallAtKClassifier(0.1),
+    sktopk.PatMatClassifier(0.1),
+    sktopk.PatMatNPClassifier(0.1),
+    RecallAtFPRClassifier(0.1),
+    PrecisionAtRecallClassifier(),
+    ThresholdClassifier(TopMean("negatives", k=3)),
+]
+every_ranker = pytest.mark.parametrize("clf", RANKERS, ids=lambda clf: type(clf).__name__)
+SMALL = {"hidden_layer_sizes": (4,), "max_epochs": 3, "random_state": 0}
+
+
+def some_days(n_days=12, seed=0):
+    """Rows of days whose level moves, and with it a column that says nothing within a day."""
+    rng = np.random.default_rng(seed)
+    day = np.repeat(np.arange(n_days), rng.integers(20, 60, n_days))
+    level = 3 * rng.standard_normal(n_days)[day]
+    signal = rng.standard_normal(len(day))
+    X = np.column_stack([signal + level, level, rng.standard_normal(len(day))])
+    y = (signal + 0.3 * rng.standard_normal(len(day)) > 1.0).astype(int)
+    order = rng.permutation(len(day))
+    return X[order], y[order], day[order]
+
+
+X, Y, DAY = some_days()
+NAMES = np.array([f"day {i}" for i in range(30)])
+
+
+def weights(clf):
+    return {name: value.numpy() for name, value in clf.net_.module_.state_dict().items()}
+
+
+def same_fit(one, other):
+    for name, value in weights(one).items():
+        np.testing.assert_array_equal(value, weights(other)[name])
+    assert one.threshold_ == other.threshold_
+
+
+# Batches of groups.
+
+
+def sampler(target, groups, batch_size, min_positives=2):
+    generator = torch.Generator().manual_seed(0)
+    return GroupBatches(target, groups, batch_size, min_positives, generator)
+
+
+@pytest.mark.parametrize("batch_size", [3, 16, 64, 1000])
+def test_batches_have_whole_groups_or_parts_of_one(batch_size):
+    batches = sampler(Y, DAY, batch_size)
+    size = np.bincount(DAY)
+    for _ in range(3):
+        epoch = [each.numpy() for each in batches]
+        assert len(epoch) <= len(batches)
+        found = np.bincount(np.concatenate(epoch), minlength=len(Y))
+        assert (found[Y == 0] == 1).all()
+        assert (found >= 1).all()
+        for batch in epoch:
+            days = np.unique(DAY[batch])
+            if (size[days] > batch_size).any():
+                assert len(days) == 1
+                assert len(batch) <= batch_size
+                if Y[DAY == days[0]].sum() >= 2:
+                    assert Y[batch].sum() >= 2
+            else:
+                assert len(batch) == size[days].sum()
+                assert len(batch) < batch_size + size.max()
+    assert [e.tolist() for e in batches] != [e.tolist() for e in batches]
+
+
+def test_parts_are_counted_and_no_batch_has_a_single_row():
+    groups = np.repeat([0, 2, 5], [30, 7, 1])
+    batches = sampler(np.arange(38) % 3 == 0, groups, 7)
+    lengths = [len(each) for each in batches]
+    assert min(lengths) > 1
+    assert batches.n_parts.tolist() == [len(lengths) - 1, 0, 1, 0, 0, 1]
+
+
+# The loss of batches.
+
+THRESHOLDS = {
+    "largest": Largest("negatives"),
+    "largest of all": Largest("all"),
+    "k-th": KthLargest("all", k=3),
+    "share": KthLargest("negatives", tau=0.2),
+    "of positives": KthLargest("positives", tau=0.6),
+    "mean": TopMean("negatives", k=3),
+    "quantile": SurrogateQuantile("negatives", 0.2),
+    "hinge": SurrogateQuantile("all", 0.3, "hinge"),
+    "fixed": FixedThreshold(KthLargest("all", k=2)),
+}
+every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
+KINDS = [
+    {"errors": errors, "surrogate": surrogate}
+    for errors in ("false_negatives", "false_positives")
+    for surrogate in ("quadratic", "hinge", "logistic")
+]
+
+
+def table():
+    generator = torch.Generator().manual_seed(3)
+    scores = 2 * torch.randn(60, dtype=torch.float64, generator=generator)
+    positive = torch.rand(60, generator=generator) < 0.4
+    groups = torch.randint(5, (60,), generator=generator)
+    positive[groups == 1] = False
+    weight = torch.rand(60, dtype=torch.float64, generator=generator) + 0.3
+    weight[::7] = 0
+    return scores, positive, groups, weight
+
+
+def rows_by_group(groups, positive, weight, n_parts, n_batches):
+    codes, target = groups.numpy(), positive.numpy().astype(int)
+    total, count = np.zeros((2, 2, 5))
+    np.add.at(total, (target, codes), weight.numpy())
+    np.add.at(count, (target, codes), weight.numpy() > 0)
+    return lambda m: GroupRows(
+        groups, np.asarray(n_parts), n_batches, total, total / np.maximum(count, 1), 1
+    )
+
+
+def in_groups(kind, threshold, buffer_size, groups, positive, weight, n_parts, n_batches):
+    criterion = TopCriterion(threshold, buffer_size=buffer_size, **kind)
+    criterion.set_groups(rows_by_group(groups, positive, weight, n_parts, n_batches))
+    return criterion
+
+
+@every_threshold
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_batch_of_all_groups_has_the_loss(threshold, weighted):
+    scores, positive, groups, weight = table()
+    weight = weight if weighted else torch.ones_like(weight)
+    for kind in KINDS:
+        leaf = scores.clone().requires_grad_()
+        expected = accuracy_at_top_loss(
+            leaf, positive, threshold=threshold, groups=groups, sample_weight=weight, **kind
+        )
+        expected.backward()
+        criterion = in_groups(kind, threshold, 3, groups, positive, weight, [1] * 5, 1)
+        index = criterion.hard_rows.join(torch.randperm(60))
+        loss, gradient = criterion.loss_and_gradient(
+            scores[index, None], positive[index], weight[index] if weighted else None
+        )
+        torch.testing.assert_close(loss, expected.detach())
+        torch.testing.assert_close(gradient.flatten(), leaf.grad[index])
+
+
+@every_threshold
+def test_the_mean_over_batches_of_groups_is_the_loss(threshold):
+    scores, positive, groups, weight = table()
+    for kind in KINDS:
+        expected = accuracy_at_top_loss(
+            scores, positive, threshold=threshold, groups=groups, sample_weight=weight, **kind
+        )
+        criterion = in_groups(kind, threshold, 0, groups, positive, weight, [1] * 5, 3)
+        losses = []
+        for days in ([0, 3], [2], [1, 4]):
+            index = criterion.hard_rows.join(torch.isin(groups, torch.tensor(days)).nonzero()[:, 0])
+            each = scores[index, None], positive[index], weight[index]
+            # A batch of light rows weighs little: their mean is that of all.
+            losses.append(criterion.loss_and_gradient(*each)[0])
+        torch.testing.assert_close(torch.stack(losses).mean(), expected)
+
+
+@every_threshold
+def test_hard_rows_of_each_group_hold_its_threshold(threshold):
+    """Once a group was seen, parts of it are judged at the threshold of all of it."""
+    scores, positive, groups, weight = table()
+    kind = {"errors": "false_negatives", "surrogate": "quadratic"}
+    ones = torch.ones_like(weight)
+    criterion = in_groups(kind, threshold, 60, groups, positive, ones, [2] * 5, 10)
+    seen = criterion.hard_rows.join(torch.arange(60))
+    criterion.loss_and_gradient(scores[seen, None], positive[seen], None)
+    days = groups[positive].unique()
+    for day in days:
+        rows = (groups == day).nonzero()[:, 0]
+        part = criterion.hard_rows.join(rows[: len(rows) // 2])
+        loss, gradient = criterion.loss_and_gradient(scores[part, None], positive[part], None)
+        t = threshold(scores[rows], positive[rows], None)
+        found = rows[: len(rows) // 2]
+        found = found[positive[found]]
+        if not len(found):
+            continue
+        expected = (1 + t - scores[found]).clamp(min=0).square().mean()
+        # One of the groups with positives, in ten batches of which it has two.
+        torch.testing.assert_close(loss, expected * 10 / len(days) / 2)
+        assert gradient.isfinite().all()
+
+
+def test_a_part_without_hard_rows_stands_for_its_group():
+    scores, positive, groups, _ = table()
+    threshold, kind = KthLargest("all", k=4), {"errors": "false_negatives", "surrogate": "hinge"}
+    criterion = in_groups(kind, threshold, 0, groups, positive, torch.ones(60), [3] * 5, 15)
+    rows = (groups == 2).nonzero()[:, 0]
+    part = rows[::2]
+    loss, _ = criterion.loss_and_gradient(
+        scores[criterion.hard_rows.join(part), None], positive[part], None
+    )
+    times = torch.ones(len(part))
+    for label in (True, False):
+        own = positive[part] == label
+        times[own] = (positive[rows] == label).sum() / own.sum()
+    t = threshold(scores[part], positive[part], times)
+    expected = (1 + t - scores[part][positive[part]]).clamp(min=0).mean()
+    n_days = len(groups[positive].unique())
+    torch.testing.assert_close(loss, expected * 15 / n_days / 3)
+
+
+def test_members_have_hard_rows_and_weights_of_their_own():
+    scores, positive, groups, weight = table()
+    kind = {"errors": "false_negatives", "surrogate": "quadratic"}
+    both = torch.stack([scores, scores.flip(0)], 1)
+    of_each = torch.stack([weight, weight.roll(1)], 1)
+    alone = []
+    for m in range(2):
+        criterion = in_groups(
+            kind, KthLargest("all", k=3), 2, groups, positive, of_each[:, m], [2] * 5, 10
+        )
+        for _ in range(2):
+            index = criterion.hard_rows.join(torch.arange(0, 60, 2))
+            result = criterion.loss_and_gradient(
+                both[index, m, None], positive[index], of_each[index, m]
+            )
+        alone.append((index, *result))
+    criterion = MemberLoss(TopCriterion(KthLargest("all", k=3), buffer_size=2, **kind), 2)
+    criterion.set_groups(lambda m: rows_by_group(groups, positive, of_each[:, m], [2] * 5, 10)(0))
+    for _ in range(2):
+        index = criterion.hard_rows.join(torch.arange(0, 60, 2))
+        leaf = both[index, :, None].requires_grad_()
+        loss = criterion.backward(leaf, positive[index], of_each[index])
+    torch.testing.assert_close(loss, (alone[0][1] + alone[1][1]) / 2)
+    for m, (rows, _, gradient) in enumerate(alone):
+        found = torch.zeros(60, dtype=torch.float64).index_add(0, index, leaf.grad[:, m, 0])
+        expected = torch.zeros(60, dtype=torch.float64).index_add(0, rows, gradient[:, 0] / 2)
+        torch.testing.assert_close(found, expected)
+
+
+# Estimators.
+
+
+@every_ranker
+def test_one_group_is_no_group_and_names_do_not_matter(clf):
+    clf.set_params(**SMALL, batch_size=32)
+    plain = sklearn.clone(clf).fit(X, Y)
+    same_fit(sklearn.clone(clf).fit(X, Y, groups=np.full(len(Y), "today")), plain)
+    assert not hasattr(plain, "n_groups_")
+    fitted = sklearn.clone(clf).fit(X, Y, groups=DAY)
+    assert fitted.n_groups_ == 12
+    same_fit(sklearn.clone(clf).fit(X, Y, groups=NAMES[DAY]), fitted)
+    assert any((weights(fitted)[name] != value).any() for name, value in weights(plain).items())
+    # Nothing is left of the groups where there are none.
+    same_fit(fitted.fit(X, Y), plain)
+    assert not hasattr(fitted, "n_groups_")
+
+
+@every_ranker
+def test_weight_is_repetition(clf):
+    clf = sklearn.clone(clf).set_params(**SMALL, dtype="float64", batch_size=10**4)
+    times = np.random.default_rng(1).integers(0, 3, len(Y))
+    rows = np.repeat(np.arange(len(Y)), times)
+    weighted = sklearn.clone(clf).fit(X, Y, sample_weight=times, groups=DAY)
+    repeated = sklearn.clone(clf).fit(X[rows], Y[rows], groups=DAY[rows])
+    np.testing.assert_allclose(
+        weighted.net_.module_(torch.from_numpy(X)).detach(),
+        repeated.net_.module_(torch.from_numpy(X)).detach(),
+        atol=1e-9,
+    )
+
+
+def test_busy_days_do_not_drown_the_others():
+    """One column tells the many positives of two days, another the few of the other ten."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(12), 100)
+    rows = rng.standard_normal((1200, 2))
+    y = np.where(day < 2, rows[:, 0] > 0, rows[:, 1] > 1.6).astype(int)
+    params = {"hidden_layer_sizes": (), "random_state": 0, "max_epochs": 40, "learning_rate": 0.01}
+    of_days = RecallAtKClassifier(5, per="group", **params).fit(rows, y, groups=day)
+    of_all = RecallAtKClassifier(60, per="fit", **params).fit(rows, y)
+
+    def found(clf):
+        top = clf.predict_top(rows, 3, groups=day)
+        return y[top][day[top] >= 2].mean()
+
+    assert found(of_days) > 0.8
+    assert found(of_all) < 0.5
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_members": 2},
+        {"n_members": 3, "cross_fit": True, "early_stopping": True},
+        {"early_stopping": True},
+        {"early_stopping": True, "calibration": "sigmoid"},
+        {"warm_up": 2, "early_stopping": True},
+        {"batch_size": 16, "buffer_size": 0},
+        {"batch_size": 16, "buffer_size": 5, "n_members": 2},
+        {"scoring": "roc_auc", "early_stopping": True},
+        {"class_weight": "balanced"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cls", [TopPushKClassifier, RecallAtFPRClassifier])
+def test_every_way_to_train_takes_groups(cls, params):
+    params = {key: value for key, value in params.items() if key in cls().get_params()}
+    clf = cls(hidden_layer_sizes=(8,), random_state=0, max_epochs=30, **params)
+    clf.fit(X, Y, groups=DAY)
+    assert np.isfinite(clf.history_[-1]["train_loss"])
+    assert clf.history_[-1]["train_loss"] < clf.history_[params.get("warm_up", 0)]["train_loss"]
+    assert np.isfinite(clf.threshold_)
+    again = cls(hidden_layer_sizes=(8,), random_state=0, max_epochs=30, **params)
+    same_fit(again.fit(X, Y, groups=DAY), clf)
+
+
+def test_groups_are_held_out_whole(monkeypatch):
+    seen = []
+    original = GroupBatches.__init__
+
+    def init(self, target, groups, *args):
+        seen.append(groups)
+        original(self, target, groups, *args)
+
+    monkeypatch.setattr(GroupBatches, "__init__", init)
+    RecallAtKClassifier(3, early_stopping=True, **SMALL).fit(X, Y, groups=DAY)
+    size = np.bincount(DAY)
+    left = np.sort(np.bincount(seen[0], minlength=12))
+    assert (left == 0).sum() == 1
+    assert set(left[1:]) <= set(size)
+    clf = RecallAtKClassifier(3, n_members=3, cross_fit=True, **SMALL).fit(X, Y, groups=DAY)
+    # A row has a score of members that have not seen its day; all of a day the same ones.
+    known = np.isfinite(clf.oob_decision_function_)
+    for day in range(12):
+        assert len(np.unique(known[day == DAY])) == 1
+    one_sided = np.where(Y == 1, "a", "b")
+    with pytest.raises(ValueError, match=r"hold out whole groups.* among 2 groups"):
+        RecallAtKClassifier(3, early_stopping=True, **SMALL).fit(X, Y, groups=one_sided)
+
+
+def test_score_and_predict_top_are_those_of_a_loop():
+    clf = RecallAtKClassifier(4, **SMALL).fit(X, Y, groups=DAY)
+    X_new, y_new, day_new = some_days(15, seed=2)
+    y_new[day_new == 3] = 0
+    score = clf.decision_function(X_new)
+    each, best = [], []
+    for day in range(15):
+        rows = np.flatnonzero(day_new == day)
+        best.extend(rows[np.argsort(-score[rows], kind="stable")[:4]])
+        if y_new[rows].any():
+            each.append(recall_at_k_score(y_new[rows], score[rows], k=4))
+    assert clf.score(X_new, y_new, groups=NAMES[day_new]) == pytest.approx(np.mean(each))
+    top = clf.predict_top(X_new, 4, groups=NAMES[day_new])
+    assert sorted(top) == sorted(best)
+    assert (np.diff(score[top]) <= 0).all()
+    found = precision_at_k_score(y_new, score, k=4, groups=day_new)
+    assert y_new[top].mean() == pytest.approx(found)
+    weight = np.arange(len(y_new)) % 3
+    weighted = [
+        recall_at_k_score(y_new[day_new == d], score[day_new == d], k=4,
+                          sample_weight=weight[day_new == d])
+        for d in range(15) if d != 3
+    ]  # fmt: skip
+    assert clf.score(X_new, y_new, weight, groups=day_new) == pytest.approx(np.mean(weighted))
+    assert np.isnan(clf.score(X_new[:5], np.zeros(5, int), groups=[1, 1, 2, 2, 2]))
+
+
+@every_ranker
+def test_the_threshold_is_the_median_of_those_of_the_groups(clf):
+    clf = sklearn.clone(clf).set_params(**SMALL).fit(X, Y, groups=DAY)
+    scores = clf._scores(X)
+    t = []
+    for day in range(12):
+        rows = torch.from_numpy(scores[day == DAY]).double(), torch.from_numpy(Y[day == DAY] == 1)
+        t.append(clf._score_threshold(*rows, torch.ones(len(rows[0]), dtype=torch.float64)))
+    t = torch.stack(t)
+    assert abs(clf.threshold_ - t[t.isfinite()].median().item()) < 0.2
+
+
+def test_k_is_of_each_group_and_not_clipped_to_all():
+    clf = TopPushKClassifier(50, **SMALL).fit(X, Y, groups=DAY)
+    assert clf.k_ == 50
+    clf = RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY)
+    assert clf.k_ == 0.2
+    linear = SMALL | {"hidden_layer_sizes": ()}
+    share = RecallAtKClassifier(0.2, **linear).fit(X, Y).predict(X).mean()
+    assert share == pytest.approx(0.2, abs=0.01)
+
+
+# Around the estimators.
+
+
+@pytest.mark.parametrize("routed", [False, True])
+def test_pipelines_and_searches_pass_groups_on(routed):
+    clf = RecallAtKClassifier(5, per="group", **SMALL)
+    expected = sklearn.clone(clf).fit(StandardScaler().fit_transform(X), Y, groups=DAY)
+    with sklearn.config_context(enable_metadata_routing=routed):
+        if routed:
+            clf = clf.set_fit_request(groups=True).set_score_request(groups=True)
+            pipe = make_pipeline(StandardScaler(), clf).fit(X, Y, groups=DAY)
+        else:
+            pipe = make_pipeline(StandardScaler(), clf).fit(X, Y, recallatkclassifier__groups=DAY)
+        same_fit(pipe[-1], expected)
+        top = pipe.predict_top(X, 5, groups=DAY)
+        np.testing.assert_array_equal(
+            top, expected.predict_top(StandardScaler().fit_transform(X), 5, groups=DAY)
+        )
+        if routed:
+            grid = {"recallatkclassifier__surrogate": ["hinge", "quadratic"]}
+            search = GridSearchCV(pipe, grid, cv=GroupKFold(3), error_score="raise")
+            search.fit(X, Y, groups=DAY)
+            assert search.best_estimator_[-1].n_groups_ == 12
+            folds = GroupKFold(3).split(X, Y, DAY)
+            train, test = next(iter(folds))
+            alone = sklearn.clone(pipe).set_params(**{k: v[0] for k, v in grid.items()})
+            score = alone.fit(X[train], Y[train], groups=DAY[train]).score(
+                X[test], Y[test], groups=DAY[test]
+            )
+            assert search.cv_results_["split0_test_score"][0] == pytest.approx(score)
+
+
+@pytest.mark.parametrize("params", [{}, {"n_members": 2}, {"batch_size": 16, "buffer_size": 3}])
+def test_a_fit_that_was_killed_goes_on(params, tmp_path):
+    path = tmp_path / "progress"
+    clf = quick(RecallAtKClassifier, k=5, checkpoint=str(path), **params)
+    whole = sklearn.clone(clf).fit(X, Y, groups=DAY)
+    with crashing(3):
+        sklearn.clone(clf).fit(X, Y, groups=DAY)
+    with pytest.raises(ValueError, match="groups"):
+        sklearn.clone(clf).fit(X, Y, groups=DAY % 5)
+    same_fit(sklearn.clone(clf).fit(X, Y, groups=DAY), whole)
+
+
+COPIES = {
+    "pickle": lambda clf, path: pickle.loads(pickle.dumps(clf)),
+    "deepcopy": lambda clf, path: copy.deepcopy(clf),
+    "sktopk.io": lambda clf, path: load(dump(clf, path)),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+@every_ranker
+def test_a_copy_trains_on_as_the_original(clf, copied, tmp_path):
+    clf = sklearn.clone(clf).set_params(batch_size=32, hidden_layer_sizes=(4,), random_state=0)
+    pieces = [DAY < 4, (DAY >= 4) & (DAY < 8), DAY >= 8]
+    clf.partial_fit(X[pieces[0]], Y[pieces[0]], groups=DAY[pieces[0]])
+    for piece, groups in zip([*pieces[1:], pieces[0]], [DAY, None, DAY], strict=True):
+        other = copied(clf, tmp_path / "model.sktopk")
+        for each in (clf, other):
+            each.partial_fit(X[piece], Y[piece], groups=None if groups is None else groups[piece])
+        check_same(fitted_state(other), fitted_state(clf))
+        np.testing.assert_array_equal(other.decision_function(X), clf.decision_function(X))
+
+
+def test_inputs_stay_as_they_are():
+    groups = DAY.copy()
+    arrays = X.copy(), Y.copy()
+    RecallAtKClassifier(5, **SMALL).fit(*arrays, groups=groups)
+    np.testing.assert_array_equal(groups, DAY)
+    np.testing.assert_array_equal(arrays[0], X)
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        (DAY[:-1], ValueError, "groups must name the group of each of the"),
+        (DAY[:, None], ValueError, "groups must name the group of each of the"),
+        (np.where(DAY == 0, np.nan, DAY), ValueError, "Input groups contains NaN"),
+        ([None, *NAMES[DAY[1:]]], ValueError, "groups must name the group of each row; got None"),
+    ],
+)
+def test_bad_groups_are_refused(groups, error, message):
+    clf = RecallAtKClassifier(5, **SMALL)
+    for call in (clf.fit, clf.partial_fit):
+        with pytest.raises(error, match=message):
+            call(X, Y, groups=groups)
+    assert not hasattr(clf, "net_")
+    fitted = RecallAtKClassifier(5, **SMALL).fit(X, Y)
+    with pytest.raises(error, match=message):
+        fitted.score(X, Y, groups=groups)
+    with pytest.raises(error, match=message):
+        fitted.predict_top(X, 3, groups=groups)
+
+
+def test_what_k_is_of_cannot_be_contradicted():
+    with pytest.raises(ValueError, match=r'per="group" needs groups, .* and no groups'):
+        RecallAtKClassifier(5, per="group", **SMALL).fit(X, Y)
+    with pytest.raises(ValueError, match="got per='fit' and groups"):
+        RecallAtKClassifier(5, per="fit", **SMALL).fit(X, Y, groups=DAY)
+    with pytest.raises(ValueError, match="per must be one of 'auto', 'fit', 'group'; got 'day'"):
+        RecallAtKClassifier(5, per="day").fit(X, Y)
+    with pytest.raises(ValueError, match=r"k == 1\.5, must be < 1"):
+        RecallAtKClassifier(1.5).fit(X, Y)
+    share = RecallAtKClassifier(0.1, per="fit", **SMALL).fit(X, Y)
+    same_fit(share, sktopk.PatMatClassifier(0.1, **SMALL).fit(X, Y))
+
+
+def test_a_threshold_without_groups_is_refused_by_name():
+    def middle(scores, positive, weight):
+        return scores.mean()
+
+    with pytest.raises(TypeError, match="threshold must take groups"):
+        ThresholdClassifier(middle, **SMALL).fit(X, Y, groups=DAY)
+
+    def mean_of_each(scores, positive, weight, groups=None):
+        if groups is None:
+            return scores.mean()
+        count = torch.bincount(groups).clamp(min=1)
+        return torch.zeros(len(count), dtype=scores.dtype).index_add(0, groups, scores) / count
+
+    clf = ThresholdClassifier(mean_of_each, **SMALL).fit(X, Y, groups=DAY)
+    assert clf.history_[-1]["train_loss"] > 0
+    with pytest.raises(TypeError, match="X must be a table; got a stream"):
+        clf.partial_fit(iter([(X, Y)]), groups=DAY)
+    with pytest.raises(TypeError, match="no TrueThreshold with groups"):
+        RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
+    with pytest.raises(TypeError, match="groups"):
+        sktopk.AUCClassifier(**SMALL).fit(X, Y, groups=DAY)
+
+
+def test_a_budget_around_a_ranker_passes_groups_to_its_fit():
+    desk = sktopk.BudgetClassifier(RecallAtKClassifier(5, **SMALL), budget=5, per="group")
+    desk.fit(X, Y, groups=DAY)
+    assert desk.estimator_.n_groups_ == 12
+    assert (desk.predict(X, groups=DAY) == 1).sum() == 60
+    plain = sktopk.BudgetClassifier(LogisticRegression(), budget=5, per="group").fit(X, Y)
+    assert (plain.predict(X, groups=DAY) == 1).sum() == 60
