@@ -176,8 +176,8 @@ class Pipeline(pipeline.Pipeline):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
             Name of the group of each row, where the last step needs them.
-        output : {"matrix", "labels"}, default="matrix"
-            A matrix with one column per class, or the labels themselves.
+        output : {"matrix", "labels", "nodes"}, default="matrix"
+            A matrix with one column per class, the labels themselves, or nodes of a hierarchy.
         **params : dict
             Metadata.
 

@@ -12,6 +12,7 @@ from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
 from sktopk._estimators.ranking._ranking import RankingClassifier
@@ -236,9 +237,28 @@ def _is_conformity(value, n_classes):
         return False
     if not _is_number(value.k, 0, n_classes) or not _is_number(value.penalty, 0):
         return False
+    if value.hierarchy is not None and not _is_hierarchy(value.hierarchy, n_classes):
+        return False
+    if value.max_size is not None and not _is_int(value.max_size, 1):
+        return False
     if value.method == "pas":
         return _are_shares(value.prevalence, n_classes)
     return value.method in METHODS and value.prevalence is None
+
+
+def _is_hierarchy(value, n_classes):
+    """Whether each node is before its parent, and the last one is the root."""
+    if not isinstance(value, Hierarchy) or not isinstance(value.names, np.ndarray):
+        return False
+    n_nodes, parent = n_classes + len(value.names), value.parent
+    if not _is_array(value.names, n_nodes - n_classes) or value.names.dtype.kind not in "Uiufb":
+        return False
+    if not _is_array(parent, n_nodes) or parent.dtype.kind != "i":
+        return False
+    lowest = np.maximum(np.arange(n_nodes - 1) + 1, n_classes)
+    children = np.bincount(parent[:-1].clip(0), minlength=n_nodes)[n_classes:]
+    within = (parent[:-1] >= lowest).all() and (parent < n_nodes).all()
+    return bool(within and parent[-1] == n_nodes - 1 and (children > 1).all())
 
 
 def _are_calibration_rows(value):
