@@ -46,18 +46,14 @@ from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
 from ._guarantees import calibrate, drift, separates
+from ._hits import BoundsHits
 from ._likelihood_ratio import (
     calibration_ratio,
     check_likelihood_ratio,
     fit_likelihood_ratio,
     ratio_of_rows,
 )
-from ._selection import (
-    CalibrationRows,
-    n_rows_needed_to_select,
-    select_in_groups,
-    simultaneous_hits,
-)
+from ._selection import CalibrationRows, n_rows_needed_to_select, select_in_groups
 
 _CONSTRAINTS = ("count", "fpr", "precision", "recall", "fdr")
 
@@ -69,7 +65,7 @@ _METRICS = {
 }
 
 
-class BudgetClassifier(CalibratedDecision):
+class BudgetClassifier(BoundsHits, CalibratedDecision):
     r"""Classifier that flags the rows to look at, made from any binary classifier.
 
     With a threshold t on the scores s of the classifier, found on n calibration rows that it
@@ -481,57 +477,6 @@ class BudgetClassifier(CalibratedDecision):
         _warn(problems)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
-
-    def hits_interval(self, X, n):
-        r"""Bound how many of the n best rows are positive.
-
-        .. math::
-            P\bigl( \text{low} \le \text{positives among the } n \text{ best of X}
-            \le \text{high} \bigr) \ge 1 - \delta,
-
-        over calibration rows and rows of X, if these are exchangeable. Of the calibration rows
-        those count that score above the best row left out. Given all n and K rows above that,
-        any of them is as likely to be one of the n: the positives among the K have a
-        hypergeometric distribution, and the interval is the exact one that inverts it
-        (Thatcher, 1964), :math:`\delta / 2` for each end. The fewer calibration rows there are
-        above, the wider it is; without one it is 0 to n.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            A batch as a whole.
-        n : int or array-like of int of shape (n_numbers,)
-            How many rows, those of ``predict_top(X, n)``; at most all. Fix it before you look: an
-            interval for the best of several n promises less. For several n the intervals hold
-            all at once, by Bonferroni's inequality.
-
-        Returns
-        -------
-        low, high : int or ndarray of shape (n_numbers,)
-            Numbers of positives.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not an integer of at least 1, if X is a stream, or if there are no calibration
-            rows, or they are weighted by a likelihood ratio.
-        """
-        each = np.ravel(n).tolist()
-        for value in each or [None]:
-            check_count(value, "n")
-        check_table(X)
-        scores = self._scores(X)
-        rows = getattr(self, "_calibration_rows", None)
-        if rows is None or rows.weight is not None:
-            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
-            raise ValueError(
-                "hits_interval needs calibration rows that new rows are like, but fit "
-                f'{reason}: choose per="fit", or freeze a fitted estimator by FrozenEstimator'
-            )
-        # A new generator each time, so that the answer stays the same.
-        random = np.random.default_rng(self._seed)
-        low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)
-        return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X, y, sample_weight=None, groups=None):
         """Return what the rows bring at the `budget`, the metric that its `constraint` names.
