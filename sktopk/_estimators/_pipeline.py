@@ -220,6 +220,31 @@ class Pipeline(pipeline.Pipeline):
         transformed, metadata = self._before_last(params)
         return _last(self).hits_interval(transformed(X), n, **metadata)
 
+    @available_if(_last_has("expected_value"))
+    def expected_value(self, X, value=None, **params):
+        """Transform X, and return what each row is expected to bring.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        value : array-like of shape (n_samples,), default=None
+            What each row is worth if it is positive. None: 1.
+        **params : dict
+            Metadata.
+
+        Returns
+        -------
+        value : ndarray of shape (n_samples,)
+            In the unit of `value`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the steps do.
+        """
+        transformed, metadata = self._before_last(params)
+        return _last(self).expected_value(transformed(X), value, **metadata)
+
     def __getattr__(self, name):
         # Python comes here with what is not there: methods, too, that are not available.
         is_method = not name.startswith("_") and hasattr(type(self), name)

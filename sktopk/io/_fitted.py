@@ -11,6 +11,7 @@ import sktopk
 from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
+from sktopk._estimators.decisions._expected_value import IsotonicProbability
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
@@ -95,6 +96,9 @@ def check_state(estimator, fitted, built):
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
         if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
             raise ValueError("calibration rows of BudgetClassifier are missing")
+    elif name == "BudgetClassifier" and estimator.constraint == "cost":
+        if "_probability" not in fitted:
+            raise ValueError("_probability of BudgetClassifier is missing")
     elif name == "BudgetClassifier" and estimator.per == "fit":
         if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
@@ -277,6 +281,20 @@ def _are_calibration_rows(value):
     )
 
 
+def _is_probability(value):
+    """Whether probabilities rise with scores."""
+    if not isinstance(value, IsotonicProbability) or not isinstance(value.scores, np.ndarray):
+        return False
+    n = value.scores.size
+    return (
+        n > 0
+        and _are_floats(value.scores, n)
+        and _are_shares(value.proba, n)
+        and bool((np.diff(value.scores) > 0).all() and (np.diff(value.proba) >= 0).all())
+        and value.proba[-1] <= 1
+    )
+
+
 def _is_history(value):
     return isinstance(value, list) and all(
         isinstance(row, dict) and all(isinstance(key, str) for key in row) for row in value
@@ -288,6 +306,7 @@ _CHECKS = {
     "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
+    "_probability": lambda v, c, f: _is_probability(v),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
     "_seed": lambda v, c, f: _is_int(v, 0),
     "calibration_": lambda v, c, f: _is_calibration(v, c),
