@@ -28,6 +28,7 @@ _OF_DECISIONS = {
     "BudgetClassifier": {"estimator_", "classes_", "pos_label_", "n_samples_fit_"},
     "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
     | {"_seed", "n_calibration_"},
+    "ExpectedCostClassifier": {"estimator_", "classes_", "cost_matrix_"},
 }
 
 
@@ -312,6 +313,9 @@ _CHECKS = {
     "calibration_": lambda v, c, f: _is_calibration(v, c),
     "class_count_": lambda v, c, f: _are_shares(v, c),
     "classes_": lambda v, c, f: _are_labels(v),
+    "cost_matrix_": lambda v, c, f: (
+        _is_array(v, c, c) and v.dtype.kind == "f" and bool(np.isfinite(v).all())
+    ),
     "comparison_": lambda v, c, f: isinstance(v, dict),
     "estimator_": lambda v, c, f: True,
     "clusters_": lambda v, c, f: (
