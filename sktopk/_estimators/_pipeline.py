@@ -176,8 +176,8 @@ class Pipeline(pipeline.Pipeline):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
             Name of the group of each row, where the last step needs them.
-        output : {"matrix", "labels"}, default="matrix"
-            A matrix with one column per class, or the labels themselves.
+        output : {"matrix", "labels", "nodes"}, default="matrix"
+            A matrix with one column per class, the labels themselves, or nodes of a hierarchy.
         **params : dict
             Metadata.
 
@@ -219,6 +219,31 @@ class Pipeline(pipeline.Pipeline):
         """
         transformed, metadata = self._before_last(params)
         return _last(self).hits_interval(transformed(X), n, **metadata)
+
+    @available_if(_last_has("expected_value"))
+    def expected_value(self, X, value=None, **params):
+        """Transform X, and return what each row is expected to bring.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        value : array-like of shape (n_samples,), default=None
+            What each row is worth if it is positive. None: 1.
+        **params : dict
+            Metadata.
+
+        Returns
+        -------
+        value : ndarray of shape (n_samples,)
+            In the unit of `value`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the steps do.
+        """
+        transformed, metadata = self._before_last(params)
+        return _last(self).expected_value(transformed(X), value, **metadata)
 
     def __getattr__(self, name):
         # Python comes here with what is not there: methods, too, that are not available.

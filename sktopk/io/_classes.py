@@ -10,7 +10,9 @@ from sktopk import losses
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._any_classifier import GivenScores
 from sktopk._estimators.decisions._conformal import Conformity
+from sktopk._estimators.decisions._expected_value import IsotonicProbability
 from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
@@ -26,7 +28,8 @@ _OF_LOSSES = tuple(
     for each in (getattr(losses, name) for name in losses.__all__)
     if isinstance(each, type) and dataclasses.is_dataclass(each)
 )
-_RECORDS = (CalibrationRows, Conformity, Rate, TopKScorer, TopScorer, *_OF_LOSSES)
+_OF_DECISIONS = CalibrationRows, Conformity, Hierarchy, IsotonicProbability, Rate
+_RECORDS = (*_OF_DECISIONS, TopKScorer, TopScorer, *_OF_LOSSES)
 _STEPS = tuple(getattr(import_module(module), name) for module in STEPS for name in STEPS[module])
 NETS = {each for each in _OURS if issubclass(each, NetClassifier)}
 ESTIMATORS = {each.__name__: each for each in (*_OURS, GivenScores, FrozenEstimator, *_STEPS)}

@@ -4,6 +4,7 @@ import inspect
 import re
 
 import numpy as np
+import pandas as pd
 import torch
 
 from sktopk._common._values import Decoder
@@ -40,10 +41,12 @@ class EstimatorDecoder(Decoder):
             "device": torch.device,
             "dtype": self._dtype,
             "estimator": self._estimator,
+            "frame": self._frame,
             "omitted": lambda name: self.given[name],
             "optimizer": self._optimizer,
             "record": self._record,
             "same": self._same,
+            "series": lambda parts: pd.Series(self.decode(parts[1]), index=self.decode(parts[0])),
             "slice": lambda ends: slice(*self._items(ends)),
             "type": lambda name: TYPES[name],
         }
@@ -57,6 +60,12 @@ class EstimatorDecoder(Decoder):
         if not _DTYPES.fullmatch(name):
             raise ValueError(f"it holds an unknown dtype {name!r:.40}")
         return np.dtype(name)
+
+    def _frame(self, parts):
+        names, index, columns = parts
+        columns = dict(enumerate(self._items(columns)))
+        frame = pd.DataFrame(columns, index=self.decode(index))
+        return frame.set_axis(self.decode(names), axis=1)
 
     def _optimizer(self, name):
         optimizer = getattr(torch.optim, str(name), None)

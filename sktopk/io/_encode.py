@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import PurePath
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -48,6 +49,12 @@ class EstimatorEncoder(Encoder):
             return str(value)
         if kind is torch.device:
             return {"device": str(value)}
+        if kind is pd.DataFrame:
+            columns = [self.encode(_values(value.iloc[:, i])) for i in range(value.shape[1])]
+            names = self.encode(_values(value.columns))
+            return {"frame": [names, self.encode(_values(value.index)), columns]}
+        if kind is pd.Series:
+            return {"series": [self.encode(_values(each)) for each in (value.index, value)]}
         if kind is slice:
             return {"slice": [self.encode(end) for end in (value.start, value.stop, value.step)]}
         if isinstance(value, np.dtype) and value.names is None:
@@ -124,6 +131,14 @@ def refusal(name, value):
     if isinstance(value, BaseEstimator) and kind.__module__.startswith("sklearn."):
         return f"{name}: {kind.__name__} cannot be kept in a file. What {CAN_HOLD}"
     return f"{name}: {value!r:.80} ({kind.__module__}.{kind.__name__}) is not what {CAN_HOLD}"
+
+
+def _values(column):
+    """Return a column of a frame as an array; texts and what is missing as objects and None."""
+    values = column.to_numpy()
+    if values.dtype.kind == "O":
+        values = np.where(pd.isna(values), None, values)
+    return values
 
 
 def _fields(record):

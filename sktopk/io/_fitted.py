@@ -11,7 +11,9 @@ import sktopk
 from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import METHODS as CALIBRATION_METHODS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
+from sktopk._estimators.decisions._expected_value import IsotonicProbability
 from sktopk._estimators.decisions._guarantees import Rate
+from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
 from sktopk._estimators.ranking._ranking import RankingClassifier
@@ -26,6 +28,7 @@ _OF_DECISIONS = {
     "BudgetClassifier": {"estimator_", "classes_", "pos_label_", "n_samples_fit_"},
     "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
     | {"_seed", "n_calibration_"},
+    "ExpectedCostClassifier": {"estimator_", "classes_", "cost_matrix_"},
 }
 
 
@@ -94,6 +97,9 @@ def check_state(estimator, fitted, built):
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
         if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
             raise ValueError("calibration rows of BudgetClassifier are missing")
+    elif name == "BudgetClassifier" and estimator.constraint == "cost":
+        if "_probability" not in fitted:
+            raise ValueError("_probability of BudgetClassifier is missing")
     elif name == "BudgetClassifier" and estimator._per == "fit":
         if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
@@ -238,9 +244,28 @@ def _is_conformity(value, n_classes):
         return False
     if not _is_number(value.k, 0, n_classes) or not _is_number(value.penalty, 0):
         return False
+    if value.hierarchy is not None and not _is_hierarchy(value.hierarchy, n_classes):
+        return False
+    if value.max_size is not None and not _is_int(value.max_size, 1):
+        return False
     if value.method == "pas":
         return _are_shares(value.prevalence, n_classes)
     return value.method in METHODS and value.prevalence is None
+
+
+def _is_hierarchy(value, n_classes):
+    """Whether each node is before its parent, and the last one is the root."""
+    if not isinstance(value, Hierarchy) or not isinstance(value.names, np.ndarray):
+        return False
+    n_nodes, parent = n_classes + len(value.names), value.parent
+    if not _is_array(value.names, n_nodes - n_classes) or value.names.dtype.kind not in "Uiufb":
+        return False
+    if not _is_array(parent, n_nodes) or parent.dtype.kind != "i":
+        return False
+    lowest = np.maximum(np.arange(n_nodes - 1) + 1, n_classes)
+    children = np.bincount(parent[:-1].clip(0), minlength=n_nodes)[n_classes:]
+    within = (parent[:-1] >= lowest).all() and (parent < n_nodes).all()
+    return bool(within and parent[-1] == n_nodes - 1 and (children > 1).all())
 
 
 def _are_calibration_rows(value):
@@ -259,6 +284,20 @@ def _are_calibration_rows(value):
     )
 
 
+def _is_probability(value):
+    """Whether probabilities rise with scores."""
+    if not isinstance(value, IsotonicProbability) or not isinstance(value.scores, np.ndarray):
+        return False
+    n = value.scores.size
+    return (
+        n > 0
+        and _are_floats(value.scores, n)
+        and _are_shares(value.proba, n)
+        and bool((np.diff(value.scores) > 0).all() and (np.diff(value.proba) >= 0).all())
+        and value.proba[-1] <= 1
+    )
+
+
 def _is_history(value):
     return isinstance(value, list) and all(
         isinstance(row, dict) and all(isinstance(key, str) for key in row) for row in value
@@ -270,11 +309,15 @@ _CHECKS = {
     "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
+    "_probability": lambda v, c, f: _is_probability(v),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
     "_seed": lambda v, c, f: _is_int(v, 0),
     "calibration_": lambda v, c, f: _is_calibration(v, c),
     "class_count_": lambda v, c, f: _are_shares(v, c),
     "classes_": lambda v, c, f: _are_labels(v),
+    "cost_matrix_": lambda v, c, f: (
+        _is_array(v, c, c) and v.dtype.kind == "f" and bool(np.isfinite(v).all())
+    ),
     "comparison_": lambda v, c, f: isinstance(v, dict),
     "estimator_": lambda v, c, f: True,
     "clusters_": lambda v, c, f: (

@@ -24,9 +24,10 @@ def dump(estimator, path, *, omit=()):
     ----------
     estimator : estimator
         One of this package, a scikit-learn Pipeline or FrozenEstimator around one, or a
-        `BudgetClassifier` or `SetClassifier` around those. Other steps of scikit-learn must be
-        in ``sktopk.io.STEPS``. Of a search, pass its ``best_estimator_``. The `memory` of a
-        Pipeline is not kept, nor are requests of metadata routing.
+        `BudgetClassifier`, `SetClassifier` or `ExpectedCostClassifier` around those. Other steps
+        of scikit-learn must be in ``sktopk.io.STEPS``. Of a search, pass its
+        ``best_estimator_``. The `memory` of a Pipeline is not kept, nor are requests of metadata
+        routing.
     path : str or path-like
         File to write; one that exists is replaced, and keeps its mode.
     omit : collection of str, default=()

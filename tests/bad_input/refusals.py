@@ -37,6 +37,7 @@ NETS = {
 DECISIONS = {
     "BudgetClassifier": {"estimator": LogisticRegression()},
     "SetClassifier": {"estimator": LogisticRegression(), "method": "lac"},
+    "ExpectedCostClassifier": {"estimator": LogisticRegression()},
 }
 
 
@@ -50,7 +51,9 @@ class Row(NamedTuple):
 
 
 def labels(name):
-    return OF_FOUR if name in ("TopKClassifier", "SetClassifier") else OF_TWO
+    return (
+        OF_FOUR if name in ("TopKClassifier", "SetClassifier", "ExpectedCostClassifier") else OF_TWO
+    )
 
 
 def make(name, **params):

@@ -201,7 +201,7 @@ def test_data_are_checked():
         SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))
     with pytest.raises(NotFittedError):
         clf.predict_set(X)
-    with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got 'list'"):
+    with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels', 'nodes'; got"):
         SetClassifier(frozen()).fit(X, y).predict_set(X, output="list")
 
 

@@ -324,3 +324,99 @@ def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand():
     high = BudgetCurveDisplay.from_predictions(y_true, y_score, budget=10, plot_ideal=False)
     reached = max(high.score[:40].max(), high.chance[:40].max())
     assert reached <= high.ax_.get_ylim()[1] <= 1.1 * reached
+
+
+@pytest.mark.parametrize("metric", ["recall", "value"])
+def test_each_point_is_what_is_found_for_what_was_spent(metric, rng):
+    y, scores = rng.random(40) < 0.3, rng.integers(0, 12, size=40)
+    value, cost = rng.random(40) * 100, rng.integers(1, 30, size=40)
+    given = {"value": value} if metric == "value" else {}
+    display = BudgetCurveDisplay.from_predictions(y, scores, metric=metric, cost=cost, **given)
+    gain = y * (value if given else 1.0)
+    by = 1 if metric == "value" else sum(y)
+    assert display.by == "cost"
+    assert display.ax_.get_xlabel() == "Cost of the rows looked at, best first"
+    assert display.k[-1] == cost.sum()
+    for k in range(1, 41):
+        assert display.k[k - 1] == pytest.approx(expected_gain(cost, scores, k))
+        assert display.score[k - 1] == pytest.approx(expected_gain(gain, scores, k) / by)
+    np.testing.assert_allclose(display.chance, display.k / cost.sum() * gain.sum() / by)
+    for spent, ideal in zip(display.k, display.ideal, strict=True):
+        left, found = spent, 0.0
+        for i in sorted(range(40), key=lambda i: -gain[i] / cost[i]):
+            found += gain[i] * min(1, left / cost[i])
+            left -= min(left, cost[i])
+        assert ideal == pytest.approx(found / by)
+
+
+def test_rows_that_cost_nothing_come_for_nothing():
+    given = {"value": [5, 7, 1], "cost": [0, 0, 2]}
+    display = BudgetCurveDisplay.from_predictions([1, 1, 1], [3, 2, 1], **given)
+    assert display.k.tolist() == [0, 0, 2]
+    assert display.score.tolist() == [5, 12, 13]
+    assert display.ideal.tolist() == [12, 12, 13]
+
+
+def test_a_budget_of_money_is_marked_where_it_ends():
+    given = {"value": [20, 10, 500], "cost": [10, 10, 20]}
+    display = BudgetCurveDisplay.from_predictions([1, 0, 1], [3, 2, 1], budget=30.0, **given)
+    assert display.budget_.get_xydata().tolist() == [[30, 270]]
+    assert display.budget_.get_label() == "Budget: 30"
+    display = BudgetCurveDisplay.from_predictions([1, 0, 1], [3, 2, 1], budget=41, **given)
+    assert display.budget_ is None
+    display = BudgetCurveDisplay.from_predictions([1, 0, 1], [3, 2, 1], max_k=25, **given)
+    assert display.k.tolist() == [10, 20]
+
+
+def test_desk_that_spends_is_drawn_in_its_order(data):
+    X, y, X_test, y_test = data
+    rng = np.random.default_rng(3)
+    value, cost = rng.exponential(100, 300), rng.integers(5, 60, 300)
+    clf = BudgetClassifier(LogisticRegression(), budget=480, constraint="cost", random_state=0)
+    clf.fit(X, y)
+    given = {"value": value, "cost": cost}
+    display = BudgetCurveDisplay.from_estimator(clf, X_test, y_test, **given)
+    per_cost = clf.expected_value(X_test, value) / cost
+    expected = BudgetCurveDisplay.from_predictions(y_test, per_cost, **given, budget=480)
+    np.testing.assert_array_equal(display.score, expected.score)
+    flagged = clf.predict_top(X_test, **given)
+    found = (y_test * value)[flagged].sum()
+    assert display.budget_.get_ydata()[0] == pytest.approx(found, abs=2 * value.max())
+    # The classifier alone ranks rows by probability, which brings less.
+    alone = BudgetCurveDisplay.from_estimator(clf.estimator_, X_test, y_test, **given)
+    assert np.interp(480, alone.k, alone.score) < display.budget_.get_ydata()[0]
+    # Without costs the number of rows is what is drawn.
+    assert BudgetCurveDisplay.from_estimator(clf, X_test, y_test).by == "rows"
+
+
+def test_folds_spend_money(data):
+    X, y, *_ = data
+    rng = np.random.default_rng(3)
+    given = {"value": rng.exponential(100, 300), "cost": rng.integers(5, 60, 300)}
+    results = cross_validate(
+        LogisticRegression(), X, y, cv=KFold(3), return_estimator=True, return_indices=True
+    )
+    display = BudgetCurveDisplay.from_cv_results(results, X, y, budget=100, **given)
+    for i, test in enumerate(results["indices"]["test"]):
+        own = {name: each[test] for name, each in given.items()}
+        one = BudgetCurveDisplay.from_estimator(results["estimator"][i], X[test], y[test], **own)
+        np.testing.assert_array_equal(display.k[i], one.k)
+        np.testing.assert_array_equal(display.score[i], one.score)
+    assert display.chance is None
+    assert len(display.budget_.get_xdata()) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"metric": "precision"}, ValueError, "cost must be passed with metric='recall' or 'value"),
+        ({"cost": [1, -1]}, ValueError, "cost must be finite and nonnegative; got -1"),
+        ({"cost": [1]}, ValueError, "cost must be 2 numbers"),
+        ({"cost": [0, 0]}, ValueError, "cost must be positive for at least one row"),
+        ({"budget": 0}, ValueError, "budget == 0, must be > 0"),
+        ({"max_k": np.nan}, ValueError, "max_k must be finite"),
+    ],
+)
+def test_bad_costs_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **{"cost": [1, 2]} | options)

@@ -35,16 +35,16 @@ class Trained(NamedTuple):
     held_out: np.ndarray | None
 
 
-class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A decision on top of any classifier, calibrated with rows that it was not trained on.
+class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A decision on top of any classifier.
 
-    A subclass has the parameters `estimator`, `validation_fraction` and `random_state`, and owes
+    A subclass has the parameter `estimator`, and owes
 
     - `_check_params`, called first in `fit`: it raises unless all parameters are allowed, those
       of this class by ``super()._check_params()``;
-    - `fit`, which routes its parameters by `_routed`, has the classifier trained by `_train`,
-      finds its own attributes from the rows that this returns, and hands all of them at once to
-      `_replace_fitted`, `classes_` among them: a fit that fails leaves the earlier one whole.
+    - `fit`, which routes its parameters by `_routed`, has the classifier trained by `_trained`,
+      finds its own attributes, and hands all of them at once to `_replace_fitted`, `classes_`
+      among them: a fit that fails leaves the earlier one whole.
 
     Whatever it predicts, it asks `estimator_` for scores. Tags begin with those of rows; what
     kind of classifier it is, the subclass adds.
@@ -119,13 +119,39 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "estimator must be a classifier with fit and decision_function or predict_proba, "
                 f"an instance of its class; got {self.estimator!r}"
             )
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _routed(self, fit_params):
         """Return what of the parameters of `fit` is for the `fit` of the classifier."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **fit_params).estimator.fit
         return fit_params
+
+    def _trained(self, X, y, fit_params):
+        """Return a clone of the classifier, trained with all rows unless it is frozen."""
+        estimator = clone(self.estimator)
+        estimator.fit(X, y, **fit_params)
+        return estimator
+
+    def _replace_fitted(self, estimator, **fitted):
+        """Put what was fitted in the place of all that an earlier fit left; return self."""
+        columns = ("n_features_in_", "feature_names_in_")
+        fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        # In one step: no moment between, in which an interrupt would leave half of each.
+        self.__dict__ = kept | {"estimator_": estimator} | fitted
+        return self
+
+
+class CalibratedDecision(Decision):
+    """A decision that is calibrated with rows that the classifier was not trained on.
+
+    A subclass has the parameters `estimator`, `validation_fraction` and `random_state`. Its `fit`
+    has the classifier trained by `_train`, and finds its attributes from the rows that come back.
+    """
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _train(self, X, y, fit_params, random, *, calibrates):
         """Train a clone of the classifier, with all rows if it `calibrates` with none.
@@ -134,9 +160,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         X, _ = indexable(X, y)
         train, held_out = self._split(y, random) if calibrates else (None, np.zeros(1, dtype=int))
-        estimator = clone(self.estimator)
         params = take_params(fit_params, train, len(y))
-        estimator.fit(take_rows(X, train), take_rows(y, train), **params)
+        estimator = self._trained(take_rows(X, train), take_rows(y, train), params)
         training = None if train is None else y[train]
         rows = take_rows(X, held_out), take_rows(y, held_out)
         return Trained(estimator, *rows, training, train, held_out)
@@ -162,12 +187,3 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "on them, nothing is promised for new rows. Give fit rows of their own, or an "
                 "estimator that is not frozen, of which it holds out rows"
             )
-
-    def _replace_fitted(self, estimator, **fitted):
-        """Put what was fitted in the place of all that an earlier fit left; return self."""
-        columns = ("n_features_in_", "feature_names_in_")
-        fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        # In one step: no moment between, in which an interrupt would leave half of each.
-        self.__dict__ = kept | {"estimator_": estimator} | fitted
-        return self

@@ -45,21 +45,18 @@ from sktopk.metrics._ranking import encode_groups
 from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
+from ._expected_value import IsotonicProbability, SpendsBudget
 from ._guarantees import calibrate, drift, separates
+from ._hits import BoundsHits
 from ._likelihood_ratio import (
     calibration_ratio,
     check_likelihood_ratio,
     fit_likelihood_ratio,
     ratio_of_rows,
 )
-from ._selection import (
-    CalibrationRows,
-    n_rows_needed_to_select,
-    select_in_groups,
-    simultaneous_hits,
-)
+from ._selection import CalibrationRows, n_rows_needed_to_select, select_in_groups
 
-_CONSTRAINTS = ("count", "fpr", "precision", "recall", "fdr")
+_CONSTRAINTS = ("count", "fpr", "precision", "recall", "fdr", "cost")
 
 # What is to be had within a constraint on a rate.
 _METRICS = {
@@ -69,7 +66,7 @@ _METRICS = {
 }
 
 
-class BudgetClassifier(CalibratedDecision):
+class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     r"""Classifier that flags the rows to look at, made from any binary classifier.
 
     With a threshold t on the scores s of the classifier, found on n calibration rows that it
@@ -112,6 +109,19 @@ class BudgetClassifier(CalibratedDecision):
     shift), it holds with weighted p-values and weighted conformal selection [6]_, given the
     `likelihood_ratio` of new rows to calibration rows.
 
+    ``constraint="cost"`` spends money or minutes. Of a batch it flags the set S of rows of most
+    expected value that costs no more than the `budget`,
+
+    .. math::
+        \max_S \sum_{i \in S} p(s_i) \, v_i
+        \quad \text{with} \quad \sum_{i \in S} c_i \le \text{budget},
+
+    given the cost :math:`c_i` of looking at each row and the value :math:`v_i` that it has if it is
+    positive. p is the isotonic regression of the labels on the scores of calibration rows [8]_.
+    The budget is never exceeded, whatever the classifier. No rule that knows scores, costs and
+    values alone finds more value on average, as far as p is the probability at a score: that
+    has to rise with the score, and be among new rows what it is among calibration rows.
+
     Whatever the constraint, `hits_interval` bounds how many of the n best rows of a batch are
     positive, by exact prediction limits [7]_.
 
@@ -130,18 +140,20 @@ class BudgetClassifier(CalibratedDecision):
     budget : int or float, default=0.1
         With "count" the rows to flag: a fraction in (0, 1), rounded up to whole rows, or a
         number of at least 1, by default of each batch, which with ``per="fit"`` means so many
-        among as many rows as `fit` gets. Otherwise the bound on the rate, in (0, 1).
-    constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
-        What `budget` bounds: the number of flagged rows, the false positive rate or the
-        expected share of false ones among the flagged rows from above, precision or recall from
-        below.
+        among as many rows as `fit` gets. With "cost" the sum to spend on a batch or group, above
+        0, in the unit of `cost`. Otherwise the bound on the rate, in (0, 1).
+    constraint : {"count", "fpr", "precision", "recall", "fdr", "cost"}, default="count"
+        What `budget` bounds: the number of flagged rows, the false positive rate, the
+        expected share of false ones among the flagged rows or what these cost from above,
+        precision or recall from below.
     per : {"auto", "fit", "batch", "group"}, default="auto"
         "auto" is "batch" for a number of rows, and "fit" for a fraction of them or a rate. "fit"
         keeps one threshold, so that `predict` treats rows one by one. "batch" flags
         exactly `budget` of the rows that `predict` gets, "group" of each of their groups. The
         last two are for "count", need no calibration rows and train `estimator` on all rows;
         only those given to a frozen one are kept, for `hits_interval`.
-        "fdr" has no threshold: it looks at a batch as a whole, with "group" at each group.
+        "fdr" and "cost" have no threshold: they look at a batch as a whole, with "group" at
+        each group.
     delta : float, default=0.05
         Probability, in (0, 1), that a rate may break its budget, over the calibration rows; of
         `hits_interval`, that the bounds fail. `rates_` has intervals at level 1 - delta.
@@ -180,7 +192,7 @@ class BudgetClassifier(CalibratedDecision):
         On the scores of `pos_label_`: its probability, or the decision function, with its sign
         turned where `pos_label_` is ``classes_[0]``. Midway between two scores where possible;
         plus or minus infinity where nothing or everything is flagged. Only with ``per="fit"``,
-        and not of "fdr".
+        and not of "fdr" and "cost".
     rates_ : dict
         What the threshold does to the calibration rows, where there is one: "flagged",
         "fpr", "precision" and "recall", each as a named tuple (count, n, value, low, high)
@@ -226,6 +238,15 @@ class BudgetClassifier(CalibratedDecision):
     rows are flagged each time. For the hash the content of a row is that of
     :class:`~sktopk.SetClassifier`.
 
+    For "cost" rows are taken by expected value per cost, and what no longer fits is left out. That
+    is worth at least half of the best set, or one row takes its place, and lacks less than the
+    expected value of one row [9]_. Rows that differ by more than this from the value per cost
+    at which the budget ends are settled; among the others, if they are at most a thousand,
+    integer programming (HiGHS) finds the best set, to the digits of its tolerance of 1e-6. A row
+    of no value is never flagged. So that no p is 0 or 1, a positive counts as having the lowest
+    calibration score, and a negative the highest. Where calibration rows are few, flagged rows
+    bring less than the sum of `expected_value`: those whose p is too high are chosen first.
+
     References
     ----------
     .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
@@ -243,9 +264,14 @@ class BudgetClassifier(CalibratedDecision):
        weighted conformal p-values. arXiv:2307.09291, 2023.
     .. [7] A. R. Thatcher. Relationships between Bayesian and confidence limits for predictions.
        Journal of the Royal Statistical Society B 26(2), 176-210, 1964.
+    .. [8] B. Zadrozny, C. Elkan. Transforming classifier scores into accurate multiclass
+       probability estimates. KDD 2002.
+    .. [9] G. B. Dantzig. Discrete-variable extremum problems. Operations Research 5(2), 266-288,
+       1957.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.frozen import FrozenEstimator
     >>> from sklearn.linear_model import LogisticRegression
@@ -273,13 +299,27 @@ class BudgetClassifier(CalibratedDecision):
     >>> clf = BudgetClassifier(inner, budget=0.2, constraint="fdr").fit(X[1000:2000], y[1000:2000])
     >>> clf.predict_top(X[2000:2100])
     array([71, 38, 70, 79, 78, 27, 57, 39, 55, 72, 47, 43, 97, 87,  3, 86, 49])
+
+    Two hours for reviews of 5 to 60 minutes, of amounts of 10 to 1000:
+
+    >>> rng = np.random.default_rng(0)
+    >>> minutes, amount = rng.integers(5, 61, 100), rng.integers(10, 1001, 100)
+    >>> clf = BudgetClassifier(inner, budget=120, constraint="cost").fit(X[1000:2000], y[1000:2000])
+    >>> rows = clf.predict_top(X[2000:2100], cost=minutes, value=amount)
+    >>> int(minutes[rows].sum()), int((amount * y[2000:2100])[rows].sum())
+    (116, 3932)
     """
 
     # Without groups per="group" can do nothing: nobody should have to request them. Nor ratios,
-    # which change what is promised and nothing else.
+    # which change what is promised and nothing else, nor costs and values.
     __metadata_request__fit = {"likelihood_ratio": True, "X_new": True}  # noqa: RUF012
-    __metadata_request__predict = {"groups": True, "likelihood_ratio": True}  # noqa: RUF012
-    __metadata_request__score = {"groups": True}  # noqa: RUF012
+    __metadata_request__predict = {  # noqa: RUF012
+        "groups": True,
+        "likelihood_ratio": True,
+        "cost": True,
+        "value": True,
+    }
+    __metadata_request__score = {"groups": True, "cost": True, "value": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -342,7 +382,7 @@ class BudgetClassifier(CalibratedDecision):
         self._check_two_classes(y, fit_params.get("sample_weight"))
         random = check_random(self.random_state)
         # All rows given to a frozen classifier can; hits are counted among them.
-        calibrates = self._per == "fit" or self.constraint == "fdr"
+        calibrates = self._per == "fit" or self.constraint in ("fdr", "cost")
         calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
         trained = self._train(X, y, fit_params, random, calibrates=calibrates)
         pos_label = self._positive_label(trained.estimator, y)
@@ -384,8 +424,8 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`, infinite if that is; for batches, groups
-            and "fdr", without a threshold, the score itself. A number above 0 means
+            Score of the classifier minus `threshold_`, infinite if that is; for batches, groups,
+            "fdr" and "cost", without a threshold, the score itself. A number above 0 means
             ``classes_[1]``, as everywhere in scikit-learn: flagged, or, where `pos_label_` is
             ``classes_[0]``, not flagged.
         """
@@ -395,7 +435,7 @@ class BudgetClassifier(CalibratedDecision):
             scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
-    def predict(self, X, groups=None, likelihood_ratio=None):
+    def predict(self, X, groups=None, likelihood_ratio=None, cost=None, value=None):
         """Return the label of each row: `pos_label_` where it is flagged.
 
         It warns of ties that were broken by row order, of fewer rows than the budget and, with
@@ -408,6 +448,11 @@ class BudgetClassifier(CalibratedDecision):
             Group of each row, for ``per="group"``; with metadata routing pipelines pass it on.
         likelihood_ratio : array-like of shape (n_samples,), default=None
             That of each row, if `fit` got one; passed on in the same way.
+        cost : array-like of shape (n_samples,), default=None
+            What it takes to look at each row, nonnegative; for "cost", which needs it, and passed
+            on in the same way.
+        value : array-like of shape (n_samples,), default=None
+            What each row is worth if it is positive, nonnegative, for "cost". None: 1 each.
 
         Returns
         -------
@@ -417,20 +462,23 @@ class BudgetClassifier(CalibratedDecision):
         Raises
         ------
         ValueError
-            If groups are missing, or given where they are not used, or the classifier gives
-            scores that are not finite.
+            If groups or costs are missing, or given where they are not used, or the classifier
+            gives scores that are not finite.
         """
+        problems = []
+        _refuse_unused(self.constraint, None, likelihood_ratio, cost, value)
         if self.constraint == "fdr":
-            flagged, problems = self._selected(X, groups, likelihood_ratio)[0], []
+            flagged = self._selected(X, groups, likelihood_ratio)[0]
+        elif self.constraint == "cost":
+            flagged, _, problems = self._afforded(X, groups, cost, value)
         else:
             flagged, problems = self._flagged(self._scores(X), groups)
-            _refuse(likelihood_ratio, self.constraint)
         if self._has_threshold() and np.isfinite(self.threshold_):
             problems += drift(flagged, self.rates_["flagged"])
         _warn(problems)
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
 
-    def predict_top(self, X, n=None, groups=None, likelihood_ratio=None):
+    def predict_top(self, X, n=None, groups=None, likelihood_ratio=None, cost=None, value=None):
         """Return the rows to look at, best first.
 
         It warns of ties that were broken by row order and of fewer rows than n or the budget.
@@ -441,19 +489,20 @@ class BudgetClassifier(CalibratedDecision):
             Or a stream: an iterable without shape and indexing of such tables, or of tuples
             that begin with one. No more than a piece of it is in memory, and the scores of the
             rows that are returned (of all rows for groups, and for a fraction of a batch). Not
-            of "fdr" without `n`.
+            of "fdr" and "cost" without `n`.
         n : int, default=None
             How many rows, with ``per="group"`` of each group. None: those that are flagged.
         groups : array-like of shape (n_samples,), default=None
             Group of each row; for ``per="group"``, which needs them.
-        likelihood_ratio : array-like of shape (n_samples,), default=None
+        likelihood_ratio, cost, value : array-like of shape (n_samples,), default=None
             As in `predict`; not used with `n`.
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Row numbers, of the highest score first, also across groups; tied rows in the order
-            of X. Those of a stream go on from piece to piece.
+            Row numbers, of the highest score first, with "cost" and without `n` of the highest
+            expected value per cost, also across groups; tied rows in the order of X. Those of a
+            stream go on from piece to piece.
 
         Raises
         ------
@@ -463,11 +512,13 @@ class BudgetClassifier(CalibratedDecision):
         if n is not None:
             check_count(n, "n")
         self._check_is_fitted()
+        _refuse_unused(self.constraint, n, likelihood_ratio, cost, value)
         if self.constraint == "fdr" and n is None:
-            flagged, scores = self._selected(X, groups, likelihood_ratio)
-            order = np.argsort(-scores, kind="stable")
-            return order[flagged[order]]
-        _refuse(likelihood_ratio, self.constraint)
+            return _in_order(*self._selected(X, groups, likelihood_ratio))
+        if self.constraint == "cost" and n is None:
+            flagged, per_cost, problems = self._afforded(X, groups, cost, value)
+            _warn(problems)
+            return _in_order(flagged, per_cost)
         check_groups(groups, self._per)
         each = score_parts(self.estimator_, X, self.pos_label_)
         if self._has_threshold() and n is None:
@@ -480,61 +531,9 @@ class BudgetClassifier(CalibratedDecision):
         scores = np.concatenate(list(each))
         flagged, problems = self._flagged(scores, groups, n)
         _warn(problems)
-        order = np.argsort(-scores, kind="stable")
-        return order[flagged[order]]
+        return _in_order(flagged, scores)
 
-    def hits_interval(self, X, n):
-        r"""Bound how many of the n best rows are positive.
-
-        .. math::
-            P\bigl( \text{low} \le \text{positives among the } n \text{ best of X}
-            \le \text{high} \bigr) \ge 1 - \delta,
-
-        over calibration rows and rows of X, if these are exchangeable. Of the calibration rows
-        those count that score above the best row left out. Given all n and K rows above that,
-        any of them is as likely to be one of the n: the positives among the K have a
-        hypergeometric distribution, and the interval is the exact one that inverts it
-        (Thatcher, 1964), :math:`\delta / 2` for each end. The fewer calibration rows there are
-        above, the wider it is; without one it is 0 to n.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            A batch as a whole.
-        n : int or array-like of int of shape (n_numbers,)
-            How many rows, those of ``predict_top(X, n)``; at most all. Fix it before you look: an
-            interval for the best of several n promises less. For several n the intervals hold
-            all at once, by Bonferroni's inequality.
-
-        Returns
-        -------
-        low, high : int or ndarray of shape (n_numbers,)
-            Numbers of positives.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not an integer of at least 1, if X is a stream, or if there are no calibration
-            rows, or they are weighted by a likelihood ratio.
-        """
-        each = np.ravel(n).tolist()
-        for value in each or [None]:
-            check_count(value, "n")
-        check_table(X)
-        scores = self._scores(X)
-        rows = getattr(self, "_calibration_rows", None)
-        if rows is None or rows.weight is not None:
-            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
-            raise ValueError(
-                "hits_interval needs calibration rows that new rows are like, but fit "
-                f'{reason}: choose per="fit", or freeze a fitted estimator by FrozenEstimator'
-            )
-        # A new generator each time, so that the answer stays the same.
-        random = np.random.default_rng(self._seed)
-        low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)
-        return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
-
-    def score(self, X, y, sample_weight=None, groups=None):
+    def score(self, X, y, sample_weight=None, groups=None, cost=None, value=None):
         """Return what the rows bring at the `budget`, the metric that its `constraint` names.
 
         It ranks the rows anew, whatever `threshold_` is: an estimator whose threshold breaks the
@@ -547,7 +546,8 @@ class BudgetClassifier(CalibratedDecision):
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
-        - "fdr": :func:`sktopk.metrics.recall_at_precision_score` at a precision of 1 - `budget`.
+        - "fdr": :func:`sktopk.metrics.recall_at_precision_score` at a precision of 1 - `budget`;
+        - "cost": the share of the value of all positives that the flagged rows bring.
 
         Parameters
         ----------
@@ -557,6 +557,8 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
             Group of each row; for ``per="group"``, which needs them.
+        cost, value : array-like of shape (n_samples,), default=None
+            As in `predict`.
 
         Returns
         -------
@@ -569,9 +571,12 @@ class BudgetClassifier(CalibratedDecision):
             If groups are missing, or given where they are not used, or the classifier gives
             scores that are not finite.
         """
+        y = check_labels(y) == self.pos_label_
+        _refuse_unused(self.constraint, None, None, cost, value)
+        if self.constraint == "cost":
+            return self._share_of_value(X, y, sample_weight, groups, cost, value)
         scores = self._scores(X)
         check_groups(groups, self._per)
-        y = check_labels(y) == self.pos_label_
         if self.constraint == "fdr":
             precision = 1 - float(self.budget)
             weight = {"sample_weight": sample_weight}
@@ -596,11 +601,14 @@ class BudgetClassifier(CalibratedDecision):
         super()._check_params()
         check_option(self.constraint, "constraint", _CONSTRAINTS)
         check_option(self.per, "per", ("auto", "fit", "batch", "group"))
-        if self._per != "fit" and self.constraint not in ("count", "fdr"):
+        if self._per != "fit" and self.constraint not in ("count", "fdr", "cost"):
             raise ValueError(
-                f'per={self.per!r} takes constraint="count" or "fdr"; got {self.constraint!r}'
+                f'per={self.per!r} takes constraint="count", "fdr" or "cost"; got '
+                f"{self.constraint!r}"
             )
-        if self.constraint == "count" and isinstance(self.budget, Integral):
+        if self.constraint == "cost":
+            check_number(self.budget, "budget", 0, bounds="neither")
+        elif self.constraint == "count" and isinstance(self.budget, Integral):
             check_number(self.budget, "budget", 1, integer=True)
         else:
             check_number(self.budget, "budget", 0, 1, bounds="neither")
@@ -632,7 +640,7 @@ class BudgetClassifier(CalibratedDecision):
         return "batch" if is_number else "fit"
 
     def _has_threshold(self):
-        return self._per == "fit" and self.constraint != "fdr"
+        return self._per == "fit" and self.constraint not in ("fdr", "cost")
 
     def _check_is_fitted(self):
         check_is_fitted(self, "threshold_" if self._has_threshold() else "estimator_")
@@ -654,18 +662,21 @@ class BudgetClassifier(CalibratedDecision):
         weight, key = None, None
         seed = random.randint(np.iinfo(np.int32).max)
         positive = known_positives(trained.y, fitted["classes_"], fitted["pos_label_"])
+        if self.constraint in ("fdr", "cost") and separates(scores, positive):
+            self._warn_if_seen(len(scores))
         if self.constraint == "fdr":
             weight = calibration_ratio(fitted["likelihood_ratio_"], ratio, trained, n_given)
             key = row_keys(trained.X, seed) if self.randomized else None
-            if separates(scores, positive):
-                self._warn_if_seen(len(scores))
             if len(scores) < (needed := n_rows_needed_to_select(float(self.budget))):
                 warn(
                     f"fdr <= {float(self.budget):g} needs at least {needed} calibration rows; "
                     f"there are {len(scores)}. No row will be flagged"
                 )
         rows = CalibrationRows(scores.astype(np.float64), positive, weight, key)
-        return {"_calibration_rows": rows, "_seed": seed}
+        kept = {"_calibration_rows": rows, "_seed": seed}
+        if self.constraint == "cost":
+            kept["_probability"] = IsotonicProbability.fit(scores, positive)
+        return kept
 
     def _selected(self, X, groups, ratio):
         """Return the mask of the rows that conformal selection flags, and their scores."""
@@ -695,9 +706,18 @@ class BudgetClassifier(CalibratedDecision):
         return best_rows(scores, group, *((self.budget, "budget") if n is None else (n, "n")))
 
 
-def _refuse(likelihood_ratio, constraint):
-    if likelihood_ratio is not None:
-        raise ValueError(f'likelihood_ratio is for constraint="fdr" without n; got {constraint!r}')
+def _refuse_unused(constraint, n, likelihood_ratio, cost, value):
+    given = {"likelihood_ratio": likelihood_ratio, "cost": cost, "value": value}
+    for name, array in given.items():
+        needed = "fdr" if name == "likelihood_ratio" else "cost"
+        if array is not None and (constraint != needed or n is not None):
+            raise ValueError(f'{name} is for constraint="{needed}" without n; got {constraint!r}')
+
+
+def _in_order(flagged, scores):
+    """Return the flagged rows, that of the highest score first."""
+    order = np.argsort(-scores, kind="stable")
+    return order[flagged[order]]
 
 
 def _warn(problems):

@@ -6,6 +6,7 @@ labels whose conformity is at least the threshold.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +26,25 @@ class Conformity:
 
     `u`, one number in [0, 1] per row, is the share of a label's own probability that counts
     for it in "aps" and "raps"; the other methods ignore it. With u = 1 the sets of "aps" are the
-    shortest prefixes of the ranking whose probability exceeds 1 - threshold.
+    shortest prefixes of the ranking whose probability exceeds 1 - threshold. With a `hierarchy`
+    and a `max_size` sets are unions of so many of its nodes.
     """
 
     method: str
     k: float = 1
     penalty: float = 0.0
     prevalence: np.ndarray | None = None
+    hierarchy: Any = None
+    max_size: int | None = None
 
     def __call__(self, proba, u):
         """Return the conformity of every label, of the shape of `proba`."""
+        conformity = self._of_each(proba, u)
+        if self.hierarchy is None or self.max_size is None:
+            return conformity
+        return self.hierarchy.entry(conformity, proba, self.max_size)
+
+    def _of_each(self, proba, u):
         if self.method == "pas":
             return proba / self.prevalence
         if self.method in ("aps", "raps"):
@@ -53,7 +63,7 @@ class Conformity:
     def of_labels(self, proba, u, code):
         """Return the conformity of column ``code[i]`` in row i, minus infinity for code -1."""
         out = np.full(len(proba), -np.inf)
-        for rows in _chunks(proba):
+        for rows in chunks(*proba.shape):
             known = np.flatnonzero(code[rows] >= 0)
             out[rows][known] = self(proba[rows], u[rows])[known, code[rows][known]]
         return out
@@ -65,7 +75,7 @@ class Conformity:
         """
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2
-        for rows in _chunks(proba):
+        for rows in chunks(*proba.shape):
             least = threshold[rows] if per_row else threshold
             chosen, size = _choose(self(proba[rows], u[rows]), least, max_size, empty)
             columns.append(chosen)
@@ -212,7 +222,8 @@ def _choose(conformity, threshold, max_size, empty):
     return column[order][kept], np.bincount(row[kept], minlength=n_samples)
 
 
-def _chunks(proba):
-    n_rows = max(1, _CHUNK_SIZE // proba.shape[1])
-    for start in range(0, len(proba), n_rows):
+def chunks(n_samples, width):
+    """Yield slices of rows of so many numbers each that do not take much memory."""
+    n_rows = max(1, _CHUNK_SIZE // width)
+    for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)

@@ -20,6 +20,7 @@ from ._conformal import (
     warn_of_single_rows,
     warn_of_unknown,
 )
+from ._hierarchy import read_hierarchy, read_parents
 from ._mondrian import (
     CONDITIONS,
     check_conditional_groups,
@@ -81,6 +82,15 @@ class SetClassifier(CalibratedDecision):
     with the threshold of each found on its calibration rows alone, which have to be exchangeable
     with new rows of the same class or group, whatever the share of that among them.
 
+    With a `hierarchy`, a taxonomy whose leaves are the classes, and a `max_size` each set is a
+    union of at most `max_size` of its nodes [9]_ [10]_: a genus in the place of twelve species.
+    Labels enter a set one by one, in the order of s. Where that would take more nodes, a common
+    ancestor of several takes their place, and all labels below it enter at the same s: the
+    ancestor that adds the fewest labels, of these the one that adds most probability. The sets
+    of a row are a growing sequence, fixed before any threshold, and the threshold is found on the s
+    at which the label of each calibration row enters; for such nested sets the promises above
+    hold as they stand [11]_.
+
     Parameters
     ----------
     estimator : estimator
@@ -110,7 +120,15 @@ class SetClassifier(CalibratedDecision):
         their own. "group": the rows of each of the `groups` that `fit` and `predict_set`
         get; a group of too few calibration rows, or of none, has all classes in its sets.
     max_size : int, default=None
-        Keep only the `max_size` best labels of each set. That voids the guarantee.
+        Keep only the `max_size` best labels of each set. That voids the guarantee, unless there is
+        a `hierarchy`: then sets are unions of at most `max_size` nodes, and keep it. That is
+        the `max_size` of `fit`, for ``conditional=None`` and "group".
+    hierarchy : mapping, Series or frame, default=None
+        Taxonomy above the classes: the parent of every child, by the names of both,
+        texts or numbers; or a frame of shape (n_rows, n_levels), each of whose rows leads from a
+        child to its ancestors, such as species, genus, family. Every class is a leaf, and all
+        have one root. Nodes without a class below, and those with a single child, are left out;
+        what is missing (None, NaN) is passed over. For methods with coverage.
     empty : {"allow", "top1"}, default="allow"
         Whether sets may be empty, as the upper bound needs them to, or get their best label.
     randomized : bool, default=False
@@ -191,6 +209,12 @@ class SetClassifier(CalibratedDecision):
     of the average over the rows of a cluster. Which classes are clustered depends on `coverage`, so
     that sets are nested in it only within "class" and "group".
 
+    Coverage with a `hierarchy` is that of the label: it lies below one of the nodes of the set with
+    a probability of `coverage`. It is bounded from above, too, since thresholds know that
+    ancestors were put in: the sets are not sets of labels that were widened afterwards, which
+    would cover more than asked. To find the smallest union of nodes for each row is a problem of
+    its own [10]_; this takes one ancestor at a time.
+
     References
     ----------
     .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with
@@ -208,6 +232,13 @@ class SetClassifier(CalibratedDecision):
        parameters. Biometrika 40(3/4), 237-264, 1953.
     .. [8] T. Ding, A. N. Angelopoulos, S. Bates, M. I. Jordan, R. J. Tibshirani.
        Class-conditional conformal prediction with many classes. NeurIPS 2023.
+    .. [9] T. Mortier, E. Hüllermeier, K. Dembczyński, W. Waegeman. Set-valued prediction in
+       hierarchical classification with constrained representation complexity. UAI 2022.
+    .. [10] T. Mortier, A. Javanmardi, Y. Sale, E. Hüllermeier, W. Waegeman. Conformal prediction
+       in hierarchical classification with constrained representation complexity.
+       arXiv:2501.19038, 2025.
+    .. [11] C. Gupta, A. K. Kuchibhotla, A. Ramdas. Nested conformal prediction and quantile
+       out-of-bag ensemble methods. Pattern Recognition 127, 2022.
 
     Examples
     --------
@@ -224,6 +255,15 @@ class SetClassifier(CalibratedDecision):
 
     >>> clf.set_params(conditional="class", coverage=0.8).fit(X[:, :2], names).threshold_.round(2)
     array([0.84, 0.3 , 0.17])
+
+    One name per flower, that of the section where the species is in doubt:
+
+    >>> section = {"setosa": "Tripetalae", "versicolor": "Laevigatae", "virginica": "Laevigatae"}
+    >>> above = {**section, "Tripetalae": "Iris", "Laevigatae": "Iris"}
+    >>> clf.set_params(conditional=None, coverage=0.9, hierarchy=above, max_size=1)
+    SetClassifier(...)
+    >>> clf.fit(X[:, :2], names).predict_set(X[[0, 60, 149], :2], output="nodes")
+    [array(['setosa'], ...), array(['versicolor'], ...), array(['Laevigatae'], ...)]
     """
 
     # Without groups conditional="group" can do nothing: nobody should have to request them.
@@ -238,6 +278,7 @@ class SetClassifier(CalibratedDecision):
         coverage=0.9,
         conditional=None,
         max_size=None,
+        hierarchy=None,
         empty="allow",
         randomized=False,
         penalty=0.1,
@@ -251,6 +292,7 @@ class SetClassifier(CalibratedDecision):
         self.coverage = coverage
         self.conditional = conditional
         self.max_size = max_size
+        self.hierarchy = hierarchy
         self.empty = empty
         self.randomized = randomized
         self.penalty = penalty
@@ -300,7 +342,11 @@ class SetClassifier(CalibratedDecision):
             self._warn_if_seen(len(code))
         k = self._clipped_k(len(classes))
         prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
-        conformity = Conformity(self.method, k, float(self.penalty), prevalence)
+        of_nodes = {}
+        if self.hierarchy is not None:
+            of_nodes["hierarchy"] = read_hierarchy(self.hierarchy, classes)
+            of_nodes["max_size"] = self.max_size
+        conformity = Conformity(self.method, k, float(self.penalty), prevalence, **of_nodes)
         seed = random.randint(np.iinfo(np.int32).max)
         u = conformity.draw(trained.X, len(code), seed)
         groups = None if groups is None else take_rows(groups, trained.held_out)
@@ -329,8 +375,9 @@ class SetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
             Name of the group of each row, for ``conditional="group"``, which needs them.
-        output : {"matrix", "labels"}, default="matrix"
-            A matrix with one column per class, or the labels themselves.
+        output : {"matrix", "labels", "nodes"}, default="matrix"
+            A matrix with one column per class, the labels themselves, or the fewest nodes of the
+            `hierarchy` that describe the set.
 
         Returns
         -------
@@ -338,16 +385,21 @@ class SetClassifier(CalibratedDecision):
             True where the class of the column is in the set of the row. With "labels" one
             array per row, in the dtype of `classes_`, in the order in which labels would
             leave the set as coverage falls: best first. "pas" orders by p / prevalence, all
-            others by p, with thresholds by class too.
+            others by p, with thresholds by class too. With "nodes" names of classes and of
+            inner nodes, of dtype object if only one of them are texts; that of the best label
+            first.
 
         Raises
         ------
         ValueError
-            If `output` is unknown, if groups are missing, or given where they are not used,
-            or the classifier gives NaN.
+            If `output` is unknown, or "nodes" without a `hierarchy`, if groups are missing, or
+            given where they are not used, or the classifier gives NaN.
         """
         check_is_fitted(self)
-        check_option(output, "output", ("matrix", "labels"))
+        check_option(output, "output", ("matrix", "labels", "nodes"))
+        hierarchy = self._conformity.hierarchy
+        if output == "nodes" and hierarchy is None:
+            raise ValueError('output="nodes" needs a hierarchy in fit; got hierarchy=None')
         _, proba = predict_class_proba(self.estimator_, X)
         n_samples, n_classes = proba.shape
         conditional = "group" if hasattr(self, "groups_") else None
@@ -355,7 +407,9 @@ class SetClassifier(CalibratedDecision):
         threshold = self.threshold_
         if groups is not None:
             threshold = thresholds_of_rows(groups, self.groups_, threshold)[:, None]
-        max_size = n_classes if self.max_size is None else self.max_size
+        # With a hierarchy the sets of the threshold are small enough as they are.
+        is_cut = self.max_size is not None and hierarchy is None
+        max_size = self.max_size if is_cut else n_classes
         if self._conformity.method == "topk":
             max_size = min(max_size, self.k_)
         u = np.ones(n_samples)
@@ -366,6 +420,9 @@ class SetClassifier(CalibratedDecision):
         )
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
+        if output == "nodes":
+            nodes, start = hierarchy.describe(columns, start)
+            return np.split(hierarchy.nodes(self.classes_)[nodes], start[1:-1])
         inside = np.ones(len(columns), dtype=bool)
         y_set = csr_array((inside, columns, start), shape=(n_samples, n_classes))
         y_set.sort_indices()
@@ -457,9 +514,24 @@ class SetClassifier(CalibratedDecision):
                 f"conditional must be None for method={self.method!r}, which promises no coverage; "
                 f"got {self.conditional!r}"
             )
+        if self.hierarchy is not None:
+            self._check_hierarchy()
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
+
+    def _check_hierarchy(self):
+        if self.method in ("topk", "average_k"):
+            raise ValueError(
+                f"hierarchy must be None for method={self.method!r}, which promises no coverage; "
+                f"got {self.hierarchy!r:.80}"
+            )
+        if self.max_size is not None and self.conditional in ("class", "cluster"):
+            raise ValueError(
+                "hierarchy with max_size takes conditional=None or 'group': thresholds of each "
+                f"class do not make sets of a few nodes; got {self.conditional!r}"
+            )
+        read_parents(self.hierarchy)
 
     def _thresholds(self, conformity, proba, u, code, groups, random):
         """Return `threshold_` and what belongs to it, by attribute."""

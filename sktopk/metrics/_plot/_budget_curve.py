@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._scalars import check_count, check_nonnegative, check_option
+from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
 from sktopk.metrics._ranking import Ranking, is_positive
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
@@ -17,7 +17,10 @@ _YLABELS = {
     "recall": "Share of the positives found",
     "value": "Value of the positives found",
 }
-
+_XLABELS = {
+    "rows": "k (rows looked at, best first)",
+    "cost": "Cost of the rows looked at, best first",
+}
 
 # Marks of budgets, among the lines of the axes.
 _BUDGET = "budget"
@@ -40,10 +43,14 @@ class BudgetCurveDisplay:
     looks at. Make it by `from_estimator`, `from_predictions` or `from_cv_results`; the
     constructor only holds arrays.
 
+    Where rows cost money or minutes to look at, recall or value stand over what is spent,
+    :math:`\sum_{i \le k} c_i`; the ideal order is by value per cost, with a part of a row for the
+    rest of the budget.
+
     Parameters
     ----------
     k : array-like of shape (n_points,) or list of them
-        Numbers of rows looked at; a list holds the curves of folds.
+        Numbers of rows looked at, or what they cost; a list holds the curves of folds.
     score : array-like of shape (n_points,) or list of them
         Precision, recall or value at each k.
     metric : {"precision", "recall", "value"}, default="recall"
@@ -53,10 +60,12 @@ class BudgetCurveDisplay:
         line.
     ideal : array-like of shape (n_points,), default=None
         The score of the best order, in the same way. None: no ideal line.
-    budget : int, default=None
-        The k to mark, if it is among `k`. None: no mark.
+    budget : int or float, default=None
+        The k to mark, if it is among `k`, or the cost up to the largest. None: no mark.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
+    by : {"rows", "cost"}, default="rows"
+        What `k` counts.
 
     Attributes
     ----------
@@ -90,10 +99,25 @@ class BudgetCurveDisplay:
     array([ 20.,  20.,  20., 520., 570., 620.])
     >>> display.ideal
     array([500., 600., 620., 620., 620., 620.])
+    >>> minutes = [5, 20, 5, 30, 5, 10]
+    >>> display = BudgetCurveDisplay.from_predictions(
+    ...     fraud, y_score, value=amount, cost=minutes, budget=60
+    ... )
+    >>> display.k
+    array([ 5. , 25. , 30. , 60. , 67.5, 75. ])
     """
 
     def __init__(
-        self, k, score, *, metric="recall", chance=None, ideal=None, budget=None, name=None
+        self,
+        k,
+        score,
+        *,
+        metric="recall",
+        chance=None,
+        ideal=None,
+        budget=None,
+        name=None,
+        by="rows",
     ):
         self.k = k
         self.score = score
@@ -102,9 +126,12 @@ class BudgetCurveDisplay:
         self.ideal = ideal
         self.budget = budget
         self.name = name
+        self.by = by
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, pos_label=None, name=None, **kwargs):
+    def from_estimator(
+        cls, estimator, X, y, *, value=None, cost=None, pos_label=None, name=None, **kwargs
+    ):
         """Draw the curve of a fitted classifier of two classes.
 
         Parameters
@@ -113,11 +140,15 @@ class BudgetCurveDisplay:
             Fitted classifier with ``classes_`` and ``decision_function`` or
             ``predict_proba``. Of a
             `BudgetClassifier` the classifier inside is drawn, and the number of rows
-            of X that it flags is marked, unless that depends on groups.
+            of X that it flags is marked, unless that depends on groups; with
+            ``constraint="cost"`` rows are in its order, by expected value per cost, and its
+            budget is marked.
         X : array-like of shape (n_samples, n_features)
             Rows to rank.
         y : array-like of shape (n_samples,)
             True labels.
+        value, cost : array-like of shape (n_samples,), default=None
+            As in `from_predictions`.
         pos_label : int, float, bool or str, default=None
             Label of the positives. None: the `pos_label_` of the classifier, as in
             `make_top_scorer`.
@@ -132,11 +163,15 @@ class BudgetCurveDisplay:
             This display, drawn on `ax_`.
         """
         name = type(estimator).__name__ if name is None else name
-        if _has_budget(estimator) and estimator.per != "group":
+        if _spends(estimator):
+            if cost is not None:
+                kwargs.setdefault("budget", estimator.budget)
+        elif _has_budget(estimator) and estimator.per != "group" and cost is None:
             if len(flagged := estimator.predict_top(X)):
                 kwargs.setdefault("budget", len(flagged))
-        pos_label, y_score = _ranking_scores(estimator, X, pos_label)
-        return cls.from_predictions(y, y_score, pos_label=pos_label, name=name, **kwargs)
+        pos_label, y_score = _ranking_scores(estimator, X, pos_label, value, cost)
+        kwargs |= {"value": value, "cost": cost, "pos_label": pos_label, "name": name}
+        return cls.from_predictions(y, y_score, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -146,6 +181,7 @@ class BudgetCurveDisplay:
         *,
         metric=None,
         value=None,
+        cost=None,
         max_k=None,
         budget=None,
         pos_label=None,
@@ -167,10 +203,13 @@ class BudgetCurveDisplay:
         value : array-like of shape (n_samples,), default=None
             What a row brings if it is positive and looked at, such as money: finite and
             nonnegative, in any unit. For "value", which needs it, only.
-        max_k : int, default=None
-            Largest k drawn. None: all rows.
-        budget : int, default=None
-            The k to mark. None: no mark.
+        cost : array-like of shape (n_samples,), default=None
+            What it takes to look at a row, such as minutes, finite and nonnegative; not for
+            "precision". `max_k` and `budget` are then costs. None: rows are counted.
+        max_k : int or float, default=None
+            Largest k drawn, or largest cost. None: all rows.
+        budget : int or float, default=None
+            The k to mark, or the cost. None: no mark.
         pos_label : int, float, bool or str, default=None
             Label of the positives, as in `precision_at_k_score`.
         name : str, default=None
@@ -191,10 +230,12 @@ class BudgetCurveDisplay:
         ImportError, TypeError, ValueError
             If matplotlib is missing, labels are not two, or an argument is not allowed.
         """
-        metric = _checked_metric(metric, value, max_k, budget)
-        k, score, chance, ideal = _curves(y_true, y_score, pos_label, metric, value, max_k)
-        name = "Classifier" if name is None else name
-        display = cls(k, score, metric=metric, chance=chance, ideal=ideal, budget=budget, name=name)
+        metric = _checked_metric(metric, value, cost, max_k, budget)
+        given = metric, value, cost, max_k
+        k, score, chance, ideal = _curves(y_true, y_score, pos_label, *given)
+        shown = {"metric": metric, "by": "rows" if cost is None else "cost", "budget": budget}
+        shown["name"] = "Classifier" if name is None else name
+        display = cls(k, score, chance=chance, ideal=ideal, **shown)
         return display.plot(ax, **({} if max_k is None else {"n_budgets": None}) | kwargs)
 
     @classmethod
@@ -206,6 +247,7 @@ class BudgetCurveDisplay:
         *,
         metric=None,
         value=None,
+        cost=None,
         max_k=None,
         budget=None,
         pos_label=None,
@@ -227,12 +269,12 @@ class BudgetCurveDisplay:
             Their labels.
         metric : {"precision", "recall", "value"}, default=None
             What to draw, as in `from_predictions`.
-        value : array-like of shape (n_samples,), default=None
-            What a row brings, as in `from_predictions`.
-        max_k : int, default=None
-            Largest k drawn. None: all rows of a fold.
-        budget : int, default=None
-            The k to mark, on each curve. None: no mark.
+        value, cost : array-like of shape (n_samples,), default=None
+            What a row brings and takes, as in `from_predictions`.
+        max_k : int or float, default=None
+            Largest k drawn, or largest cost. None: all rows of a fold.
+        budget : int or float, default=None
+            The k to mark, or the cost, on each curve. None: no mark.
         pos_label : int, float, bool or str, default=None
             Label of the positives. None: the `pos_label_` of the classifiers, as in
             `make_top_scorer`.
@@ -248,21 +290,25 @@ class BudgetCurveDisplay:
         -------
         display : BudgetCurveDisplay
             Drawn on `ax_`: `k`, `score` and `line_` are lists with an element per fold,
-            `chance` and `ideal` are means over the folds, up to the rows of the smallest.
+            `chance` and `ideal` are means over the folds, up to the rows of the smallest; over
+            costs there are none.
 
         Raises
         ------
         ValueError
             If `cv_results` has no estimators or no indices.
         """
-        metric = _checked_metric(metric, value, max_k, budget)
-        if value is not None:
-            value = check_nonnegative(value, "value", len(y), "one per row of X")
+        metric = _checked_metric(metric, value, cost, max_k, budget)
+        value, cost = (
+            each if each is None else check_nonnegative(each, given, len(y), "one per row of X")
+            for given, each in {"value": value, "cost": cost}.items()
+        )
         curves = []
-        # The value is cut into folds as weights are.
-        for estimator, X_test, y_test, worth in split_folds(cv_results, X, y, value):
-            label, y_score = _ranking_scores(estimator, X_test, pos_label)
-            curves.append(_curves(y_test, y_score, label, metric, worth, max_k))
+        for i, (estimator, X_test, y_test, _) in enumerate(split_folds(cv_results, X, y)):
+            test = cv_results["indices"]["test"][i]
+            own = [each if each is None else each[test] for each in (value, cost)]
+            label, y_score = _ranking_scores(estimator, X_test, pos_label, *own)
+            curves.append(_curves(y_test, y_score, label, metric, *own, max_k))
         k, score, chance, ideal = (list(each) for each in zip(*curves, strict=True))
         shortest = min(map(len, k))
         # A fold without positives has no recall, not even by chance.
@@ -270,8 +316,12 @@ class BudgetCurveDisplay:
         chance, ideal = (
             np.mean([lines[i][:shortest] for i in defined], axis=0) for lines in (chance, ideal)
         )
-        name = folds_name(cv_results, name)
-        display = cls(k, score, metric=metric, chance=chance, ideal=ideal, budget=budget, name=name)
+        if cost is not None:
+            # Each fold spends other sums.
+            chance = ideal = None
+        shown = {"metric": metric, "by": "rows" if cost is None else "cost", "budget": budget}
+        shown["name"] = folds_name(cv_results, name)
+        display = cls(k, score, chance=chance, ideal=ideal, **shown)
         return display.plot(ax, **({} if max_k is None else {"n_budgets": None}) | kwargs)
 
     def plot(
@@ -325,7 +375,7 @@ class BudgetCurveDisplay:
             self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal")
         # There is no half of a row; more numbers would touch where they are long.
         ax.locator_params(axis="x", integer=True, nbins=6)
-        ax.set(xlabel="k (rows looked at, best first)", ylabel=_YLABELS[self.metric])
+        ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
             ax.set_ylim(bottom=0)
             # Long numbers would push the label of the axis out of the figure.
@@ -339,14 +389,27 @@ class BudgetCurveDisplay:
         return self
 
     def _draw_budget(self, ax, k, score, color):
-        points = [
-            (self.budget, value)
-            for each_k, each_score in zip(k, score, strict=True)
-            for value in np.asarray(each_score)[np.asarray(each_k) == self.budget]
-        ]
+        if self.budget is None:
+            return None
+        if self.by == "cost":
+            label = f"Budget: {self.budget:g}"
+            points = [
+                (
+                    self.budget,
+                    np.interp(self.budget, np.append(0, each_k), np.append(0, each_score)),
+                )
+                for each_k, each_score in zip(k, score, strict=True)
+                if self.budget <= each_k[-1]
+            ]
+        else:
+            label = f"Budget: {self.budget} rows"
+            points = [
+                (self.budget, value)
+                for each_k, each_score in zip(k, score, strict=True)
+                for value in np.asarray(each_score)[np.asarray(each_k) == self.budget]
+            ]
         if not points:
             return None
-        label = f"Budget: {self.budget} rows"
         shown = label in ax.get_legend_handles_labels()[1]
         style = {"color": color, "markeredgecolor": "black", "zorder": 3}
         style |= {"linestyle": "", "marker": "*", "gid": _BUDGET, "markersize": 13, "markevery": 1}
@@ -369,13 +432,17 @@ def _zoom(ax, n_budgets):
         ax.set_ylim(-0.02 * top, 1.06 * top)
 
 
-def _checked_metric(metric, value, max_k, budget):
+def _checked_metric(metric, value, cost, max_k, budget):
     """Return the metric, which may be left to `value`, of options that are allowed."""
     metric = ("recall" if value is None else "value") if metric is None else metric
     check_option(metric, "metric", tuple(_YLABELS))
     for name, count in {"max_k": max_k, "budget": budget}.items():
-        if count is not None:
+        if count is not None and cost is None:
             check_count(count, name)
+        elif count is not None:
+            check_number(count, name, 0, bounds="neither")
+    if metric == "precision" and cost is not None:
+        raise ValueError("cost must be passed with metric='recall' or 'value'; got 'precision'")
     if (metric == "value") != (value is not None):
         given = "no value" if value is None else "a value"
         raise ValueError(
@@ -384,15 +451,23 @@ def _checked_metric(metric, value, max_k, budget):
     return metric
 
 
-def _curves(y_true, y_score, pos_label, metric, value, max_k):
-    """Return k and the score, that of chance and the ideal one at each."""
+def _curves(y_true, y_score, pos_label, metric, value, cost, max_k):
+    """Return k, or the cost, and the score, that of chance and the ideal one at each."""
     gain = is_positive(y_true, pos_label).astype(np.float64)
     if value is not None:
         gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
     _, found = Ranking.from_values(gain, y_score).curve()
-    k = np.arange(1, len(gain) + 1)
-    best = np.cumsum(np.sort(gain)[::-1])
-    curves = np.stack([found[1:], k * gain.mean(), best])
+    if cost is None:
+        k = np.arange(1, len(gain) + 1)
+        chance, best = k * gain.mean(), np.cumsum(np.sort(gain)[::-1])
+    else:
+        cost = check_nonnegative(cost, "cost", len(gain), "one per row of y_score")
+        if not cost.any():
+            raise ValueError("cost must be positive for at least one row; all are zero")
+        k = Ranking.from_values(cost, y_score).curve()[1][1:]
+        chance, best = k / cost.sum() * gain.sum(), _best_for(k, gain, cost)
+        max_k = None if max_k is None else np.searchsorted(k, max_k, side="right")
+    curves = np.stack([found[1:], chance, best])
     if metric == "precision":
         curves /= k
     elif metric == "recall" and not gain.any():
@@ -404,13 +479,35 @@ def _curves(y_true, y_score, pos_label, metric, value, max_k):
     return k[:max_k], *curves[:, :max_k]
 
 
+def _best_for(spent, gain, cost):
+    """Return what the rows of most gain per cost bring for what is spent, the last in part."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(-np.where(gain > 0, gain / cost, 0.0), kind="stable")
+    free = gain[cost == 0].sum()
+    order = order[cost[order] > 0]
+    found = free + np.cumsum(gain[order])
+    return np.interp(spent, np.append(0.0, np.cumsum(cost[order])), np.append(free, found))
+
+
 def _has_budget(estimator):
     """Whether it decides by itself which rows to look at, and not only ranks them."""
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
 
 
-def _ranking_scores(estimator, X, pos_label):
+def _spends(estimator):
+    """Whether it chooses rows by their expected value and their cost."""
+    return _has_budget(estimator) and getattr(estimator, "constraint", None) == "cost"
+
+
+def _ranking_scores(estimator, X, pos_label, value=None, cost=None):
     """Return the positive class and the scores of all rows, whatever may be flagged."""
+    if _spends(estimator) and cost is not None:
+        pos_label = estimator.pos_label_ if pos_label is None else pos_label
+        worth = estimator.expected_value(X, value)
+        cost = check_nonnegative(cost, "cost", len(worth), "one per row of X")
+        # What costs nothing comes first, by scores that are finite.
+        least = np.min(cost, where=cost > 0, initial=1.0) * 1e-9
+        return pos_label, worth / np.maximum(cost, least)
     if _has_budget(estimator):
         pos_label = estimator.pos_label_ if pos_label is None else pos_label
         estimator = estimator.estimator_
