@@ -91,6 +91,8 @@ def check_state(estimator, fitted, built):
         place_of(fitted["pos_label_"], fitted["classes_"])
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
+    if name == "BudgetClassifier" and estimator.explore and "_seed" not in fitted:
+        raise ValueError("_seed of BudgetClassifier is missing")
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
         if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
             raise ValueError("calibration rows of BudgetClassifier are missing")
