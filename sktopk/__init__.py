@@ -2,6 +2,7 @@
 
 from ._estimators._pipeline import Pipeline, make_pipeline
 from ._estimators.decisions._budget import BudgetClassifier
+from ._estimators.decisions._monitor import Monitor
 from ._estimators.decisions._sets import SetClassifier
 from ._estimators.labels._topk_classifier import TopKClassifier
 from ._estimators.ranking._auc import AUCClassifier
@@ -28,6 +29,7 @@ __all__ = [
     "BudgetClassifier",
     "DeepTopPushClassifier",
     "FScoreClassifier",
+    "Monitor",
     "PatMatClassifier",
     "PatMatNPClassifier",
     "Pipeline",

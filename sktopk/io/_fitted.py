@@ -267,6 +267,9 @@ def _is_history(value):
 
 # By attribute: whether a value will do, given the numbers of classes and of features.
 _CHECKS = {
+    "_calibration_certainty": lambda v, c, f: (
+        isinstance(v, np.ndarray) and v.ndim == 1 and len(v) > 0 and _are_floats(v, len(v))
+    ),
     "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._input import (
     check_classes,
     check_labels,
+    check_length,
     check_table,
     check_weight,
     class_counts,
@@ -54,6 +55,7 @@ from ._likelihood_ratio import (
     fit_likelihood_ratio,
     ratio_of_rows,
 )
+from ._monitor import Promise
 from ._selection import (
     CalibrationRows,
     n_rows_needed_to_select,
@@ -623,13 +625,7 @@ class BudgetClassifier(CalibratedDecision):
             check_count(value, "n")
         check_table(X)
         scores = self._scores(X)
-        rows = getattr(self, "_calibration_rows", None)
-        if rows is None or rows.weight is not None:
-            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
-            raise ValueError(
-                "hits_interval needs calibration rows that new rows are like, but fit "
-                f'{reason}: choose per="fit", or freeze a fitted estimator by FrozenEstimator'
-            )
+        rows = self._rows_to_compare_with("hits_interval")
         # A new generator each time, so that the answer stays the same.
         random = np.random.default_rng(self._seed)
         low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)
@@ -733,6 +729,31 @@ class BudgetClassifier(CalibratedDecision):
             weight = check_weight(sample_weight, len(y))
             check_classes(y[weight > 0], "y of the rows with positive sample_weight")
 
+    def _watched_scores(self, X):
+        return self._scores(X)
+
+    def _reference_scores(self):
+        rows = self._rows_to_compare_with("monitor", "pass reference, rows to compare with, or ")
+        return rows.scores
+
+    def _promises(self):
+        return self.constraint != "count"
+
+    def _promised(self, tolerance, level):
+        at_least = self.constraint in ("precision", "recall")
+        limit = float(self.budget) + (-tolerance if at_least else tolerance)
+        return Promise(self, self.constraint, limit, at_least), level
+
+    def _outcome(self, X, y):
+        scores = self._scores(X)
+        check_length(y, len(scores))
+        positive = known_positives(y, self.classes_, self.pos_label_)
+        if self.constraint == "fdr":
+            return np.ones(len(y), dtype=bool), ~positive, np.ones(len(y), dtype=bool)
+        flagged = scores.astype(np.float64) > self.threshold_
+        counts = {"precision": flagged, "recall": positive, "fpr": ~positive}[self.constraint]
+        return counts, positive if self.constraint == "precision" else flagged, flagged
+
     def _has_threshold(self):
         return self.per == "fit" and self.constraint != "fdr"
 
@@ -750,6 +771,17 @@ class BudgetClassifier(CalibratedDecision):
         if len(classes) != 2:
             return pos_label  # whose scores are refused
         return positive_label(pos_label, classes, class_counts(classes, y))
+
+    def _rows_to_compare_with(self, who, other_way=""):
+        """Return the calibration rows, if there are some and new rows are like them."""
+        rows = getattr(self, "_calibration_rows", None)
+        if rows is None or rows.weight is not None:
+            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
+            raise ValueError(
+                f"{who} needs calibration rows that new rows are like, but fit {reason}: "
+                f'{other_way}choose per="fit", or freeze a fitted estimator by FrozenEstimator'
+            )
+        return rows
 
     def _calibration(self, scores, trained, ratio, fitted, random, n_given):
         """Return what is kept of the rows that calibrate, by attribute."""
