@@ -97,7 +97,9 @@ def check_state(estimator, fitted, built):
         if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
             raise ValueError("calibration rows of BudgetClassifier are missing")
     elif name == "BudgetClassifier" and estimator.per == "fit":
-        if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
+        if "threshold_" not in fitted or not {"flagged", "precision"} & set(
+            fitted.get("rates_", {})
+        ):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
     n_groups = len(fitted["groups_"]) if "groups_" in fitted else n_classes
     if np.shape(fitted.get("threshold_", 0.0)) not in ((), (n_groups,)):

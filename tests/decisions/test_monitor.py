@@ -1,6 +1,7 @@
 """Does a monitor hardly ever cry wolf, however long it watches, and does it see the wolf?"""
 
 import pickle
+import warnings
 from functools import partial
 from itertools import product
 
@@ -285,7 +286,7 @@ def test_sets_without_a_coverage_of_all_rows_are_watched_by_rows(rng):
     assert list(sets.monitor(X).report()) == ["rows"]
 
 
-def test_a_desk_calibrated_with_what_came_in_keeps_its_promise_again(rng):
+def test_a_desk_calibrated_with_what_came_in_keeps_its_promise_again(rng, tmp_path):
     kept = []
     for _ in range(20):
         desk = desk_of(rng)
@@ -303,6 +304,13 @@ def test_a_desk_calibrated_with_what_came_in_keeps_its_promise_again(rng):
     assert np.mean(kept) >= 0.8
     assert again.constraint == "precision"
     assert desk.threshold_ < again.threshold_
+    # Labels of flagged rows tell no share of all rows: there is none that new rows could break.
+    assert list(again.rates_) == ["precision"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again.predict(scores)
+    kept_again = load(dump(again, tmp_path / "desk"))
+    np.testing.assert_array_equal(kept_again.predict(scores), again.predict(scores))
 
 
 def test_labels_by_propensity_calibrate_any_rate_and_those_of_flagged_rows_do_not(rng):

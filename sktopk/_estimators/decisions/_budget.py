@@ -485,7 +485,7 @@ class BudgetClassifier(CalibratedDecision):
         else:
             flagged, problems = self._flagged(X, self._scores(X), groups)
             _refuse(likelihood_ratio, self.constraint)
-        if self._has_threshold() and np.isfinite(self.threshold_):
+        if self._has_threshold() and np.isfinite(self.threshold_) and "flagged" in self.rates_:
             problems += drift(flagged, self.rates_["flagged"])
         _warn(problems)
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]

@@ -295,7 +295,8 @@ class Monitor:
         Returns
         -------
         decision : BudgetClassifier or SetClassifier
-            With the parameters of the old one and `estimator` frozen.
+            With the parameters of the old one and `estimator` frozen. Of labels of flagged rows
+            alone it knows no rate but the precision.
 
         Raises
         ------
@@ -323,7 +324,11 @@ class Monitor:
         fitted = self.decision.estimator_
         frozen = fitted if isinstance(fitted, FrozenEstimator) else FrozenEstimator(fitted)
         decision = clone(self.decision).set_params(estimator=frozen)
-        return decision.fit(take_rows(X, rows), y[rows])
+        decision.fit(take_rows(X, rows), y[rows])
+        if flagged.all() and "precision" in getattr(decision, "rates_", {}):
+            # Of rows that were flagged before, the other rates are none of all rows.
+            decision.rates_ = {"precision": decision.rates_["precision"]}
+        return decision
 
     def _scores(self, X):
         check_table(X)
