@@ -195,6 +195,29 @@ def ranks_at_the_top():
     return top_of_the_table.summary(lines)
 
 
+def promised_by_thresholds():
+    """Of each promise the share of draws that kept it, and what was left, by method."""
+    table = table_below("promises.md", "### Thresholds")
+    flags_more = table["promise"].str.startswith("recall")
+    left = table["recall"].where(~flags_more, table["flagged"])
+    table["cell"] = table["kept"] + ", " + left
+    return by_column(table, ["table", "promise"], "method")
+
+
+def promised_by_sets():
+    """Coverage and size by package."""
+    table = table_below("promises.md", "### Sets")
+    table["cell"] = table["mean coverage"] + ", " + table["mean size"]
+    return by_column(table, ["table", "method"], "package")
+
+
+def by_column(table, index, column):
+    """Return a table with a column for each value of one, in the order in which they come."""
+    names = list(dict.fromkeys(table[column]))
+    wide = table.pivot_table("cell", index, column, aggfunc="first", sort=False)
+    return whole(wide[names].reset_index())
+
+
 def papers():
     return whole(pd.read_csv(PAPERS))
 
@@ -212,6 +235,17 @@ REGIONS = {
     "benchmarks/results/many_classes.md, predictions": best_of_many_classes,
     "benchmarks/results/scaling.csv": growth,
     "benchmarks/results/top_of_the_table.jsonl": ranks_at_the_top,
+    "benchmarks/results/promises.md, thresholds": promised_by_thresholds,
+    "benchmarks/results/promises.md, chosen": lambda: whole(
+        table_below("promises.md", "### Rows chosen")
+    ),
+    "benchmarks/results/promises.md, sets": promised_by_sets,
+    "benchmarks/results/monitoring.md, delays": lambda: whole(
+        table_below("monitoring.md", "### Days until")
+    ),
+    "benchmarks/results/monitoring.md, false alarms": lambda: whole(
+        table_below("monitoring.md", "### False alarms")
+    ),
     "benchmarks/papers.csv": papers,
 }
 

@@ -3,6 +3,7 @@
 from ._estimators._pipeline import Pipeline, make_pipeline
 from ._estimators.decisions._budget import BudgetClassifier
 from ._estimators.decisions._expected_cost import ExpectedCostClassifier
+from ._estimators.decisions._monitor import Monitor
 from ._estimators.decisions._sets import SetClassifier
 from ._estimators.labels._topk_classifier import TopKClassifier
 from ._estimators.ranking._auc import AUCClassifier
@@ -30,6 +31,7 @@ __all__ = [
     "DeepTopPushClassifier",
     "ExpectedCostClassifier",
     "FScoreClassifier",
+    "Monitor",
     "PatMatClassifier",
     "PatMatNPClassifier",
     "Pipeline",

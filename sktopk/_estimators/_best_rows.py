@@ -126,15 +126,17 @@ def known_positives(y, classes, pos_label):
     return code == place_of(pos_label, classes)
 
 
-def best_rows(scores, group, budget, name):
+def best_rows(scores, group, budget, name, n_other=0):
     """Return the mask of the best rows of each group, ties by row order, and what to warn of.
 
     `group` numbers the groups from 0; `name` is what the user calls `budget`, a number of rows
-    or a fraction of a group, rounded up.
+    or a fraction of a group, rounded up, of which `n_other` places are kept free where some rows
+    are left out.
     """
     order = np.lexsort((-scores, group))
     size = np.bincount(group)
     n_best = np.array([n_kept(budget, n) for n in size], dtype=np.intp)
+    n_best = np.where(n_best < size, np.maximum(n_best - n_other, 0), n_best)
     problems = []
     short = size[n_best > size]
     if len(short):
@@ -147,7 +149,7 @@ def best_rows(scores, group, budget, name):
     # The last score that is in and, where one is left out, the first that is not.
     ranked = scores[order]
     cut = ranked[end - 1]
-    tied = (n_best < size) & (cut == ranked[np.minimum(end, len(scores) - 1)])
+    tied = (0 < n_best) & (n_best < size) & (cut == ranked[np.minimum(end, len(scores) - 1)])
     if tied.any():
         n_tied = np.count_nonzero(tied[group] & (scores == cut[group]))
         where = "the cut" if len(size) == 1 else f"the cuts of {np.count_nonzero(tied)} groups"

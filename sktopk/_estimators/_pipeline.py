@@ -113,6 +113,32 @@ class Pipeline(pipeline.Pipeline):
         Xt = map(transformed, parts(X)) if has_parts(X) else transformed(X)
         return _last(self).predict_top(Xt, n, **metadata)
 
+    @available_if(_last_has("predict_queue"))
+    def predict_queue(self, X, **params):
+        """Transform X, and return the rows to look at and the chance with which each was chosen.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            A batch as a whole.
+        **params : dict
+            Metadata, such as the `groups` of a `BudgetClassifier`.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_top,)
+            Row numbers, best first.
+        propensity : ndarray of shape (n_top,)
+            Probability in (0, 1].
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the steps do.
+        """
+        transformed, metadata = self._before_last(params)
+        return _last(self).predict_queue(transformed(X), **metadata)
+
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X, k=None, **params):
         """Transform X, and return the k best labels of each row.

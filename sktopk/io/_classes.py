@@ -3,6 +3,7 @@
 import dataclasses
 from importlib import import_module
 
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 import sktopk
@@ -20,7 +21,9 @@ from sktopk.metrics._top_scorer import TopScorer
 from ._steps import STEPS
 
 _OURS = tuple(
-    each for each in (getattr(sktopk, name) for name in sktopk.__all__) if isinstance(each, type)
+    each
+    for each in (getattr(sktopk, name) for name in sktopk.__all__)
+    if isinstance(each, type) and issubclass(each, BaseEstimator)
 )
 # Thresholds and the like, which are parameters of estimators.
 _OF_LOSSES = tuple(

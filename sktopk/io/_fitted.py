@@ -94,6 +94,8 @@ def check_state(estimator, fitted, built):
         place_of(fitted["pos_label_"], fitted["classes_"])
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
+    if name == "BudgetClassifier" and estimator.explore and "_seed" not in fitted:
+        raise ValueError("_seed of BudgetClassifier is missing")
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
         if not {"_calibration_rows", "_seed", "likelihood_ratio_"} <= set(fitted):
             raise ValueError("calibration rows of BudgetClassifier are missing")
@@ -101,7 +103,9 @@ def check_state(estimator, fitted, built):
         if "_probability" not in fitted:
             raise ValueError("_probability of BudgetClassifier is missing")
     elif name == "BudgetClassifier" and estimator._per == "fit":
-        if "threshold_" not in fitted or "flagged" not in fitted.get("rates_", {}):
+        if "threshold_" not in fitted or not {"flagged", "precision"} & set(
+            fitted.get("rates_", {})
+        ):
             raise ValueError("threshold_ or rates_ of BudgetClassifier are missing")
     n_groups = len(fitted["groups_"]) if "groups_" in fitted else n_classes
     if np.shape(fitted.get("threshold_", 0.0)) not in ((), (n_groups,)):
@@ -306,6 +310,9 @@ def _is_history(value):
 
 # By attribute: whether a value will do, given the numbers of classes and of features.
 _CHECKS = {
+    "_calibration_certainty": lambda v, c, f: (
+        isinstance(v, np.ndarray) and v.ndim == 1 and len(v) > 0 and _are_floats(v, len(v))
+    ),
     "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,

@@ -4,7 +4,8 @@ import numpy as np
 
 from sktopk._common._scalars import check_count, check_number, check_random
 
-from ._ranking import Ranking, is_positive
+from ._logged import poisson_interval, recall_interval
+from ._ranking import Ranking, check_score, estimated, is_positive
 
 _LEAST_BOOTSTRAPS = 10
 
@@ -19,6 +20,7 @@ def budget_table(
     n_bootstraps=500,
     pos_label=None,
     random_state=0,
+    propensity=None,
 ):
     r"""Say what each of a few budgets brings: hits, precision and recall, with intervals.
 
@@ -37,6 +39,13 @@ def budget_table(
     The intervals are percentiles of bootstrap samples of the rows [1]_. They are of the mean
     over many days, and as wide as it is uncertain from n rows: the hits of a single day scatter
     around it by about the root of their number besides.
+
+    Of a log, with a `propensity`, :math:`y_i` is the label divided by it, or 0 where that is not
+    known, as in `precision_at_k_score`. Intervals are then those of a weighted sum of Poisson
+    counts [2]_, which need no positive among the rows drawn by lot to be wide enough: of rows
+    that are independent, and known independently of each other or drawn without replacement. In
+    the simulations of that paper, and in ours, they cover at least as often as they say. Of
+    recall both sums have theirs at half the error.
 
     Parameters
     ----------
@@ -57,13 +66,17 @@ def budget_table(
         Label of the positives, as in `precision_at_k_score`.
     random_state : int, RandomState or None, default=0
         Seed of the bootstrap samples.
+    propensity : array-like of shape (n_samples,), default=None
+        Of a log: the probability in (0, 1] with which the label of each row came to be known,
+        as `BudgetClassifier.predict_queue` returns it; NaN where it did not, whatever
+        `y_true` is there. None: all labels are known.
 
     Returns
     -------
     table : dict of str to ndarray of shape (n_budgets,)
         The columns budget, hits, hits_low, hits_high, precision, precision_low, precision_high,
         recall, recall_low and recall_high, of which ``pandas.DataFrame(table)`` makes a frame.
-        Recall is NaN if there are no positives.
+        Recall is NaN if there are no positives. Of a log precision may exceed 1.
 
     Raises
     ------
@@ -79,6 +92,8 @@ def budget_table(
     ----------
     .. [1] B. Efron. Bootstrap methods: another look at the jackknife. The Annals of Statistics
        7(1), 1-26, 1979.
+    .. [2] M. P. Fay, E. J. Feuer. Confidence intervals for directly standardized rates: a method
+       based on the gamma distribution. Statistics in Medicine 16(7), 791-801, 1997.
 
     Examples
     --------
@@ -101,12 +116,19 @@ def budget_table(
         check_count(budget, "budgets")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
-    positive = is_positive(y_true, pos_label)
+    if propensity is None:
+        positive = is_positive(y_true, pos_label)
+    else:
+        log = estimated(y_true, pos_label, propensity)
+        log.warn_if_blind("budget_table")
+        positive = log.positive
     n_rows = len(positive) if n_rows is None else n_rows
     check_count(n_rows, "n_rows")
     if max(budgets) > n_rows:
         raise ValueError(f"budgets must be at most n_rows={n_rows}; got {max(budgets)}")
     budgets = budgets.astype(np.int64)
+    if propensity is not None:
+        return _table_of_log(log, y_score, budgets, n_rows, float(confidence))
     ranking = Ranking.from_values(positive.astype(np.float64), y_score)
     # After each block of tied rows.
     looked_at, found = ranking.cumulative_weight, ranking.cumulative_value
@@ -130,6 +152,37 @@ def budget_table(
             ends = np.quantile(drawn[defined], [level, 1 - level], axis=0)
         columns[f"{name}_low"], columns[f"{name}_high"] = ends
     return columns
+
+
+def _table_of_log(log, y_score, budgets, n_rows, level):
+    """Return the table of labels that stand for more rows than their own."""
+    y_score, n = check_score(y_score, len(log.known)).astype(np.float64), len(log.known)
+    _, block, size = np.unique(-y_score, return_inverse=True, return_counts=True)
+    before = np.cumsum(size) - size
+    columns = {"budget": budgets}
+    ends = ("", "_low", "_high")
+    columns |= {name + end: [] for name in ("hits", "precision", "recall") for end in ends}
+    for k in budgets / n_rows * n:
+        # The part of each row that is looked at.
+        part = np.clip((k - before[block]) / size[block], 0.0, 1.0)
+        parts, largest, weights = (part, 1 - part), [], []
+        for each in parts:
+            # Where some labels are not known, any of them may weigh as much as one that is.
+            some_unknown = ((log.known == 0) & (each > 0)).any()
+            largest.append((log.known if some_unknown else log.known * each).max())
+            found = each * log.positive
+            weights.append(found[found > 0])
+        found, high = weights[0].sum(), poisson_interval(weights[0], level, largest[0])
+        found = np.array([found, high[0], min(high[1], k)])
+        total = log.positive.sum()
+        recall = [np.nan] * 3
+        if total > 0:
+            recall = [found[0] / total, *recall_interval(*weights, level, *largest)]
+        values = {"hits": found * n_rows / n, "precision": found / k, "recall": recall}
+        for name, three in values.items():
+            for end, value in zip(ends, three, strict=True):
+                columns[name + end].append(value)
+    return {name: np.asarray(column) for name, column in columns.items()}
 
 
 def _found_at(k, looked_at, found):

@@ -18,6 +18,8 @@ from sktopk._common._scalars import (
     n_kept,
 )
 
+from ._logged import Estimated
+
 TIES = ("expected", "optimistic", "pessimistic")
 # Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
 _ROUNDING = 1e-10
@@ -41,8 +43,23 @@ class Ranking:
     group: np.ndarray
 
     @classmethod
-    def from_labels(cls, y_true, y_score, pos_label, sample_weight, ties="expected", groups=None):
-        """Rank rows that are positive or not; warn the caller's caller of labels for scores."""
+    def from_labels(
+        cls,
+        y_true,
+        y_score,
+        pos_label,
+        sample_weight,
+        ties="expected",
+        groups=None,
+        propensity=None,
+    ):
+        """Rank rows that are positive or not; warn the caller's caller of labels for scores.
+
+        With a propensity the value of a row is what its label says of all rows.
+        """
+        if propensity is not None:
+            value = estimated(y_true, pos_label, propensity, ties).positive
+            return cls.from_values(value, y_score, sample_weight, ties, groups)
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties, groups)
         warn_of_labels(y_true, y_score)
@@ -238,6 +255,16 @@ def is_positive(y_true, pos_label):
     if pos_label not in labels:
         return np.zeros(len(y_true), dtype=bool)
     return y_true == pos_label
+
+
+def estimated(y_true, pos_label, propensity, ties="expected"):
+    """Return what the labels of a log say of all rows, as `Estimated`."""
+    if ties != "expected":
+        raise ValueError(
+            'ties must be "expected" with propensity, as the order of unknown labels is; got '
+            f"{ties!r}"
+        )
+    return Estimated.of(y_true, propensity, lambda labels: is_positive(labels, pos_label))
 
 
 def _how_to_make_binary(labels):

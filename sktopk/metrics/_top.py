@@ -4,11 +4,22 @@ import warnings
 
 import numpy as np
 
-from ._ranking import Ranking, check_rate, check_value, undefined, warn_of_few
+from sktopk._common._scalars import check_flag
+
+from ._ranking import Ranking, check_rate, check_value, estimated, undefined, warn_of_few
 
 
 def precision_at_k_score(
-    y_true, y_score, *, k, pos_label=None, ties="expected", groups=None, sample_weight=None
+    y_true,
+    y_score,
+    *,
+    k,
+    pos_label=None,
+    ties="expected",
+    groups=None,
+    sample_weight=None,
+    propensity=None,
+    normalize=False,
 ):
     r"""Share of positives among the k rows of highest score.
 
@@ -21,6 +32,14 @@ def precision_at_k_score(
     included: :math:`a_i` is the part of row i that is looked at. With `groups`
     the k best of each group are, and positives and places are summed over all
     groups (micro average).
+
+    Of a log, where only some rows have a label, `propensity` :math:`\pi_i` makes
+    :math:`y_i / \pi_i` of a known label and 0 of an unknown one [1]_. If each row's label came
+    to be known with that probability, whatever the label is, the score has the precision of all
+    rows as its mean over what might have come to be known; every row must have had a chance.
+    With `normalize` the places are counted in the same way, by :math:`1 / \pi_i` of known
+    labels: a ratio, with less variance as a rule, and a bias that vanishes with the number of
+    rows.
 
     Parameters
     ----------
@@ -45,13 +64,21 @@ def precision_at_k_score(
         the row twice, k is a sum of weights, and the row at which the sum exceeds
         k is looked at in part. So weights that sum to 1 make a single row, which
         any k and any fraction takes whole: let them sum to the number of rows.
+    propensity : array-like of shape (n_samples,), default=None
+        Of a log: the probability in (0, 1] with which the label of each row came to be known, as
+        `BudgetClassifier.predict_queue` returns it; NaN where it did not, whatever
+        `y_true` is there. None: all labels are known.
+    normalize : bool, default=False
+        Whether to count places by propensity, too; needs it.
 
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if there are no
+        In [0, 1]; with a propensity possibly more, unless `normalize`. NaN, with an
+        `UndefinedMetricWarning`, if there are no
         positives (of positive weight): then no order of the rows is better than
-        another. If there are fewer rows than k (in a group, too) the places left
+        another; with a propensity that is 0, and only `normalize` without a known label among
+        the k is NaN. If there are fewer rows than k (in a group, too) the places left
         empty count as misses, because precision divides by k, and a warning says
         how many there are.
 
@@ -65,13 +92,20 @@ def precision_at_k_score(
 
     See Also
     --------
+    budget_table : Several budgets, with intervals, of logs, too.
     recall_at_k_score : Share of the positives that is found.
     mean_value_at_k_score : Mean of a value, such as money, instead of labels.
     precision_quantile_curve : All k at once.
     make_top_scorer : The same for grid search and cross-validation.
 
+    References
+    ----------
+    .. [1] D. G. Horvitz, D. J. Thompson. A generalization of sampling without replacement from a
+       finite universe. Journal of the American Statistical Association 47(260), 663-685, 1952.
+
     Examples
     --------
+    >>> import numpy as np
     >>> from sktopk.metrics import precision_at_k_score
     >>> fraud = [1, 0, 1, 0, 0, 1]
     >>> y_score = [0.9, 0.8, 0.7, 0.3, 0.3, 0.3]
@@ -80,11 +114,29 @@ def precision_at_k_score(
     >>> day = ["Mon", "Mon", "Mon", "Tue", "Tue", "Tue"]
     >>> precision_at_k_score(fraud, y_score, k=2, groups=day)  # 1 of 2, and 2/3 of 2
     0.4166...
+
+    The first row was looked at for sure, two of the others by lot:
+
+    >>> propensity = [1, None, 0.4, None, 0.4, None]
+    >>> propensity = np.array(propensity, dtype=float)
+    >>> precision_at_k_score([1, None, 1, None, 0, None], y_score, k=3, propensity=propensity)
+    1.1666...
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties, groups)
+    check_flag(normalize, "normalize")
+    if normalize and propensity is None:
+        raise ValueError("normalize=True needs propensity; got None")
+    ranking = Ranking.from_labels(
+        y_true, y_score, pos_label, sample_weight, ties, groups, propensity
+    )
     found, looked_at, places = ranking.best(k)
-    if not ranking.total_value:
+    if propensity is None and not ranking.total_value:
         return undefined("precision_at_k_score", "no positives")
+    if normalize:
+        known = estimated(y_true, pos_label, propensity).known
+        n_known = Ranking.from_values(known, y_score, sample_weight, ties, groups).best(k)[0]
+        if not n_known:
+            return undefined("precision_at_k_score", "no known label among the k best")
+        found *= looked_at / n_known
     n_places = places.sum()
     if n_places - looked_at > 1e-9 * n_places:
         warnings.warn(
@@ -96,7 +148,15 @@ def precision_at_k_score(
 
 
 def recall_at_k_score(
-    y_true, y_score, *, k, pos_label=None, ties="expected", groups=None, sample_weight=None
+    y_true,
+    y_score,
+    *,
+    k,
+    pos_label=None,
+    ties="expected",
+    groups=None,
+    sample_weight=None,
+    propensity=None,
 ):
     r"""Share of all positives that is found among the k rows of highest score.
 
@@ -125,6 +185,10 @@ def recall_at_k_score(
         is divided by the positives of all groups. None: one group.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights, which count as numbers of rows.
+    propensity : array-like of shape (n_samples,), default=None
+        Of a log, as in `precision_at_k_score`: the probability in (0, 1] with which a label came
+        to be known, NaN where it did not. Both sums are then estimates without bias; their ratio
+        has one that vanishes with the number of rows. It warns if only sure rows have labels.
 
     Returns
     -------
@@ -154,7 +218,11 @@ def recall_at_k_score(
     >>> recall_at_k_score([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], k=3)
     0.75
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties, groups)
+    ranking = Ranking.from_labels(
+        y_true, y_score, pos_label, sample_weight, ties, groups, propensity
+    )
+    if propensity is not None:
+        estimated(y_true, pos_label, propensity).warn_if_blind("recall_at_k_score")
     found, looked_at, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")

@@ -101,8 +101,8 @@ def outcome(name, parameter, value):
 
 
 def test_all_estimators_are_asked():
-    # Of a pipeline the parameters are scikit-learn's.
-    assert {*NAMES, "Pipeline", "make_pipeline"} == set(sktopk.__all__)
+    # Of a pipeline the parameters are scikit-learn's, and a monitor is no estimator.
+    assert {*NAMES, "Monitor", "Pipeline", "make_pipeline"} == set(sktopk.__all__)
 
 
 @pytest.mark.parametrize("case", VALUES)

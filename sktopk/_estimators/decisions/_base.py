@@ -15,6 +15,7 @@ from sktopk._common._splits import calibration_rows
 from sktopk._common._warnings import warn
 
 from ._any_classifier import GivenScores
+from ._monitor import Monitor
 
 # Hardly a classifier makes no error on so many rows that it has not seen.
 _MANY_ROWS = 200
@@ -48,6 +49,15 @@ class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Whatever it predicts, it asks `estimator_` for scores. Tags begin with those of rows; what
     kind of classifier it is, the subclass adds.
+
+    To be watched by a `Monitor`, it says
+
+    - `_watched_scores`: a finite score of each row of X, without labels;
+    - `_reference_scores`: those of the calibration rows, or raises if it has not kept them;
+    - `_promises`: whether it promises a rate, and then `_promised`: given what is tolerated and
+      a level, the `Promise` and the part of the level that is left to test it;
+    - `_outcome`: given rows and labels, three masks: which of the rows count for the rate, which of
+      these are good, and which are flagged.
     """
 
     @classmethod
@@ -96,6 +106,34 @@ class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             count = class_counts(given.classes_, check_labels(y))
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
         return estimator.fit(np.asarray(y_score), y, **(fit_params or {}))
+
+    def monitor(self, reference=None, *, delta=0.05, tolerance=0.0, random_state=None):
+        """Return what watches whether new rows are as they were, and the promise still holds.
+
+        Parameters
+        ----------
+        reference : array-like of shape (n_reference, n_features), default=None
+            Rows that new rows should be like, which trained nothing. None: the rows that
+            calibrated, if their scores were kept.
+        delta : float, default=0.05
+            Probability in (0, 1) of a false alarm, over all time.
+        tolerance : float, default=0.0
+            How much worse than promised a rate may be before it counts, in [0, 1).
+        random_state : int, RandomState or None, default=None
+            Seed of the places of rows that tie.
+
+        Returns
+        -------
+        monitor : Monitor
+            Its `update` takes new rows, its `update_labels` labels as they come in.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there are no rows to compare with, or a parameter is not allowed.
+        """
+        params = {"delta": delta, "tolerance": tolerance, "random_state": random_state}
+        return Monitor(self, reference, **params)
 
     def get_metadata_routing(self):
         """Return where metadata goes: that of `fit` to the `fit` of `estimator`.

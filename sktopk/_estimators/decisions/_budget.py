@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._input import (
     check_classes,
     check_labels,
+    check_length,
     check_table,
     check_weight,
     class_counts,
@@ -21,6 +22,7 @@ from sktopk._common._scalars import (
     check_option,
     check_pos_label,
     check_random,
+    n_kept,
     negative_first,
     place_of,
     positive_label,
@@ -46,6 +48,7 @@ from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
 from ._expected_value import IsotonicProbability, SpendsBudget
+from ._exploration import Queue, draw_rows, labelled, thinned
 from ._guarantees import calibrate, drift, separates
 from ._hits import BoundsHits
 from ._likelihood_ratio import (
@@ -54,6 +57,7 @@ from ._likelihood_ratio import (
     fit_likelihood_ratio,
     ratio_of_rows,
 )
+from ._monitor import Promise
 from ._selection import CalibrationRows, n_rows_needed_to_select, select_in_groups
 
 _CONSTRAINTS = ("count", "fpr", "precision", "recall", "fdr", "cost")
@@ -122,6 +126,18 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     values alone finds more value on average, as far as p is the probability at a score: that
     has to rise with the score, and be among new rows what it is among calibration rows.
 
+    A desk that looks at the best rows only never learns about the others. With `explore` that many
+    places b of a budget of B are drawn by lot among the m - B + b rows that are not the B - b best,
+    so that each row's propensity, its chance to be looked at, is known:
+
+    .. math::
+        \pi_j = 1 \text{ for the } B - b \text{ best}, \qquad
+        \pi_j = \frac{b}{m - B + b} \text{ for all others.}
+
+    `predict_queue` returns it, and :func:`~sktopk.metrics.precision_at_k_score`, its peers and
+    `fit` take it, as `propensity`: labels then weigh :math:`1 / \pi_j` [10]_, and tell about all
+    rows.
+
     Whatever the constraint, `hits_interval` bounds how many of the n best rows of a batch are
     positive, by exact prediction limits [7]_.
 
@@ -157,6 +173,10 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     delta : float, default=0.05
         Probability, in (0, 1), that a rate may break its budget, over the calibration rows; of
         `hits_interval`, that the bounds fail. `rates_` has intervals at level 1 - delta.
+    explore : int, default=0
+        With "count" per batch or group: how many rows of each budget are drawn by lot among all
+        but the best, at least 0 and less than an integer `budget`; of a fraction at most
+        what it comes to. A batch no larger than its budget is looked at as a whole.
     likelihood_ratio : callable or classifier, default=None
         Of "fdr": how much likelier a row is among new rows than among calibration rows, but for
         a factor. A function of X that returns a number of at least 0 per row; or a
@@ -178,7 +198,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         is the rarer one in the y of `fit` (of two equally frequent ones the second), with a
         warning that names it.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out rows and of the fifth that precision begins with.
+        Seed of the held-out rows, of the fifth that precision begins with and of what is drawn
+        to `explore`.
 
     Attributes
     ----------
@@ -247,6 +268,15 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     calibration score, and a negative the highest. Where calibration rows are few, flagged rows
     bring less than the sum of `expected_value`: those whose p is too high are chosen first.
 
+    The rows to `explore` are a function of the batch and a seed from `random_state`, so that
+    prediction changes nothing and `predict`, `predict_top` and `predict_queue` agree: the same
+    rows in any order have the same queue, another batch has new draws. With a log, `fit` keeps the
+    rows of known label. Those that train weigh 1 / propensity, times their `sample_weight` if
+    given, so that the loss over them estimates that over all rows. Those that calibrate are
+    thinned: each stays with the smallest propensity among them divided by its own. They are then a
+    sample of all rows like any, and every promise holds with the same proof; but beside rows
+    drawn by lot hardly any sure one is left.
+
     References
     ----------
     .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
@@ -268,6 +298,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
        probability estimates. KDD 2002.
     .. [9] G. B. Dantzig. Discrete-variable extremum problems. Operations Research 5(2), 266-288,
        1957.
+    .. [10] D. G. Horvitz, D. J. Thompson. A generalization of sampling without replacement from a
+       finite universe. Journal of the American Statistical Association 47(260), 663-685, 1952.
 
     Examples
     --------
@@ -288,6 +320,13 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     >>> clf = BudgetClassifier(inner, budget=5, per="batch").fit(X[1000:2000], y[1000:2000])
     >>> clf.predict_top(X[2000:2100])
     array([71, 38, 70, 79, 78])
+
+    One of the five drawn by lot, of the 96 rows that are not the four best:
+
+    >>> clf = BudgetClassifier(inner, budget=5, per="batch", explore=1, random_state=0)
+    >>> queue = clf.fit(X[1000:2000], y[1000:2000]).predict_queue(X[2000:2100])
+    >>> queue.propensity.round(4)
+    array([1.    , 1.    , 1.    , 1.    , 0.0104])
 
     How many of the 50 best of all are positive, with a probability of 0.95:
 
@@ -312,7 +351,11 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
 
     # Without groups per="group" can do nothing: nobody should have to request them. Nor ratios,
     # which change what is promised and nothing else, nor costs and values.
-    __metadata_request__fit = {"likelihood_ratio": True, "X_new": True}  # noqa: RUF012
+    __metadata_request__fit = {  # noqa: RUF012
+        "likelihood_ratio": True,
+        "X_new": True,
+        "propensity": True,
+    }
     __metadata_request__predict = {  # noqa: RUF012
         "groups": True,
         "likelihood_ratio": True,
@@ -329,6 +372,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         constraint="count",
         per="auto",
         delta=0.05,
+        explore=0,
         likelihood_ratio=None,
         randomized=False,
         validation_fraction=0.2,
@@ -340,13 +384,14 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         self.constraint = constraint
         self.per = per
         self.delta = delta
+        self.explore = explore
         self.likelihood_ratio = likelihood_ratio
         self.randomized = randomized
         self.validation_fraction = validation_fraction
         self.pos_label = pos_label
         self.random_state = random_state
 
-    def fit(self, X, y, *, likelihood_ratio=None, X_new=None, **fit_params):
+    def fit(self, X, y, *, likelihood_ratio=None, X_new=None, propensity=None, **fit_params):
         """Train the classifier on a part of the rows and find the threshold on the others.
 
         Parameters
@@ -362,6 +407,11 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             New rows without labels, of which the classifier in the parameter `likelihood_ratio`
             learns how they differ from those that train `estimator`, or of those given to
             a frozen one.
+        propensity : array-like of shape (n_samples,), default=None
+            For the log of a queue: the probability in (0, 1] with which the label of each row came
+            to be known, NaN where it did not. Such rows are left out, whatever their y; see
+            Notes for what the others weigh. `estimator` then has to take `sample_weight`, unless
+            it is frozen.
         **fit_params : dict
             Passed to the `fit` of `estimator`, those with one value per row for its rows. With
             metadata routing enabled, what it requests. Calibration counts rows, whatever
@@ -378,17 +428,26 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             classifier has no scores or gives scores that are not finite.
         """
         self._check_params()
+        n_samples = None
+        if propensity is not None:
+            given = X, y, propensity, fit_params, likelihood_ratio
+            n_samples, X, y, propensity, fit_params, likelihood_ratio = labelled(
+                *given, self.estimator
+            )
         y, fit_params = check_labels(y), self._routed(fit_params)
+        n_samples = len(y) if n_samples is None else n_samples
         self._check_two_classes(y, fit_params.get("sample_weight"))
         random = check_random(self.random_state)
         # All rows given to a frozen classifier can; hits are counted among them.
         calibrates = self._per == "fit" or self.constraint in ("fdr", "cost")
         calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
         trained = self._train(X, y, fit_params, random, calibrates=calibrates)
+        if propensity is not None and calibrates:
+            trained = thinned(trained, propensity, random)
         pos_label = self._positive_label(trained.estimator, y)
         scores = finite_scores(trained.estimator, trained.X, pos_label)
         fitted = {"classes_": trained.estimator.classes_, "pos_label_": pos_label}
-        fitted["n_samples_fit_"] = len(y)
+        fitted["n_samples_fit_"] = n_samples
         if self.constraint == "fdr":
             fitted["likelihood_ratio_"] = fit_likelihood_ratio(
                 self.likelihood_ratio, X, X_new, trained.train
@@ -403,7 +462,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             fitted["threshold_"], fitted["rates_"], problems = calibrate(
                 scores,
                 positive,
-                len(y),
+                n_samples,
                 constraint=self.constraint,
                 budget=self.budget if isinstance(self.budget, Integral) else float(self.budget),
                 delta=float(self.delta),
@@ -412,6 +471,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             _warn(problems)
         if calibrates:
             fitted |= self._calibration(scores, trained, likelihood_ratio, fitted, random, len(y))
+        else:
+            fitted["_seed"] = random.randint(np.iinfo(np.int32).max)
         return self._replace_fitted(trained.estimator, **fitted)
 
     def decision_function(self, X):
@@ -472,8 +533,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         elif self.constraint == "cost":
             flagged, _, problems = self._afforded(X, groups, cost, value)
         else:
-            flagged, problems = self._flagged(self._scores(X), groups)
-        if self._has_threshold() and np.isfinite(self.threshold_):
+            flagged, problems = self._flagged(X, self._scores(X), groups)
+        if self._has_threshold() and np.isfinite(self.threshold_) and "flagged" in self.rates_:
             problems += drift(flagged, self.rates_["flagged"])
         _warn(problems)
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
@@ -520,6 +581,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             _warn(problems)
             return _in_order(flagged, per_cost)
         check_groups(groups, self._per)
+        if self.explore and n is None:
+            return self.predict_queue(X, groups).rows
         each = score_parts(self.estimator_, X, self.pos_label_)
         if self._has_threshold() and n is None:
             return rows_above(each, self.threshold_)
@@ -529,9 +592,50 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             _warn(best.problems(name, kept))
             return best.index
         scores = np.concatenate(list(each))
-        flagged, problems = self._flagged(scores, groups, n)
+        flagged, problems = self._flagged(X, scores, groups, n)
         _warn(problems)
         return _in_order(flagged, scores)
+
+    def predict_queue(self, X, groups=None, likelihood_ratio=None):
+        """Return the rows to look at, best first, and the probability with which each was chosen.
+
+        It is a function of the fitted estimator and X, as all predictions are: asked again it
+        gives the same queue, and there is no attribute that a second batch would overwrite. Keep
+        what it returns: a label learned without its propensity tells about no other row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            A batch as a whole.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row; for ``per="group"``, which needs them.
+        likelihood_ratio : array-like of shape (n_samples,), default=None
+            As in `predict`.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_top,)
+            Row numbers, those that `predict` flags: of the highest score first, ties in the order
+            of X, those drawn by lot among them.
+        propensity : ndarray of shape (n_top,)
+            Probability in (0, 1]; 1 for all rows without `explore`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X is a stream, or as in `predict`.
+        """
+        check_table(X)
+        if not self.explore:
+            rows = self.predict_top(X, None, groups, likelihood_ratio)
+            return Queue(rows, np.ones(len(rows)))
+        _refuse_unused(self.constraint, None, likelihood_ratio, None, None)
+        scores = self._scores(X)
+        flagged, chance, problems = self._queue(X, scores, groups)
+        _warn(problems)
+        order = np.argsort(-scores, kind="stable")
+        rows = order[flagged[order]]
+        return Queue(rows, chance[rows])
 
     def score(self, X, y, sample_weight=None, groups=None, cost=None, value=None):
         """Return what the rows bring at the `budget`, the metric that its `constraint` names.
@@ -613,6 +717,14 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         else:
             check_number(self.budget, "budget", 0, 1, bounds="neither")
         check_number(self.delta, "delta", 0, 1, bounds="neither")
+        check_number(self.explore, "explore", 0, integer=True)
+        if self.explore and (self._per == "fit" or self.constraint != "count"):
+            raise ValueError(
+                'explore is for constraint="count" with per="batch" or "group"; got '
+                f"explore={self.explore!r}, constraint={self.constraint!r} and per={self.per!r}"
+            )
+        if self.explore and isinstance(self.budget, Integral) and self.explore >= self.budget:
+            raise ValueError(f"explore must be less than budget={self.budget}; got {self.explore}")
         check_likelihood_ratio(self.likelihood_ratio)
         check_flag(self.randomized, "randomized")
         check_pos_label(self.pos_label)
@@ -639,6 +751,31 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         is_number = self.constraint == "count" and isinstance(self.budget, Integral)
         return "batch" if is_number else "fit"
 
+    def _watched_scores(self, X):
+        return self._scores(X)
+
+    def _reference_scores(self):
+        rows = self._rows_to_compare_with("monitor", "pass reference, rows to compare with, or ")
+        return rows.scores
+
+    def _promises(self):
+        return self.constraint != "count"
+
+    def _promised(self, tolerance, level):
+        at_least = self.constraint in ("precision", "recall")
+        limit = float(self.budget) + (-tolerance if at_least else tolerance)
+        return Promise(self, self.constraint, limit, at_least), level
+
+    def _outcome(self, X, y):
+        scores = self._scores(X)
+        check_length(y, len(scores))
+        positive = known_positives(y, self.classes_, self.pos_label_)
+        if self.constraint == "fdr":
+            return np.ones(len(y), dtype=bool), ~positive, np.ones(len(y), dtype=bool)
+        flagged = scores.astype(np.float64) > self.threshold_
+        counts = {"precision": flagged, "recall": positive, "fpr": ~positive}[self.constraint]
+        return counts, positive if self.constraint == "precision" else flagged, flagged
+
     def _has_threshold(self):
         return self._per == "fit" and self.constraint not in ("fdr", "cost")
 
@@ -656,6 +793,17 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         if len(classes) != 2:
             return pos_label  # whose scores are refused
         return positive_label(pos_label, classes, class_counts(classes, y))
+
+    def _rows_to_compare_with(self, who, other_way=""):
+        """Return the calibration rows, if there are some and new rows are like them."""
+        rows = getattr(self, "_calibration_rows", None)
+        if rows is None or rows.weight is not None:
+            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
+            raise ValueError(
+                f"{who} needs calibration rows that new rows are like, but fit {reason}: "
+                f'{other_way}choose per="fit", or freeze a fitted estimator by FrozenEstimator'
+            )
+        return rows
 
     def _calibration(self, scores, trained, ratio, fitted, random, n_given):
         """Return what is kept of the rows that calibrate, by attribute."""
@@ -695,15 +843,33 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         key = row_keys(X, self._seed) if needs_key else None
         return select_in_groups(rows, scores, groups, float(self.budget), weight, key), scores
 
-    def _flagged(self, scores, groups, n=None):
+    def _flagged(self, X, scores, groups, n=None):
         """Return the mask of the n best rows or, for None, of the budget, and what to warn of."""
         check_groups(groups, self._per)
         if self._has_threshold() and n is None:
             return scores.astype(np.float64) > self.threshold_, []
-        group = np.zeros(len(scores), dtype=np.intp)
-        if groups is not None:
-            group = encode_groups(groups, len(scores))
-        return best_rows(scores, group, *((self.budget, "budget") if n is None else (n, "n")))
+        if self.explore and n is None:
+            flagged, _, problems = self._queue(X, scores, groups)
+            return flagged, problems
+        kept = (self.budget, "budget") if n is None else (n, "n")
+        return best_rows(scores, _numbered(groups, len(scores)), *kept)
+
+    def _queue(self, X, scores, groups):
+        """Return the mask of a budget of which some places are drawn, chances, what to warn of."""
+        check_groups(groups, self._per)
+        group = _numbered(groups, len(scores))
+        certain, problems = best_rows(scores, group, self.budget, "budget", int(self.explore))
+        places = np.array([n_kept(self.budget, n) for n in np.bincount(group)])
+        free = np.maximum(places - np.bincount(group[certain], minlength=len(places)), 0)
+        flagged, chance = draw_rows(certain, group, free, row_keys(X, self._seed), self._seed)
+        return flagged, chance, problems
+
+
+def _numbered(groups, n_samples):
+    """Return the number of each row's group, 0 for all without groups."""
+    if groups is None:
+        return np.zeros(n_samples, dtype=np.intp)
+    return encode_groups(groups, n_samples)
 
 
 def _refuse_unused(constraint, n, likelihood_ratio, cost, value):

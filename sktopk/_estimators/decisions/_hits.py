@@ -54,13 +54,7 @@ class BoundsHits:
             check_count(value, "n")
         check_table(X)
         scores = self._scores(X)
-        rows = getattr(self, "_calibration_rows", None)
-        if rows is None or rows.weight is not None:
-            reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
-            raise ValueError(
-                "hits_interval needs calibration rows that new rows are like, but fit "
-                f'{reason}: choose per="fit", or freeze a fitted estimator by FrozenEstimator'
-            )
+        rows = self._rows_to_compare_with("hits_interval")
         # A new generator each time, so that the answer stays the same.
         random = np.random.default_rng(self._seed)
         low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)

@@ -41,7 +41,7 @@ def fit_likelihood_ratio(value, X, X_new, train):
     X = take_rows(indexable(X)[0], train)
     n_old, n_new = _n_rows(X), _n_rows(X_new)
     is_new = np.repeat([False, True], [n_old, n_new])
-    return clone(value).fit(_stacked(X, X_new), is_new)
+    return clone(value).fit(stacked(X, X_new), is_new)
 
 
 def ratio_of_rows(source, X, given, n_samples):
@@ -75,7 +75,7 @@ def _n_rows(X):
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def _stacked(X, X_new):
+def stacked(X, X_new):
     """Return the rows of both: of two frames, two sparse matrices, two lists or arrays."""
     if issparse(X) or issparse(X_new):
         return vstack([X, X_new], format="csr")

@@ -6,7 +6,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import check_labels, encode_labels, take_rows
+from sktopk._common._input import check_labels, check_length, encode_labels, take_rows
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._warnings import warn
 
@@ -29,6 +29,7 @@ from ._mondrian import (
     group_thresholds,
     thresholds_of_rows,
 )
+from ._monitor import Promise, coverage_left
 
 
 def _forwards(name):
@@ -361,6 +362,7 @@ class SetClassifier(CalibratedDecision):
             # What the threshold was found for, whatever is set later.
             _conformity=conformity,
             _seed=seed,
+            _calibration_certainty=proba.max(axis=1).astype(np.float64),
         )
 
     def predict_set(self, X, *, groups=None, output="matrix"):
@@ -547,6 +549,34 @@ class SetClassifier(CalibratedDecision):
             return {"threshold_": threshold, "groups_": names}
         threshold, cluster = cluster_thresholds(scores, code, n_classes, coverage, random)
         return {"threshold_": threshold, "clusters_": cluster}
+
+    def _watched_scores(self, X):
+        check_is_fitted(self)
+        return predict_class_proba(self.estimator_, X)[1].max(axis=1)
+
+    def _reference_scores(self):
+        if not self.n_calibration_ or not hasattr(self, "_calibration_certainty"):
+            raise ValueError(
+                "monitor needs rows to compare with, but fit kept none that calibrate: pass "
+                "reference, rows that trained nothing"
+            )
+        return self._calibration_certainty
+
+    def _promises(self):
+        """Whether a coverage of all rows is promised, or follows from one of each class."""
+        has_coverage = self._conformity.method not in ("topk", "average_k")
+        return has_coverage and self.max_size is None and not hasattr(self, "groups_")
+
+    def _promised(self, tolerance, level):
+        limit = coverage_left(float(self.coverage), self.n_calibration_, level / 2) - tolerance
+        return Promise(self, "coverage", limit, at_least=True), level / 2
+
+    def _outcome(self, X, y):
+        y_set, column = self.predict_set(X), encode_labels(self.classes_, y)
+        check_length(y, y_set.shape[0])
+        covered = y_set.toarray()[np.arange(len(y)), column] & (column >= 0)
+        everything = np.ones(len(y), dtype=bool)
+        return everything, covered, everything
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):

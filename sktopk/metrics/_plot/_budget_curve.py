@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
-from sktopk.metrics._ranking import Ranking, is_positive
+from sktopk.metrics._ranking import Ranking, estimated, is_positive
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
 from ._folds import draw_curves, folds_name, split_folds
@@ -185,6 +185,7 @@ class BudgetCurveDisplay:
         max_k=None,
         budget=None,
         pos_label=None,
+        propensity=None,
         name=None,
         ax=None,
         **kwargs,
@@ -212,6 +213,10 @@ class BudgetCurveDisplay:
             The k to mark, or the cost. None: no mark.
         pos_label : int, float, bool or str, default=None
             Label of the positives, as in `precision_at_k_score`.
+        propensity : array-like of shape (n_samples,), default=None
+            Of a log, as in `precision_at_k_score`: the probability in (0, 1] with which a label
+            came to be known, NaN where it did not, so that the curve is an estimate without bias
+            (of recall a ratio of two). `value` of a row of unknown label does not count.
         name : str, default=None
             Name of the curve. None: "Classifier".
         ax : matplotlib Axes, default=None
@@ -231,7 +236,9 @@ class BudgetCurveDisplay:
             If matplotlib is missing, labels are not two, or an argument is not allowed.
         """
         metric = _checked_metric(metric, value, cost, max_k, budget)
-        given = metric, value, cost, max_k
+        if cost is not None and propensity is not None:
+            raise ValueError("propensity counts rows and does not go with cost: pass one of them")
+        given = metric, value, cost, max_k, propensity
         k, score, chance, ideal = _curves(y_true, y_score, pos_label, *given)
         shown = {"metric": metric, "by": "rows" if cost is None else "cost", "budget": budget}
         shown["name"] = "Classifier" if name is None else name
@@ -451,15 +458,25 @@ def _checked_metric(metric, value, cost, max_k, budget):
     return metric
 
 
-def _curves(y_true, y_score, pos_label, metric, value, cost, max_k):
+def _curves(y_true, y_score, pos_label, metric, value, cost, max_k, propensity=None):
     """Return k, or the cost, and the score, that of chance and the ideal one at each."""
-    gain = is_positive(y_true, pos_label).astype(np.float64)
+    if propensity is None:
+        n_rows = is_positive(y_true, pos_label).astype(np.float64)
+    else:
+        log = estimated(y_true, pos_label, propensity)
+        log.warn_if_blind("BudgetCurveDisplay", stacklevel=4)
+        n_rows = log.positive
+    each = np.ones(len(n_rows))
     if value is not None:
-        gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
+        each = check_nonnegative(value, "value", len(each), "one per row of y_score")
+    gain = n_rows * each
     _, found = Ranking.from_values(gain, y_score).curve()
     if cost is None:
         k = np.arange(1, len(gain) + 1)
-        chance, best = k * gain.mean(), np.cumsum(np.sort(gain)[::-1])
+        # A positive of a log stands for more rows than its own.
+        order = np.argsort(-each, kind="stable")
+        rows, gains = (np.append(0.0, np.cumsum(part[order])) for part in (n_rows, gain))
+        chance, best = k * gain.mean(), np.interp(k, rows, gains)
     else:
         cost = check_nonnegative(cost, "cost", len(gain), "one per row of y_score")
         if not cost.any():

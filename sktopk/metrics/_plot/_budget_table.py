@@ -3,7 +3,7 @@
 import numpy as np
 
 from sktopk.metrics._budget_table import budget_table
-from sktopk.metrics._ranking import is_positive
+from sktopk.metrics._ranking import estimated, is_positive
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
 from ._style import curve_axes, draw_legend, draw_reference
@@ -116,6 +116,7 @@ class BudgetTableDisplay:
         n_bootstraps=500,
         pos_label=None,
         random_state=0,
+        propensity=None,
         name=None,
         ax=None,
         **kwargs,
@@ -126,6 +127,8 @@ class BudgetTableDisplay:
         ----------
         y_true, y_score, budgets, n_rows, confidence, n_bootstraps, pos_label, random_state
             As in `budget_table`.
+        propensity : array-like of shape (n_samples,), default=None
+            Of a log, as in `budget_table`: a probability in (0, 1], or NaN.
         name : str, default=None
             Name of the curve. None: "Classifier".
         ax : matplotlib Axes, default=None
@@ -144,9 +147,12 @@ class BudgetTableDisplay:
             If matplotlib is missing, or as in `budget_table`.
         """
         options = {"n_rows": n_rows, "confidence": confidence, "n_bootstraps": n_bootstraps}
-        options |= {"pos_label": pos_label, "random_state": random_state}
+        options |= {"pos_label": pos_label, "random_state": random_state, "propensity": propensity}
         table = budget_table(y_true, y_score, budgets=budgets, **options)
-        positive = is_positive(y_true, pos_label)
+        if propensity is None:
+            positive = is_positive(y_true, pos_label)
+        else:
+            positive = estimated(y_true, pos_label, propensity).positive
         most = min(1.2 * table["budget"].max(), len(positive) if n_rows is None else n_rows)
         through = np.unique(np.linspace(1, most, _N_POINTS).round().astype(int))
         through = np.union1d(through, table["budget"])

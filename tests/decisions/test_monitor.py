@@ -1,0 +1,375 @@
+"""Does a monitor hardly ever cry wolf, however long it watches, and does it see the wolf?"""
+
+import pickle
+import warnings
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import factorial
+from scipy.stats import norm
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from sktopk import BudgetClassifier, Monitor, SetClassifier
+from sktopk._estimators.decisions._betting import Capital, RateBets, RowBets, ScoreBins
+from sktopk._estimators.decisions._monitor import coverage_left
+from sktopk.io import dump, load
+
+DELTA = 0.1
+
+
+def share_of_alarms(bets, batches, n_draws):
+    """The share of so many capitals that ever reach 1 / DELTA; `batches` yields what they play."""
+    highest = np.zeros(n_draws)
+    for play in batches:
+        play()
+        np.maximum(highest, bets.capital.log, out=highest)
+    return np.mean(highest >= -np.log(DELTA))
+
+
+def within(share, n_draws):
+    return share <= DELTA + 3 * (DELTA * (1 - DELTA) / n_draws) ** 0.5
+
+
+def test_factors_of_any_batch_have_mean_one_after_any_past(rng):
+    bets = RowBets(np.array([3.0, 1.0, 2.0]))
+    for _ in range(4):
+        mean = 0
+        for counts in product(range(4), repeat=3):
+            if sum(counts) == 3:
+                urn, counts = bets.urn, np.array(counts, dtype=float)
+                # The urn gives a row at a time, and takes back two.
+                chance = 6 / factorial(counts).prod()
+                chance *= np.prod([urn[b] + i for b in range(3) for i in range(int(counts[b]))])
+                chance /= np.prod(urn.sum() + np.arange(3))
+                again = pickle.loads(pickle.dumps(bets))
+                again.update(counts)
+                mean += chance * np.exp(again.capital.log)
+        assert mean == pytest.approx(np.exp(bets.capital.log))
+        bets.update(np.array([1.0, 2.0, 0.0]))
+
+
+def test_capital_is_a_mixture_over_all_beginnings(rng):
+    factors = rng.normal(size=(30, 2))
+    capital = Capital((2,))
+    for each in factors:
+        capital.multiply(each)
+    waits = 1 / np.log2(np.arange(31) + 2)
+    begun = [
+        (waits[t] - waits[t + 1]) / 2 * np.exp(factors[t:].sum(axis=0)).sum() for t in range(30)
+    ]
+    assert capital.log == pytest.approx(np.log(sum(begun) + waits[-1]))
+    assert waits[0] == 1
+
+
+@pytest.mark.parametrize("digits", [12, 1, 0])
+def test_rows_like_the_calibration_rows_fall_into_bins_as_the_urn_says(digits, rng):
+    counts = []
+    for _ in range(2000):
+        scores = rng.normal(size=60).round(digits)
+        bins = ScoreBins(scores[:50], rng)
+        counts.append(bins.counts(scores[50:], rng))
+    expected = bins.mass / 51 * 10
+    error = np.std(counts, axis=0) / 2000**0.5
+    assert (np.abs(np.mean(counts, axis=0) - expected) < 4 * error).all()
+    # Draws from an urn scatter more than those with fixed shares do.
+    share = bins.mass / 51
+    variance = 10 * share * (1 - share) * (51 + 10) / (51 + 1)
+    np.testing.assert_allclose(np.var(counts, axis=0), variance, rtol=0.2)
+
+
+@pytest.mark.parametrize(("n_draws", "n_days"), [(2000, 100), (100, 10_000)])
+def test_rows_alike_hardly_ever_raise_an_alarm(n_draws, n_days, rng):
+    mass = ScoreBins(rng.normal(size=30), rng).mass
+    share = rng.dirichlet(mass, size=n_draws)  # what so many calibration rows leave possible
+    bets = RowBets(mass, (n_draws,))
+    days = (partial(bets.update, rng.multinomial(20, share).astype(float)) for _ in range(n_days))
+    assert within(share_of_alarms(bets, days, n_draws), n_draws)
+
+
+@pytest.mark.parametrize(("n_draws", "n_days"), [(2000, 500), (100, 10_000)])
+@pytest.mark.parametrize(("limit", "at_least"), [(0.6, True), (0.05, False)])
+def test_a_rate_at_its_limit_hardly_ever_raises_an_alarm(limit, at_least, n_draws, n_days, rng):
+    bets = RateBets(1 - limit if at_least else limit, (n_draws,))
+
+    def days():
+        for _ in range(n_days):
+            n_good = rng.binomial(20, limit, size=n_draws)
+            # Of "at most" those are bad that should be few.
+            counts = (20 - n_good, n_good) if at_least else (n_good, 20 - n_good)
+            yield partial(bets.update_counts, *counts, limit if at_least else 1 - limit)
+
+    assert within(share_of_alarms(bets, days(), n_draws), n_draws)
+
+
+def test_coverage_by_any_calibration_rows_hardly_ever_raises_an_alarm(rng):
+    n_draws, n, coverage = 2000, 99, 0.9
+    left = coverage_left(coverage, n, DELTA / 2)
+    rate = rng.beta(90, 10, size=n_draws)
+    assert np.mean(rate < left) == pytest.approx(DELTA / 2, abs=0.02)
+    bets, highest = RateBets(1 - left, (n_draws,)), np.zeros(n_draws)
+    for _ in range(500):
+        covered = rng.binomial(300, rate)
+        bets.update_counts(300 - covered, covered, left)
+        np.maximum(highest, bets.capital.log, out=highest)
+    found = np.mean(highest >= -np.log(DELTA / 2))
+    assert within(found, n_draws)
+    # Those below the limit are found, so that it is not met by being blind.
+    assert found > DELTA / 4
+
+
+def day(rng, n=400, shift=0.0):
+    """Scores and labels: with a shift the negatives score higher."""
+    y = rng.random(n) < 0.25
+    return rng.normal(size=n) + 2 * y + shift * ~y, y
+
+
+def desk_of(rng, **params):
+    params = {"constraint": "precision", "budget": 0.6, "random_state": 0} | params
+    return BudgetClassifier.from_scores(*day(rng, 3000), **params)
+
+
+def test_a_shift_is_seen_soon_by_rows_and_by_labels_of_flagged_rows_alone(rng):
+    desk = desk_of(rng)
+    monitor = desk.monitor(random_state=0)
+    for number in range(60):
+        scores, y = day(rng, shift=0.5 if number >= 30 else 0.0)
+        queue = desk.predict_top(scores)
+        monitor.update(scores)
+        report = monitor.update_labels(scores[queue], y[queue])
+        assert number >= 30 or not any(each.alarm for each in report.values())
+    assert report["rows"].alarm in (30, 31, 32)
+    assert report["promise"].alarm in range(30, 36)
+    assert report["promise"].promise == "precision >= 0.6"
+    assert report["rows"].n_rows == 60 * 400
+    assert report["rows"].n_batches == 60
+    assert report["rows"].p_value < 1e-6 < 1e6 < report["rows"].e_value
+    assert (np.diff(monitor.history_["rows"][32:40]) > 0).all()
+    assert Monitor(desk).report()["rows"].p_value == 1
+
+
+def test_batches_by_name_are_those_of_a_loop(rng):
+    desk = desk_of(rng)
+    days = [day(rng, 50, shift=max(0, i - 8)) for i in range(12)]
+    one, other = (Monitor(desk, random_state=3) for _ in range(2))
+    for scores, y in days:
+        one.update(scores)
+        one.update_labels(scores, y)
+    scores, y = (np.concatenate(each) for each in zip(*days, strict=True))
+    names = np.repeat([f"day {i}" for i in range(12)], 50)
+    other.update(scores, groups=pd.Series(names))
+    report = other.update_labels(scores, y, groups=names.tolist())
+    for name, expected in one.report().items():
+        assert report[name][1:5] == expected[1:5]
+        assert report[name].alarm == f"day {expected.alarm}"
+        np.testing.assert_array_equal(one.history_[name], other.history_[name])
+
+
+@pytest.mark.parametrize("constraint", ["fpr", "recall"])
+def test_labels_found_by_selection_need_their_propensity(constraint):
+    budget = {"fpr": 0.15, "recall": 0.75}[constraint]
+    alarms = {"known": 0, "naive": 0, "shifted": 0}
+    n_draws = 10
+    for seed in range(n_draws):
+        rng = np.random.default_rng(seed)
+        desk = desk_of(rng, constraint=constraint, budget=budget)
+        for name in alarms:
+            monitor = desk.monitor(random_state=0)
+            for _ in range(25):
+                scores, y = day(rng, 200, shift=0.0)
+                if name == "shifted":
+                    scores = scores + (0.6 if constraint == "fpr" else -0.6)
+                chance = np.where(scores > desk.threshold_, 1.0, 0.2)
+                known = rng.random(200) < chance
+                if constraint == "recall" and name == "naive":
+                    # Who takes the labels of a queue for a sample finds any recall good.
+                    known = scores <= desk.threshold_
+                    known[::2] = True
+                propensity = np.where(known, chance, np.nan) if name != "naive" else None
+                rows = slice(None) if name != "naive" else known
+                report = monitor.update_labels(scores[rows], y[rows], propensity=propensity)
+            alarms[name] += report["promise"].alarm is not None
+    assert alarms["known"] <= 1
+    assert min(alarms["naive"], alarms["shifted"]) >= n_draws - 1
+
+
+def test_rows_of_a_queue_drawn_by_lot_raise_no_alarms(rng):
+    # The false positive rate is the budget; labels are those of the 20 best rows of a day and of
+    # 10 others, drawn without replacement.
+    n_draws, n_days, n = 200, 60, 100
+    desk = desk_of(rng, constraint="fpr", budget=0.2)
+    desk.threshold_, alarms = float(norm.isf(0.2)), 0
+    chance = np.where(np.arange(n) < 20, 1.0, 10 / 80)
+    for _ in range(n_draws):
+        y = rng.random((n_days, n)) < 0.2
+        scores = np.sort(rng.normal(size=y.shape), axis=1)[:, ::-1]
+        lot = rng.random((n_days, n - 20)).argsort(axis=1) < 10
+        known = np.column_stack([np.ones((n_days, 20), dtype=bool), lot])
+        log = {"propensity": np.where(known, chance, np.nan).ravel()}
+        monitor = desk.monitor(random_state=0, delta=2 * DELTA)
+        names = np.repeat(np.arange(n_days), n)
+        report = monitor.update_labels(scores.ravel(), y.ravel(), groups=names, **log)
+        alarms += report["promise"].alarm is not None
+    assert within(alarms / n_draws, n_draws)
+
+
+def test_fdr_is_watched_by_batch(rng):
+    desk = desk_of(rng, constraint="fdr", budget=0.3)
+    quiet, loud = (desk.monitor(tolerance=0.05, random_state=0) for _ in range(2))
+    for _ in range(120):
+        for monitor, shift in ((quiet, 0.0), (loud, 0.7)):
+            scores, y = day(rng, shift=shift)
+            queue = desk.predict_top(scores)
+            report = monitor.update_labels(scores[queue], y[queue])["promise"]
+            assert monitor is loud or report.alarm is None
+    assert report.alarm is not None
+    assert report.promise == "fdr <= 0.35"
+
+
+def test_a_desk_without_a_rate_watches_rows_and_needs_rows_to_compare_with(rng):
+    X, y = make_classification(400, random_state=0)
+    desk = BudgetClassifier(LogisticRegression(), budget=9, per="batch").fit(X[:200], y[:200])
+    with pytest.raises(ValueError, match=r"monitor needs calibration rows .* pass reference"):
+        desk.monitor()
+    report = desk.monitor(X[200:300]).update(X[300:])
+    assert list(report) == ["rows"]
+    with pytest.raises(ValueError, match="decision promises no rate"):
+        desk.monitor(X[200:300]).update_labels(X[300:], y[300:])
+    assert desk.monitor(X[200:300]).update(X[300:] + 3)["rows"].e_value > 100
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, csr_array, list])
+def test_sets_are_watched_in_any_container(make, rng, tmp_path):
+    X, y = make_classification(
+        3000, 6, n_informative=5, n_redundant=0, n_classes=4, n_clusters_per_class=1, random_state=0
+    )
+    names = np.array(list("abcd"))[y]
+    inner = FrozenEstimator(LogisticRegression().fit(X[:500], names[:500]))
+    sets = SetClassifier(inner, method="lac", random_state=0).fit(X[500:1500], names[500:1500])
+    sets = load(dump(sets, tmp_path / "sets"))
+    quiet, loud = sets.monitor(random_state=0), sets.monitor(random_state=0)
+    batches = np.arange(1500) // 100
+    wrong = np.where(rng.random(3000) < 0.3, names[::-1], names)
+    quiet.update(make(X[1500:]), groups=batches)
+    report = quiet.update_labels(make(X[1500:]), names[1500:], groups=batches)
+    assert [each.alarm for each in report.values()] == [None, None]
+    loud.update(make(3 * X[1500:]), groups=batches)
+    report = loud.update_labels(make(X[1500:]), wrong[1500:], groups=batches)
+    assert report["rows"].alarm < 5
+    assert report["promise"].alarm < 8
+    # Labels that the classifier does not know are not covered.
+    report = sets.monitor().update_labels(make(X[1500:1600]), np.full(100, "new"))
+    assert report["promise"].alarm == 0
+    again = loud.recalibrate(since=1)
+    covered = again.predict_set(X[1500:]).toarray()[
+        np.arange(1500), np.searchsorted(list("abcd"), wrong[1500:])
+    ]
+    assert 0.88 < covered.mean() < 0.93
+    assert isinstance(again, SetClassifier)
+
+
+def test_sets_without_a_coverage_of_all_rows_are_watched_by_rows(rng):
+    X, y = make_classification(600, n_informative=5, n_classes=3, random_state=0)
+    sets = SetClassifier(LogisticRegression(), method="lac", conditional="group", random_state=0)
+    sets.fit(X, y, groups=np.arange(600) % 2)
+    assert list(sets.monitor().report()) == ["rows"]
+    sets.set_params(conditional="class").fit(X, y)
+    assert list(sets.monitor().report()) == ["rows", "promise"]
+    sets.set_params(conditional=None, method="topk", k=2).fit(X, y)
+    with pytest.raises(ValueError, match="monitor needs rows to compare with"):
+        sets.monitor()
+    assert list(sets.monitor(X).report()) == ["rows"]
+
+
+def test_a_desk_calibrated_with_what_came_in_keeps_its_promise_again(rng, tmp_path):
+    kept = []
+    for _ in range(20):
+        desk = desk_of(rng)
+        monitor = desk.monitor(random_state=0)
+        for number in range(12):
+            scores, y = day(rng, shift=0.5 if number >= 4 else 0.0)
+            queue = desk.predict_top(scores)
+            monitor.update_labels(scores[queue], y[queue])
+        again = monitor.recalibrate(since=4, random_state=0)
+        scores, y = day(rng, 40_000, shift=0.5)
+        precision = [y[scores > each.threshold_].mean() for each in (desk, again)]
+        assert precision[0] < 0.6
+        kept.append(precision[1] >= 0.6)
+        assert precision[1] < 0.75
+    assert np.mean(kept) >= 0.8
+    assert again.constraint == "precision"
+    assert desk.threshold_ < again.threshold_
+    # Labels of flagged rows tell no share of all rows: there is none that new rows could break.
+    assert list(again.rates_) == ["precision"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again.predict(scores)
+    kept_again = load(dump(again, tmp_path / "desk"))
+    np.testing.assert_array_equal(kept_again.predict(scores), again.predict(scores))
+
+
+def test_labels_by_propensity_calibrate_any_rate_and_those_of_flagged_rows_do_not(rng):
+    desk = desk_of(rng, constraint="fpr", budget=0.2)
+    monitor = desk.monitor(random_state=0)
+    scores, y = day(rng, 6000, shift=0.5)
+    flagged = scores > desk.threshold_
+    monitor.update_labels(scores[flagged], y[flagged])
+    with pytest.raises(ValueError, match="labels must be of some rows that were not flagged"):
+        monitor.recalibrate()
+    chance = np.where(flagged, 1.0, 0.25)
+    known = rng.random(6000) < chance
+    monitor.update_labels(scores, y, propensity=np.where(known, chance, np.nan))
+    again = monitor.recalibrate(since=1, random_state=0)
+    scores, y = day(rng, 100_000, shift=0.5)
+    assert 0.13 < np.mean(scores[~y] > again.threshold_) < 0.2
+    assert np.mean(scores[~y] > desk.threshold_) > 0.25
+
+
+def test_a_pickled_monitor_goes_on(rng):
+    desk = desk_of(rng)
+    one = desk.monitor(random_state=0)
+    days = [day(rng, 60, 0.3) for _ in range(6)]
+    for scores, y in days[:3]:
+        one.update(scores.round(1))
+        one.update_labels(scores, y)
+    other = pickle.loads(pickle.dumps(one))
+    for monitor in (one, other):
+        for scores, y in days[3:]:
+            monitor.update(scores.round(1))
+            monitor.update_labels(scores, y)
+    assert one.report() == other.report()
+
+
+WRONG = {
+    "no decision": (lambda m, d: Monitor(LogisticRegression()), TypeError, "decision must be a"),
+    "delta": (lambda m, d: d.monitor(delta=0), ValueError, "delta == 0"),
+    "tolerance": (lambda m, d: d.monitor(tolerance=-1), ValueError, "tolerance == -1"),
+    "all": (lambda m, d: d.monitor(tolerance=0.7), ValueError, "tolerance must leave precision"),
+    "seed": (lambda m, d: d.monitor(random_state="a"), ValueError, "random_state must be"),
+    "no rows": (lambda m, d: m.update(np.empty(0)), ValueError, "X must have at least one row"),
+    "NaN": (lambda m, d: m.update([np.nan]), ValueError, "finite scores"),
+    "stream": (lambda m, d: m.update(iter([1])), TypeError, "X must be a table"),
+    "groups": (lambda m, d: m.update([1.0], groups=[1, 2]), ValueError, "groups must name"),
+    "lengths": (lambda m, d: m.update_labels([1.0], [True, False]), ValueError, "inconsistent"),
+    "label": (lambda m, d: m.update_labels([1.0, 2.0], [7, 8]), ValueError, "y must hold labels"),
+    "propensity": (
+        lambda m, d: m.update_labels([1.0, 2.0], [True, False], propensity=[0, 1]),
+        ValueError,
+        "propensity must be in",
+    ),
+    "since": (lambda m, d: m.recalibrate(since=4), ValueError, "since must be the name of a batch"),
+    "labels": (lambda m, d: m.recalibrate(), ValueError, "since must be .* 0 batches"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_refused_by_name(case, rng):
+    call, error, message = WRONG[case]
+    desk = desk_of(rng)
+    with pytest.raises(error, match=message):
+        call(desk.monitor(random_state=0), desk)
