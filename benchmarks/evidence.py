@@ -252,7 +252,7 @@ def page():
 def pages():
     """The text that every generated page should have, by its path."""
     made = {DOCS / "evidence.md": page()}
-    for name in ("top.md", "losses.md", "scale.md", "tables.md"):
+    for name in ("top.md", "losses.md", "scale.md", "tables.md", "boosting.md"):
         text = (DOCS / name).read_text()
         made[DOCS / name] = evidence_regions.filled(text)
     return made

@@ -38,7 +38,7 @@ def test_pages_are_what_the_results_files_make(evidence):
 
 
 def test_every_marked_region_is_filled(evidence):
-    for name in ("top.md", "losses.md", "scale.md", "tables.md"):
+    for name in ("top.md", "losses.md", "scale.md", "tables.md", "boosting.md"):
         regions = [m[2] for m in evidence.evidence_regions.MARKS.finditer(_doc(evidence, name))]
         assert regions
         assert set(regions) <= set(evidence.evidence_regions.REGIONS)

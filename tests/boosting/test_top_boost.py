@@ -1,10 +1,12 @@
 """TopBoostClassifier against LightGBM, definitions, and itself on other rows."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
@@ -12,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import GridSearchCV
 
-from sktopk import BudgetClassifier, Pipeline, TopBoostClassifier
+from sktopk import BudgetClassifier, Pipeline, TopBoostClassifier, TopKClassifier
 from sktopk.boosting import objective
 from sktopk.io import dump
 from sktopk.losses import KthLargest, TopMean, TopPushKLoss, accuracy_at_top_loss
@@ -41,7 +43,8 @@ def several():
 def test_with_the_log_loss_alone_it_is_lightgbm(name, request):
     X, y = request.getfixturevalue(name)
     own = lightgbm.LGBMClassifier(n_estimators=10, n_jobs=1, verbosity=-1).fit(X, y)
-    ours = make(log_loss_share=1).fit(X, y)
+    # Of several classes it is the default.
+    ours = make(**{"log_loss_share": 1} if name == "binary" else {}).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), atol=1e-6)
 
 
@@ -81,7 +84,8 @@ def test_two_classes_have_the_verbs_of_a_ranking(binary):
 def test_several_classes_have_the_verbs_of_labels(several):
     X, y = several
     labels = np.array(["d", "b", "c", "a"])[y]
-    clf = make(k=2).fit(X, labels)
+    clf = make("topk_hinge", k=2, log_loss_share=0.5).fit(X, labels)
+    assert not hasattr(clf, "predict_proba")
     y_score = clf.decision_function(X)
     order = np.argsort(-y_score, axis=1, kind="stable")
     np.testing.assert_array_equal(clf.predict_topk(X), clf.classes_[order[:, :2]])
@@ -153,7 +157,7 @@ def test_members_judge_rows_that_they_have_not_seen(binary):
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
-def test_threshold_of_members_holds_for_new_rows(binary):
+def test_threshold_of_members_holds_for_new_rows():
     X, y = make_classification(4000, weights=[0.9], flip_y=0.05, random_state=1)
     params = {"loss": "pat_mat", "loss_params": {"tau": 0.1}, "n_estimators": 50}
     flagged = {}
@@ -244,8 +248,8 @@ def test_tables_of_every_kind_give_the_same(binary):
     clf = make().fit(frame, y)
     np.testing.assert_allclose(clf.decision_function(frame), expected)
     assert clf.feature_names_in_.tolist() == frame.columns.tolist()
-    sparse = make().fit(csr_array(X), y)
-    np.testing.assert_allclose(sparse.decision_function(csr_array(X)), expected, atol=1e-6)
+    rows = csr_array(X)
+    np.testing.assert_allclose(make().fit(rows, y).decision_function(rows), expected, atol=1e-6)
 
 
 def test_missing_values_are_a_value(binary):
@@ -262,6 +266,20 @@ def test_constant_rows_and_rows_too_few_to_split_are_scored_alike():
     for X in (np.ones((50, 2)), np.full((50, 1), np.nan), np.arange(6.0)[:, None]):
         y = np.arange(len(X)) % 2
         assert len(np.unique(make().fit(X, y).decision_function(X))) == 1
+
+
+@pytest.mark.filterwarnings("ignore:No positive class found")
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_members_of_very_few_rows_are_trained(early_stopping):
+    y = np.array([0, 1, 0, 1, 0, 0])
+    X = np.arange(6.0)[:, None]
+    params = {"n_members": 5, "early_stopping": early_stopping, "n_iter_no_change": 1}
+    assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
+    with pytest.warns(UserWarning, match="n_members=5 needs rows to leave out"):
+        clf = make(**params).fit(X[:2], y[:2])
+    assert clf.threshold_ == 0
+    assert np.isnan(clf.oob_score_)
+    assert np.isnan(clf.oob_decision_function_).all()
 
 
 def test_is_repeatable_kept_and_left_whole(binary):
@@ -303,11 +321,10 @@ def test_composes(binary):
 
 
 def test_compare_losses_takes_it_as_a_rival(several):
-    from sktopk import TopKClassifier
-
     X, y = several
     network = TopKClassifier(k=2, hidden_layer_sizes=(), max_epochs=2)
-    found = compare_losses(network, [("boosted", make(k=2))], X, y, cv=2, grid=None, progress=False)
+    rivals = [("boosted", make(k=2))]
+    found = compare_losses(network, rivals, X[:60], y[:60], cv=2, grid=None, progress=False)
     assert {"boosted", "lightgbm"} <= set(found.summary().index)
 
 
@@ -320,7 +337,7 @@ def test_a_file_without_pickle_refuses_it(binary, tmp_path):
 
 
 def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
     says = r'TopBoostClassifier needs lightgbm: pip install "sktopk\[boosting\]"'
     with pytest.raises(ImportError, match=says):
         make().fit(*binary)
@@ -368,8 +385,6 @@ def test_labels_that_do_not_suit_are_named(binary, several):
 
 def test_training_lowers_the_loss_of_the_default_more_than_the_log_loss_does():
     X, y = make_classification(3000, weights=[0.9], flip_y=0.2, random_state=3)
-    import torch
-
     found = []
     for share in (1, 0.2):
         clf = make(log_loss_share=share, n_estimators=60, num_leaves=4).fit(X, y)
