@@ -46,6 +46,7 @@ def test_with_the_log_loss_alone_it_is_lightgbm(name, request):
     # Of several classes it is the default.
     ours = make(**{"log_loss_share": 1} if name == "binary" else {}).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(ours.predict(X), own.predict(X))
 
 
 def test_default_is_the_recipe_of_the_documentation(binary):

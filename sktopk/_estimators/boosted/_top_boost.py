@@ -156,8 +156,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         if it has one. None is 0.05. Of several classes the number of labels, at most
         n_classes - 1; None is 5.
     log_loss_share : float, default=0.6
-        The share a of the log loss, in [0, 1]. 1 is LightGBM as it is, with the verbs and the
-        threshold of this class.
+        The share a of the log loss, in [0, 1]. 1 is LightGBM as it is, with the verbs of this
+        class, `predict_proba` and a `threshold_` of 0.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         What stands for second derivatives of the loss, see :func:`sktopk.boosting.objective`.
     loss_params : dict, default=None
@@ -214,9 +214,9 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     threshold_ : float
         Of two classes: what is subtracted from the scores; `predict` says `pos_label_` above
         it. It is the threshold of the loss, as a share of the rows; of a loss without one, the
-        score that as many rows reach as are positive. It is found on the rows that no
-        tree has seen, with `n_members` or `early_stopping`, else on the training rows: trees
-        tell these apart better than new ones.
+        score that as many rows reach as are positive; of the log loss alone, 0. It is found on
+        the rows that no tree has seen, with `n_members` or `early_stopping`, else on the
+        training rows: trees tell these apart better than new ones.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)
@@ -551,7 +551,9 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             judged, scores = own.take(known), scores[known]
         self.n_iter_ = np.array([_rounds(each) for each in self.boosters_])
         if n_classes == 2:
-            self.threshold_ = self._threshold(loss, params, judged, scores)
+            # Of log odds it is 0, so that `predict` says what `predict_proba` does.
+            logs = self._models_proba_
+            self.threshold_ = 0.0 if logs else self._threshold(loss, params, judged, scores)
         if self.n_members > 1:
             if not known.any():
                 warn(
