@@ -499,7 +499,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         check_pos_label(self.pos_label)
         check_random(self.random_state)
         if self.n_jobs is not None:
-            check_number(self.n_jobs, "n_jobs", integer=True)
+            check_number(self.n_jobs, "n_jobs", -(2**15), 2**15, integer=True)
             if self.n_jobs == 0:
                 raise ValueError("n_jobs must not be 0; got 0")
 
@@ -514,13 +514,16 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self._models_proba_ = share == 1
         # Of the log loss alone no other is asked.
         loss = "cross_entropy" if loss is None else loss
-        function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
+        try:
+            function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
+        except TypeError as error:
+            raise TypeError(f"loss_params={self.loss_params!r} do not suit: {error}") from error
         self.init_score_ = initial_score(own.target, sample_weight=own.weight)
         settings = {
             "objective": "custom",
             "num_class": 1 if n_classes == 2 else n_classes,
             "metric": "None",
-            "learning_rate": self.learning_rate,
+            "learning_rate": float(self.learning_rate),
             "num_leaves": self.num_leaves,
             "min_child_samples": self.min_child_samples,
             "num_threads": effective_n_jobs(self.n_jobs),
@@ -674,7 +677,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(loss, str) and loss in ("auto", "top_push_k"):
             n_rows = rows.weight[rows.target == 0].sum()
         if isinstance(loss, str) and loss == "auto":
-            rank = {"k": int(self.k_)} if self.k_ >= 1 else {"tau": float(self.k_)}
+            rank = {"k": min(int(self.k_), 2**53)} if self.k_ >= 1 else {"tau": float(self.k_)}
             params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
             return "accuracy_at_top", params
         if "k" in parameters_of(loss):
