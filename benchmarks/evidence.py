@@ -376,7 +376,7 @@ def pages(found=None):
     made = {DOCS / "evidence.md": page(found)}
     for stem in PAGES:
         made[DOCS / "evidence" / f"{stem}.md"] = page_of(stem, found)
-    for name in ("top.md", "losses.md", "scale.md", "tables.md", "promises.md"):
+    for name in ("top.md", "losses.md", "scale.md", "tables.md", "promises.md", "boosting.md"):
         text = (DOCS / name).read_text()
         made[DOCS / name] = evidence_regions.filled(text)
     return made

@@ -1,6 +1,7 @@
 """scikit-learn estimators for people who can only look at the top."""
 
 from ._estimators._pipeline import Pipeline, make_pipeline
+from ._estimators.boosted._top_boost import TopBoostClassifier
 from ._estimators.decisions._budget import BudgetClassifier
 from ._estimators.decisions._expected_cost import ExpectedCostClassifier
 from ._estimators.decisions._monitor import Monitor
@@ -42,6 +43,7 @@ __all__ = [
     "RecallAtPrecisionClassifier",
     "SetClassifier",
     "ThresholdClassifier",
+    "TopBoostClassifier",
     "TopKClassifier",
     "TopPushKClassifier",
     "make_pipeline",

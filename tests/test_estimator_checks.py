@@ -22,6 +22,7 @@ from sktopk import (
     RecallAtKClassifier,
     RecallAtPrecisionClassifier,
     ThresholdClassifier,
+    TopBoostClassifier,
     TopKClassifier,
     TopPushKClassifier,
 )
@@ -62,6 +63,11 @@ ESTIMATORS += [
     TopKClassifier(**MEMBERS, **SHORT),
     DeepTopPushClassifier(**MEMBERS, **SHORT),
 ]
+ESTIMATORS += [
+    TopBoostClassifier(n_estimators=10),
+    TopBoostClassifier(n_estimators=10, n_members=1, early_stopping=True),
+    TopBoostClassifier(n_estimators=10, n_members=1, log_loss_share=1, class_weight="balanced"),
+]
 IGNORED = pytest.mark.filterwarnings(
     "ignore:k=5 must be smaller",
     "ignore:The training loss still fell",
@@ -79,7 +85,7 @@ def test_scikit_learn_check(estimator, check):
 
 
 @IGNORED
-@pytest.mark.parametrize("estimator", DEFAULTS, ids=repr)
+@pytest.mark.parametrize("estimator", [*DEFAULTS, TopBoostClassifier()], ids=repr)
 def test_the_check_of_training_passes_with_defaults(estimator):
     check_classifiers_train(type(estimator).__name__, clone(estimator))
 

@@ -129,7 +129,7 @@ def test_a_page_of_a_paper_folds_ties_and_leaves_no_finding_out(evidence, found)
 
 
 def test_every_marked_region_is_filled(evidence):
-    for name in ("top.md", "losses.md", "scale.md", "tables.md", "promises.md"):
+    for name in ("top.md", "losses.md", "scale.md", "tables.md", "promises.md", "boosting.md"):
         regions = [m[2] for m in evidence.evidence_regions.MARKS.finditer(_doc(evidence, name))]
         assert regions
         assert set(regions) <= set(evidence.evidence_regions.REGIONS)

@@ -20,6 +20,7 @@ from sktopk.modules import ScaledScores
 ROOT = Path(sktopk.__file__).parents[1]
 MODULES = [
     "sktopk",
+    "sktopk.boosting",
     "sktopk.datasets",
     "sktopk.io",
     "sktopk.losses",
@@ -65,7 +66,7 @@ def test_documented_parameters_are_the_real_ones(name, value):
     assert documented == real[: len(documented)], name
 
 
-OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton".split()
+OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton lightgbm".split()
 DISPLAYS = {
     "BinarySetDisplay": ([[0.5, 0.2, 0.2, 0.1], [0.1, 0.6, 0.3, 0.0]], [0, 1]),
     "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),

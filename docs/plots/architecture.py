@@ -15,6 +15,7 @@ PLACES = {
     "callbacks": (8.0, 6.2),
     "_estimators": (3.0, 4.7),
     "_training": (6.6, 3.4),
+    "boosting": (1.6, 3.4),
     "metrics": (0.9, 1.9),
     "losses": (3.3, 1.9),
     "modules": (5.0, 1.9),
@@ -23,7 +24,7 @@ PLACES = {
     "_common": (4.7, 0.2),
 }
 FILES = {
-    "_estimators": "labels, ranking, decisions",
+    "_estimators": "labels, ranking, decisions, boosted",
     "_training": "net, batches, criteria, checkpoint",
     "_common": "input, files, warnings, extras",
 }

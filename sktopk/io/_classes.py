@@ -20,10 +20,12 @@ from sktopk.metrics._top_scorer import TopScorer
 
 from ._steps import STEPS
 
+# LightGBM reads the text of its trees without checking it: no file that may lie can bring any.
+REFUSED = (sktopk.TopBoostClassifier,)
 _OURS = tuple(
     each
     for each in (getattr(sktopk, name) for name in sktopk.__all__)
-    if isinstance(each, type) and issubclass(each, BaseEstimator)
+    if isinstance(each, type) and issubclass(each, BaseEstimator) and each not in REFUSED
 )
 # Thresholds and the like, which are parameters of estimators.
 _OF_LOSSES = tuple(

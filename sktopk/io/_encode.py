@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from sktopk._common._values import Encoder, NotPlainError
 
-from ._classes import NAMES, NETS, RECORDS
+from ._classes import NAMES, NETS, RECORDS, REFUSED
 from ._fitted import check_params, is_kept
 
 CAN_HOLD = (
@@ -128,6 +128,11 @@ class EstimatorEncoder(Encoder):
 def refusal(name, value):
     """Say which value no file can hold."""
     kind = type(value)
+    if kind in REFUSED:
+        return (
+            f"{name}: {kind.__name__} cannot be kept in such a file, as LightGBM reads its trees "
+            "without checking them: keep it by pickle or joblib"
+        )
     if isinstance(value, BaseEstimator) and kind.__module__.startswith("sklearn."):
         return f"{name}: {kind.__name__} cannot be kept in a file. What {CAN_HOLD}"
     return f"{name}: {value!r:.80} ({kind.__module__}.{kind.__name__}) is not what {CAN_HOLD}"

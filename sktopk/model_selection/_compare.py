@@ -75,7 +75,8 @@ def compare_losses(
         `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, "auto" among them, and named classifiers of any
-        kind, such as those of the top of a ranking or a TopKClassifier with another network.
+        kind, such as those of the top of a ranking, a TopKClassifier with another network or a
+        :class:`sktopk.TopBoostClassifier`.
     X : {array, sparse matrix, frame, list} of shape (n_samples, ...)
         What `estimator` takes.
     y : array-like of shape (n_samples,)

@@ -53,10 +53,11 @@ VALUES = {
     "an object": object(),
     "a slice": slice(3),
 }
-NAMES = (*NETS, "PrecisionAtRecallProgramClassifier", "ThresholdClassifier", *DECISIONS)
+TREES = "TopBoostClassifier"
+NAMES = (*NETS, "PrecisionAtRecallProgramClassifier", "ThresholdClassifier", *DECISIONS, TREES)
 # What all with a network share is asked of two of them.
 SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
-ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier", *DECISIONS)
+ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier", *DECISIONS, TREES)
 
 
 class OneEpoch(Callback):
@@ -69,6 +70,8 @@ class OneEpoch(Callback):
 def build(name):
     if name in DECISIONS:
         return make(name)
+    if name == TREES:
+        return sktopk.TopBoostClassifier(n_estimators=1, n_members=2)
     if name not in NETS:
         params = {"max_epochs": 1, "hidden_layer_sizes": (), "device": "cpu"}
         more = {"threshold": sktopk.losses.KthLargest("negatives", k=1)}

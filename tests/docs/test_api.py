@@ -13,6 +13,7 @@ import sktopk
 ROOT = Path(sktopk.__file__).parents[1]
 MODULES = [
     "sktopk",
+    "sktopk.boosting",
     "sktopk.callbacks",
     "sktopk.losses",
     "sktopk.metrics",

@@ -1,0 +1,1 @@
+"""Boosted trees trained for the top."""

@@ -1,0 +1,109 @@
+"""Scores of the top as evaluation functions of boosted trees."""
+
+import inspect
+
+import numpy as np
+
+from sktopk import metrics
+from sktopk._common._scalars import check_option
+
+from ._objective import group_codes
+
+LIBRARIES = ("lightgbm", "xgboost")
+
+
+def metric(name, /, *, library="lightgbm", **params):
+    r"""A score of the top as the `eval_metric` of LightGBM's and XGBoost's wrappers.
+
+    .. math::
+        \mathrm{metric}(y, s) = \mathrm{score}(y, s) \quad \text{or} \quad - \mathrm{score}(y, s)
+
+    of the function of :mod:`sktopk.metrics` called `name` followed by ``_score``. Of raw scores
+    and of probabilities it is the same, as they have the same order.
+
+    Parameters
+    ----------
+    name : str
+        A name that :func:`sktopk.metrics.make_top_scorer` takes, such as "precision_at_k", but
+        for "mean_value_at_k"; or "topk_accuracy" for labels per row.
+    library : {"lightgbm", "xgboost"}, default="lightgbm"
+        LightGBM is told the name, the score and that the larger is the better. XGBoost
+        minimises what has no such word: it gets minus the score.
+    **params
+        Parameters of the function, such as ``k=100``.
+
+    Returns
+    -------
+    metric : Metric
+        Called as ``metric(y_true, y_score, sample_weight=None, group=None)`` with labels 0 and 1
+        or class indices. Pass it as `eval_metric`. It can be pickled and cloned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the name is unknown, or a parameter is missing, unknown or out of its range.
+
+    See Also
+    --------
+    objective : What a training minimises.
+
+    Examples
+    --------
+    >>> from sktopk.boosting import metric
+    >>> metric("precision_at_k", k=2)([0, 1, 1, 0], [0.1, 0.9, 0.4, 0.5])
+    ('precision_at_k_2', 0.5, True)
+    """
+    return Metric(name, library, params)
+
+
+class Metric:
+    """What `metric` returns, which documents the parameters."""
+
+    def __init__(self, name, library, params):
+        self.name = name
+        self.library = library
+        self.params = params
+        check_option(library, "library", LIBRARIES)
+        if name == "topk_accuracy":
+            metrics.make_topk_scorer(**params)  # raises what is not allowed
+            self.__name__ = "_".join(map(str, [name, *params.values()]))
+        else:
+            if name == "mean_value_at_k":
+                raise ValueError("name='mean_value_at_k' needs values, which no library passes on")
+            self.__name__ = metrics.make_top_scorer(name, **params).__name__
+
+    def __repr__(self):
+        params = "".join(f", {name}={value!r}" for name, value in self.params.items())
+        return f"metric({self.name!r}, library={self.library!r}{params})"
+
+    def __call__(self, y_true, y_score, sample_weight=None, group=None):
+        """Return the score as the library takes it.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+        y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+        sample_weight : array-like of shape (n_samples,), default=None
+        group : array-like of shape (n_groups,), default=None
+            Numbers of rows, of groups that lie one after another, as LightGBM has them.
+
+        Returns
+        -------
+        found : tuple (str, float, bool) or float
+        """
+        y_true, y_score = np.asarray(y_true), np.asarray(y_score)
+        params = {**self.params, "sample_weight": sample_weight}
+        if self.name == "topk_accuracy":
+            n_classes = y_score.shape[1] if y_score.ndim == 2 else 2
+            params["labels"] = np.arange(n_classes)
+        else:
+            params["pos_label"] = 1
+        function = getattr(metrics, f"{self.name}_score")
+        if group is not None:
+            if "groups" not in inspect.signature(function).parameters:
+                raise ValueError(
+                    f"name={self.name!r} has no use for group; got {len(group)} groups"
+                )
+            params["groups"] = group_codes(group, len(y_true))
+        score = float(function(y_true, y_score, **params))
+        return -score if self.library == "xgboost" else (self.__name__, score, True)

@@ -1,0 +1,131 @@
+"""Objectives and metrics inside the libraries that they are for."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+from sktopk.boosting import initial_score, metric, objective
+from sktopk.losses import TopMean
+from sktopk.metrics import positives_at_top_score, topk_accuracy_score
+
+lightgbm = pytest.importorskip("lightgbm")
+# Without LightGBM's own metric, which would have a say in when it stops.
+SMALL = {"n_estimators": 20, "n_jobs": 1, "verbosity": -1, "metric": "None"}
+TOP = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
+
+
+def judged_by(X, y):
+    """The rows that LightGBM scores after each round, under the names of its version."""
+    if "eval_X" in inspect.signature(lightgbm.LGBMClassifier.fit).parameters:
+        return {"eval_X": X, "eval_y": y}
+    return {"eval_set": [(X, y)]}
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return make_classification(1500, weights=[0.9], flip_y=0.02, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def several():
+    return make_classification(600, n_classes=4, n_informative=6, random_state=0)
+
+
+@pytest.mark.parametrize("name", ["binary", "several"])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_log_loss_grows_the_trees_of_lightgbm(name, is_weighted, request):
+    X, y = request.getfixturevalue(name)
+    weight = 0.5 + np.arange(len(y)) % 3 if is_weighted else None
+    own = lightgbm.LGBMClassifier(**SMALL).fit(X, y, sample_weight=weight)
+    loss = "top_push" if name == "binary" else "focal"
+    ours = lightgbm.LGBMClassifier(objective=objective(loss, log_loss_share=1), **SMALL)
+    # What LightGBM begins with, of several classes another constant than ours.
+    if name == "binary":
+        start = np.full(len(y), initial_score(y, sample_weight=weight))
+    else:
+        start = np.log(np.bincount(y, weight) / (len(y) if weight is None else weight.sum()))
+        start = np.tile(start, (len(y), 1))
+    ours.fit(X, y, sample_weight=weight, init_score=start)
+    scores = ours.predict(X, raw_score=True) + start
+    np.testing.assert_allclose(scores, own.predict(X, raw_score=True), atol=1e-6)
+
+
+def test_lightgbm_stops_early_at_a_metric(binary):
+    X, y = binary
+    f = objective("accuracy_at_top", **TOP)
+    start = np.full(1000, initial_score(y[:1000]))
+    model = lightgbm.LGBMClassifier(objective=f, **SMALL | {"n_estimators": 100})
+    model.fit(
+        X[:1000],
+        y[:1000],
+        init_score=start,
+        **judged_by(X[1000:], y[1000:]),
+        eval_init_score=[start[:500]],
+        eval_metric=metric("positives_at_top"),
+        callbacks=[lightgbm.early_stopping(5, verbose=False)],
+    )
+    found = model.evals_result_["valid_0"]["positives_at_top"]
+    scores = model.predict(X[1000:], raw_score=True)
+    assert found[model.best_iteration_ - 1] == positives_at_top_score(y[1000:], scores)
+    assert max(found) == found[model.best_iteration_ - 1]
+
+
+def test_the_loss_falls_from_round_to_round(binary):
+    X, y = binary
+    start = np.full(len(y), initial_score(y))
+    f = objective("accuracy_at_top", log_loss_share=0.2, **TOP)
+    model = lightgbm.LGBMClassifier(objective=f, **SMALL).fit(X, y, init_score=start)
+    found = []
+    for n in (0, 5, 10, 20):
+        scores = model.predict(X, raw_score=True, num_iteration=n) if n else start
+        t = np.sort(scores[y == 0])[-int(np.ceil(0.05 * (y == 0).sum())) :].mean()
+        found.append(np.log2(1 + np.exp(t - scores[y == 1])).mean())
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 0.5 * found[0]
+
+
+def test_lightgbm_trains_labels(several):
+    X, y = several
+    f = objective("smooth_topk", k=2, log_loss_share=0.5)
+    model = clone(lightgbm.LGBMClassifier(objective=f, **SMALL)).fit(
+        X, y, **judged_by(X, y), eval_metric=metric("topk_accuracy", k=2)
+    )
+    scores = model.predict(X, raw_score=True)
+    (judged,) = model.evals_result_.values()
+    found = judged["topk_accuracy_2"][-1]
+    assert found == topk_accuracy_score(y, scores, k=2) > 0.9
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_xgboost_trains_and_stops_early(binary, is_weighted):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = binary
+    weight = 0.5 + np.arange(1000) % 3 if is_weighted else None
+    model = xgboost.XGBClassifier(
+        n_estimators=50,
+        n_jobs=1,
+        base_score=y[:1000].mean(),
+        objective=objective("accuracy_at_top", **TOP),
+        eval_metric=metric("positives_at_top", library="xgboost"),
+        early_stopping_rounds=5,
+    )
+    model.fit(
+        X[:1000], y[:1000], sample_weight=weight, eval_set=[(X[1000:], y[1000:])], verbose=False
+    )
+    scores = model.predict(X[1000:], output_margin=True)
+    found = model.evals_result()["validation_0"]["positives_at_top"]
+    best = positives_at_top_score(y[1000:], scores)
+    assert -found[model.best_iteration] == pytest.approx(best, rel=1e-5)
+    assert min(found) == found[model.best_iteration]
+
+
+def test_xgboost_trains_labels(several):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = several
+    f = objective("smooth_topk", k=2, log_loss_share=0.5)
+    model = xgboost.XGBClassifier(n_estimators=20, n_jobs=1, objective=f).fit(X, y)
+    scores = model.predict(X, output_margin=True)
+    assert topk_accuracy_score(y, scores, k=2) > 0.9

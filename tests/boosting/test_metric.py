@@ -1,0 +1,76 @@
+"""Evaluation functions against the scores that they are of."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sktopk import metrics
+from sktopk.boosting import metric
+
+Y = np.arange(40) % 5 == 0
+SCORE = np.random.default_rng(0).normal(size=40).round(1)
+WEIGHT = np.arange(40) % 3
+NAMES = {
+    "precision_at_k": {"k": 7},
+    "recall_at_k": {"k": 0.2},
+    "enrichment_factor": {"fraction": 0.2},
+    "precision_at_recall": {"recall": 0.5},
+    "recall_at_precision": {"precision": 0.5},
+    "positives_at_top": {},
+    "true_positive_rate_at_fpr": {"fpr": 0.1},
+    "partial_auc_log": {"min_fpr": 0.05, "max_fpr": 1.0},
+    "auc_at_quantile": {"quantile": 0.5},
+    "bedroc": {"alpha": 10.0},
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_is_the_score_for_either_library(name, weight):
+    score = getattr(metrics, f"{name}_score")
+    expected = score(Y, SCORE, sample_weight=weight, **NAMES[name])
+    for labels in (Y.astype(int), Y.astype(float)):
+        found = metric(name, **NAMES[name])(labels, SCORE, weight)
+        assert found == (metric(name, **NAMES[name]).__name__, expected, True)
+        assert metric(name, library="xgboost", **NAMES[name])(labels, SCORE, weight) == -expected
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_topk_accuracy_knows_classes_that_the_rows_lack(average):
+    y, y_score = np.arange(30) % 3, np.random.default_rng(1).normal(size=(30, 5))
+    name, found, larger_is_better = metric("topk_accuracy", k=2, average=average)(y, y_score)
+    labels = np.arange(5)
+    expected = metrics.topk_accuracy_score(y, y_score, k=2, labels=labels, average=average)
+    assert (name, found, larger_is_better) == (f"topk_accuracy_2_{average}", expected, True)
+
+
+def test_groups_are_those_of_lightgbm():
+    expected = metrics.precision_at_k_score(Y, SCORE, k=2, groups=np.repeat([0, 1], [10, 30]))
+    assert metric("precision_at_k", k=2)(Y, SCORE, group=[10, 30])[1] == expected
+    with pytest.raises(ValueError, match="name='bedroc' has no use for group"):
+        metric("bedroc")(Y, SCORE, group=[10, 30])
+
+
+def test_can_be_pickled_and_cloned():
+    f = metric("precision_at_k", k=7)
+    for other in (pickle.loads(pickle.dumps(f)), clone(f, safe=False)):
+        assert other(Y, SCORE) == f(Y, SCORE)
+        assert repr(other) == "metric('precision_at_k', library='lightgbm', k=7)"
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: metric("auc"), "name must be one of 'precision_at_k'"),
+        (lambda: metric("precision_at_k"), "name='precision_at_k' needs k"),
+        (lambda: metric("precision_at_k", k=-1), "k must be"),
+        (lambda: metric("bedroc", library="catboost"), "library must be one of 'lightgbm', 'xgb"),
+        (lambda: metric("mean_value_at_k", k=3), "needs values"),
+        (lambda: metric("topk_accuracy", k=0), "k must be"),
+    ],
+)
+def test_what_is_not_allowed_is_named(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()

@@ -1,0 +1,315 @@
+"""Gradients against differences, Hessians against second derivatives, weights as repetition."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax
+from sklearn.base import clone
+
+from sktopk import losses
+from sktopk.boosting import initial_score, objective
+from sktopk.boosting._objective import LOSSES
+from sktopk.losses import (
+    KthLargest,
+    SmoothTopKLoss,
+    TopKDistributionLoss,
+    TopKHingeLoss,
+    TopMean,
+    TopPushKLoss,
+)
+
+TOP_MEAN = {"threshold": TopMean("negatives", k=5), "surrogate": "logistic"}
+OF_ROWS = {
+    "accuracy_at_top": TOP_MEAN,
+    "fbeta": {},
+    "pairwise_auc": {"surrogate": "quadratic"},
+    "pat_mat": {"tau": 0.1},
+    "pat_mat_np": {"tau": 0.1},
+    "precision_at_k": {"k": 4},
+    "precision_at_recall": {"recall": 0.5},
+    "precision_at_recall_program": {"recall": 0.5},
+    "recall_at_fpr": {"fpr": 0.1},
+    "recall_at_k": {"k": 4},
+    "recall_at_precision": {"precision": 0.5},
+    "top_push": {},
+    "top_push_k": {"k": 2},
+}
+OF_LABELS = {
+    "cross_entropy": {},
+    "focal": {},
+    "ldam": {},
+    "logit_adjusted": {},
+    "noised_topk": {"k": 2, "sigma": 0.2},
+    "noised_topk_imbalanced": {"k": 2, "sigma": 0.2},
+    "smooth_topk": {"k": 2},
+    "topk_grouping": {"k": 2},
+    "topk_hinge": {"k": 2},
+    "topk_hinge_calibrated": {"k": 2},
+    "topk_hinge_convex": {"k": 2},
+    "topk_transition": {"k": 2},
+}
+# Noise is drawn anew for each row, so that a row given twice has other noise.
+REPEATABLE = [name for name in (OF_ROWS | OF_LABELS) if not name.startswith("noised")]
+every_loss = pytest.mark.parametrize("name", OF_ROWS | OF_LABELS)
+every_hessian = pytest.mark.parametrize("hessian", ["auto", "gradient"])
+
+
+def make(name, **params):
+    return objective(name, **(OF_ROWS | OF_LABELS)[name], **params)
+
+
+def rows(name, seed=0):
+    """Labels and scores of 24 rows, a third of them positive, or of five classes."""
+    rng = np.random.default_rng(seed)
+    if name in OF_ROWS:
+        return (np.arange(24) % 3 == 0).astype(int), rng.normal(size=24)
+    return np.arange(24) % 5, 2 * rng.normal(size=(24, 5))
+
+
+def value(name, target, score):
+    """The loss as its function has it."""
+    params = dict((OF_ROWS | OF_LABELS)[name])
+    if name in ("ldam", "logit_adjusted", "noised_topk_imbalanced"):
+        params["class_counts"] = torch.from_numpy(np.bincount(target))
+    if name.startswith("noised"):
+        params["generator"] = torch.Generator().manual_seed(0)
+    return LOSSES[name](torch.tensor(score), torch.from_numpy(target), **params).item()
+
+
+def log_loss(target, score):
+    columns = score if score.ndim == 2 else np.column_stack([np.zeros_like(score), score])
+    return -log_softmax(columns, axis=1)[np.arange(len(target)), target].sum()
+
+
+def differences(function, score, step=1e-5):
+    found = np.empty_like(score)
+    for place in np.ndindex(score.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = score.copy()
+            moved[place] += sign * step
+            ends.append(function(moved))
+        found[place] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+def test_every_loss_is_asked():
+    # That one is made of another function: its module is asked below.
+    assert set(OF_ROWS) | set(OF_LABELS) == set(LOSSES) - {"topk_distribution"}
+
+
+@every_loss
+def test_gradient_is_that_of_the_mixture(name):
+    target, score = rows(name)
+    of_log = differences(lambda s: log_loss(target, s), score)
+    of_top = differences(lambda s: value(name, target, s), score)
+    factor = np.abs(of_log).sum() / np.abs(of_top).sum()
+    gradient, _ = make(name, log_loss_share=0.3)(target, score)
+    np.testing.assert_allclose(gradient, 0.3 * of_log + 0.7 * factor * of_top, atol=1e-5)
+
+
+@every_loss
+def test_both_losses_pull_equally(name):
+    target, score = rows(name)
+    parts = [np.abs(make(name, log_loss_share=a)(target, score)[0]).sum() for a in (0, 1)]
+    assert parts[0] == pytest.approx(parts[1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_log_loss_has_the_hessian_of_lightgbm(n_classes):
+    rng = np.random.default_rng(1)
+    target, score = np.arange(12) % n_classes, rng.normal(size=(12, n_classes))
+    score = score[:, 0] if n_classes == 2 else score
+    f = objective("cross_entropy" if n_classes > 2 else "top_push", log_loss_share=1)
+    gradient, hessian = f(target, score)
+    of_log = differences(lambda s: log_loss(target, s), score)
+    np.testing.assert_allclose(gradient, of_log, atol=1e-8)
+    # Of each score the own second derivative, which LightGBM multiplies for several classes.
+    second = differences(lambda s: f(target, s)[0].sum(), score) if score.ndim == 1 else None
+    if score.ndim == 1:
+        np.testing.assert_allclose(hessian, second, atol=1e-8)
+        return
+    for c in range(n_classes):
+        move = np.zeros_like(score)
+        move[:, c] = 1e-5
+        own = (f(target, score + move)[0] - f(target, score - move)[0])[:, c] / 2e-5
+        np.testing.assert_allclose(hessian[:, c], own * n_classes / (n_classes - 1), atol=1e-8)
+
+
+@pytest.mark.parametrize("surrogate", ["logistic", "quadratic"])
+@pytest.mark.parametrize(
+    "threshold",
+    [TopMean("negatives", k=5), TopMean("negatives", tau=1.0), KthLargest("negatives", k=3)],
+)
+def test_curvature_sums_the_absolute_second_derivatives_and_bounds_them(threshold, surrogate):
+    target, score = rows("top_push")
+    params = {"threshold": threshold, "surrogate": surrogate}
+
+    def loss(s):
+        return losses.accuracy_at_top_loss(s, torch.from_numpy(target), **params)
+
+    full = torch.autograd.functional.hessian(loss, torch.tensor(score)).numpy()
+    f = objective("accuracy_at_top", log_loss_share=0, hessian="curvature", **params)
+    gradient, hessian = f(target, score)
+    (of_loss,) = torch.autograd.functional.jacobian(loss, (torch.tensor(score),))
+    factor = np.abs(gradient).sum() / of_loss.abs().sum().item()
+    found = np.abs(full).sum(axis=1) > 0
+    np.testing.assert_allclose(hessian[found], factor * np.abs(full).sum(axis=1)[found])
+    bound = np.diag(hessian) - factor * full
+    assert np.linalg.eigvalsh(bound).min() > -1e-10
+
+
+@every_hessian
+@every_loss
+def test_hessian_is_positive_and_not_far_below_the_mean(name, hessian):
+    for target, score in (rows(name), (rows(name)[0], np.zeros_like(rows(name)[1]))):
+        for share in (0, 0.6):
+            _, found = make(name, log_loss_share=share, hessian=hessian)(target, score)
+            assert found.min() > 0
+            assert found.min() > 0.9e-3 * found.mean()
+
+
+@every_hessian
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_weight_counts_rows(name, hessian):
+    target, score = rows(name)
+    weight = np.arange(len(target)) % 3
+    copy = np.repeat(np.arange(len(target)), weight)
+    f = make(name, hessian=hessian)
+    weighted = f(target, score, weight)
+    for of_rows, of_copies in zip(weighted, f(target[copy], score[copy]), strict=True):
+        total = np.zeros_like(of_rows)
+        np.add.at(total, copy, of_copies)
+        np.testing.assert_allclose(of_rows, total, rtol=1e-6, atol=1e-9)
+
+
+@every_loss
+def test_tied_scores_have_a_finite_gradient(name):
+    target, score = rows(name)
+    for found in make(name)(target, np.zeros_like(score)):
+        assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_without_a_class_the_log_loss_is_left(name, label):
+    _, score = rows(name)
+    target = np.full(len(score), label)
+    gradient, hessian = make(name, log_loss_share=0.6)(target, score)
+    log_loss, _ = make(name, log_loss_share=1)(target, score)
+    assert np.isfinite(gradient).all()
+    assert hessian.min() > 0
+    # Some losses ask for one class only.
+    if name in ("accuracy_at_top", "top_push", "fbeta", "pairwise_auc"):
+        np.testing.assert_allclose(gradient, 0.6 * log_loss)
+
+
+def test_curvature_is_taken_where_there_is_one():
+    target, score = rows("top_push")
+    for name, is_smooth in (("top_push", True), ("precision_at_k", False), ("fbeta", False)):
+        both = [make(name, hessian=h)(target, score)[1] for h in ("auto", "gradient")]
+        assert np.allclose(*both) == (not is_smooth), name
+    hinge = objective("top_push", surrogate="hinge", hessian="curvature")
+    for f in (hinge, make("precision_at_k", hessian="curvature")):
+        with pytest.raises(ValueError, match=r"second derivatives.*set hessian='gradient'"):
+            f(target, score)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(TopPushKLoss(k=2), "top_push_k"), (SmoothTopKLoss(k=2), "smooth_topk")],
+)
+def test_module_of_a_loss_is_the_loss(module, name):
+    target, score = rows(name)
+    weight = np.linspace(0, 2, len(target))
+    for one, other in zip(
+        objective(module)(target, score, weight), make(name)(target, score, weight), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_loss_may_be_a_mixture_or_a_function_of_ones_own():
+    target, score = rows("topk_hinge")
+    mixture = objective(TopKDistributionLoss([TopKHingeLoss(k=1), TopKHingeLoss(k=3)]))
+    gradient, hessian = mixture(target, score)
+    assert gradient.shape == hessian.shape == score.shape
+    target, score = rows("top_push")
+    own = objective(lambda s, y: (y * (s.max() - s)).sum(), hessian="gradient", log_loss_share=0)
+    gradient, _ = own(target, score)
+    assert gradient[score.argmax()] > 0
+    with pytest.raises(TypeError, match="must take sample_weight"):
+        own(target, score, np.ones(len(score)))
+
+
+def test_groups_reach_a_loss_that_takes_them():
+    seen = []
+
+    def loss(scores, target, groups=None):
+        seen.append(groups)
+        return (scores * target).sum()
+
+    target, score = rows("top_push")
+    objective(loss, hessian="gradient")(target, score, None, [20, 4])
+    assert seen[0].tolist() == [0] * 20 + [1] * 4
+    with pytest.raises(ValueError, match="group must sum to the 24 rows; got 23"):
+        objective(loss)(target, score, group=[20, 3])
+    with pytest.raises(TypeError, match="must take groups"):
+        objective("fbeta")(target, score, group=[20, 4])
+
+
+def test_can_be_pickled_and_cloned():
+    target, score = rows("accuracy_at_top")
+    f = make("accuracy_at_top")
+    for other in (pickle.loads(pickle.dumps(f)), clone(f, safe=False)):
+        np.testing.assert_array_equal(other(target, score), f(target, score))
+        assert repr(other) == repr(f)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: objective("top"), ValueError, "loss must be one of 'accuracy_at_top'"),
+        (lambda: objective(TopPushKLoss), TypeError, "loss must be the name of a loss, or call"),
+        (lambda: objective(3), TypeError, "loss must be .*; got 3"),
+        (lambda: objective("pat_mat"), TypeError, "loss='pat_mat' needs tau"),
+        (lambda: objective("fbeta", k=3), TypeError, "has the parameters beta.*; got k"),
+        (lambda: objective("fbeta", log_loss_share=1.5), ValueError, "log_loss_share == 1.5"),
+        (lambda: objective("fbeta", hessian="none"), ValueError, "hessian must be one of"),
+        (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows"),
+        (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "smaller than 2 classes; got 2"),
+        (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "from 0 on; got -1"),
+        (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be 0 and 1"),
+        (
+            lambda: objective(lambda s, y: s * y)([0, 1], [0.0, 1.0]),
+            ValueError,
+            r"must return one number; got shape \(2,\)",
+        ),
+        (
+            lambda: objective(lambda s, y: (s.abs() ** 0.5).sum())([0, 1], [0.0, 0.0]),
+            ValueError,
+            "gradient that is not finite",
+        ),
+        (lambda: initial_score([]), ValueError, "y_true must have a label"),
+        (lambda: initial_score([0.5]), ValueError, "class indices from 0 on; got 0.5"),
+    ],
+)
+def test_what_is_not_allowed_is_named(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_initial_score_is_where_the_log_loss_of_a_constant_is_least():
+    target, weight = np.array([0, 0, 0, 1, 1]), np.array([1.0, 1, 1, 1, 2])
+    start = initial_score(target, sample_weight=weight)
+    assert start == pytest.approx(np.log(3 / 3))
+    gradient, _ = objective("fbeta", log_loss_share=1)(target, np.full(5, start), weight)
+    assert gradient.sum() == pytest.approx(0)
+    target = np.array([0, 1, 1, 2, 2, 2])
+    start = initial_score(target)
+    assert start.sum() == pytest.approx(0)
+    gradient, _ = objective("focal", log_loss_share=1)(target, np.tile(start, (6, 1)))
+    np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-12)
+    # A class without rows counts as half a row.
+    assert initial_score([0, 0]) == pytest.approx(np.log(0.5 / 2))
