@@ -435,8 +435,8 @@ class TopClassifier(RankingClassifier):
         `threshold_` is the median of the thresholds of the groups: for "k of each day" of new
         days take `predict_top`, which needs no threshold. It can fit no day exactly.
         """
-        self._check_params()
         self._check_groups(groups)
+        self._check_params()
         return self._fit(X, y, sample_weight, X_val, y_val, groups)
 
     @available_if(has_partial_fit)
@@ -460,8 +460,8 @@ class TopClassifier(RankingClassifier):
         ValueError, TypeError
             As :meth:`TopKClassifier.partial_fit` does, and TypeError for groups of a stream.
         """
-        self._check_params()
         self._check_groups(groups)
+        self._check_params()
         if groups is not None:
             check_table(X)
         return self._partial_fit(X, y, classes, sample_weight, groups)
