@@ -58,6 +58,7 @@ def our_losses(n_classes, k):
         "focal_loss": {},
         "ldam_loss": counts,
         "logit_adjusted_loss": counts,
+        "smooth_topk_adjusted_loss": counts,
         SMOOTH: {},
         "topk_hinge_loss": {},
         "topk_hinge_convex_loss": {},

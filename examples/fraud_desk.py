@@ -27,6 +27,7 @@ from sktopk.metrics import (
     precision_at_k_score,
     recall_at_k_score,
 )
+from sktopk.modules import MLP
 
 N_DAYS, PER_DAY, REVIEWS = 60, 300, 10
 
@@ -59,8 +60,16 @@ print(f"{past.sum()} payments to learn from, {fraud[past].mean():.1%} of them fr
 
 scorer = make_top_scorer("recall_at_k", k=REVIEWS)
 network = PatMatNPClassifier(
-    hidden_layer_sizes=(20,), max_epochs=20, learning_rate=3e-3, batch_size=512, random_state=0
+    module=MLP,
+    hidden_layer_sizes=(20,),
+    max_epochs=20,
+    learning_rate=3e-3,
+    batch_size=512,
+    random_state=0,
 )
+with sklearn.config_context(enable_metadata_routing=True):
+    # One long list to train on; `True` would train for the top of each day.
+    network.set_fit_request(groups=False)
 trees = HistGradientBoostingClassifier(max_iter=50, random_state=0)
 candidates = {
     "PatMatNP": (

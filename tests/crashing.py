@@ -11,6 +11,7 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import TopKClassifier
+from sktopk.modules import MLP
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((300, 6))
@@ -49,7 +50,13 @@ def crashing(after, error=RuntimeError):
 
 
 def quick(classifier=TopKClassifier, **params):
-    params = {"hidden_layer_sizes": (5,), "batch_size": 32, "max_epochs": 6, **params}
+    params = {
+        "module": MLP,
+        "hidden_layer_sizes": (5,),
+        "batch_size": 32,
+        "max_epochs": 6,
+        **params,
+    }
     if classifier is TopKClassifier:
         params.setdefault("k", 2)
     params["callbacks"] = [("crash", Crash()), *params.get("callbacks", [])]

@@ -10,12 +10,20 @@ from skorch.callbacks import Callback, EarlyStopping, EpochScoring, LRScheduler
 
 from sktopk import TopKClassifier
 from sktopk.metrics import make_topk_scorer
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
 
 def quick(**params):
-    params = {"k": 2, "hidden_layer_sizes": (8,), "max_epochs": 8, "batch_size": 32, **params}
+    params = {
+        "k": 2,
+        "module": MLP,
+        "hidden_layer_sizes": (8,),
+        "max_epochs": 8,
+        "batch_size": 32,
+        **params,
+    }
     return TopKClassifier(**{"random_state": 0, **params})
 
 
@@ -54,7 +62,9 @@ def test_skorch_early_stopping_and_scoring_callbacks_work(blobs):
         ("top", EpochScoring(make_topk_scorer(2), lower_is_better=False, name="top2")),
         ("stop", EarlyStopping("top2", lower_is_better=False, patience=3)),
     ]
-    clf = quick(max_epochs=300, learning_rate=0.05, callbacks=callbacks)
+    clf = quick(
+        max_epochs=300, learning_rate=0.05, callbacks=callbacks, scoring=make_topk_scorer(2)
+    )
     clf.fit(X, np.array(list("abcde"))[y], X_val=X, y_val=np.array(list("abcde"))[y])
     assert clf.n_iter_ < 300
     for row in clf.history_:

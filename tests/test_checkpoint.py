@@ -193,7 +193,8 @@ def test_a_resumed_fit_equals_one_that_was_never_interrupted(params, tmp_path):
 )
 def test_every_estimator_resumes_from_the_last_writing(classifier, every, tmp_path):
     params = quick(max_epochs=6).get_params()
-    names = ("hidden_layer_sizes", "batch_size", "max_epochs", "callbacks", "random_state")
+    names = ("module", "hidden_layer_sizes", "batch_size", "max_epochs", "callbacks")
+    names += ("random_state",)
     classifier = clone(classifier).set_params(**{name: params[name] for name in names})
     data = {"X": csr_array(X), "y": np.array(["no", "yes"])[POSITIVE], "sample_weight": 1 + Y}
     expected = fitted_state(clone(classifier).fit(**data))

@@ -56,7 +56,7 @@ OTHER_X, OTHER_Y = X.copy(), Y.copy()
 OTHER_X[-1, -1] += 1e-9
 OTHER_Y[0] = (Y[0] + 1) % 3
 CALLS = {
-    "a rate": ({"learning_rate": 0.5}, {}, r"learning_rate was 0\.001, is 0\.5"),
+    "a rate": ({"learning_rate": 0.5}, {}, r"learning_rate was 'auto', is 0\.5"),
     "a seed": ({"random_state": 1}, {}, "random_state was 0, is 1"),
     "epochs": ({"max_epochs": 7}, {}, "max_epochs was 6, is 7"),
     "a callback": ({"callbacks": [LRScheduler()]}, {}, "callbacks was .*, is .*LRScheduler"),

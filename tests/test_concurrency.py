@@ -23,6 +23,7 @@ from sktopk import (
     RecallAtPrecisionClassifier,
     TopKClassifier,
 )
+from sktopk.modules import MLP
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -40,10 +41,17 @@ class WithDropout(nn.Sequential):
         super().__init__(nn.Linear(n_features, 9), nn.Dropout(0.5), nn.Linear(9, n_outputs))
 
 
-SMALL = {"hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 5, "random_state": 0}
+SMALL = {
+    "module": MLP,
+    "hidden_layer_sizes": (6,),
+    "batch_size": 32,
+    "max_epochs": 5,
+    "random_state": 0,
+}
 CLASSIFIERS = {
-    "default": TopKClassifier(k=2, **SMALL),
-    "dropout": TopKClassifier(k=2, module=WithDropout, **SMALL),
+    "plain": TopKClassifier(k=2, **SMALL),
+    "default": TopKClassifier(k=2, n_members=2, **SMALL | {"module": None, "max_epochs": 2}),
+    "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
     "noise": TopKClassifier("noised_topk", k=2, early_stopping=True, **SMALL),
     "hard rows": DeepTopPushClassifier(buffer_size=3, **SMALL),
     "program": FScoreClassifier(early_stopping=True, **SMALL),
@@ -218,7 +226,7 @@ class Wait(Callback):
 def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(expected):
     # Which holds torch's generator, as its module draws from it.
     clf, _ = fit("dropout")
-    halted = TopKClassifier(k=2, module=WithDropout, callbacks=[Wait()], **SMALL)
+    halted = TopKClassifier(k=2, callbacks=[Wait()], **SMALL | {"module": WithDropout})
     thread = threading.Thread(target=halted.fit, args=(X, Y))
     thread.start()
     try:

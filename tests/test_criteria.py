@@ -13,13 +13,21 @@ from torch import nn
 
 from sktopk import TopKClassifier, losses
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+from sktopk.modules import MLP
 from tests.named_losses import NAMED_LOSSES
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
 
 def quick(loss, **params):
-    params = {"k": 3, "hidden_layer_sizes": (), "max_epochs": 30, "random_state": 0, **params}
+    params = {
+        "k": 3,
+        "module": MLP,
+        "hidden_layer_sizes": (),
+        "max_epochs": 30,
+        "random_state": 0,
+        **params,
+    }
     return TopKClassifier(loss, **params)
 
 
@@ -75,6 +83,7 @@ OWN = {
     "focal": {"gamma": 0.5},
     "ldam": {"max_margin": 0.7, "scale": 9.0},
     "logit_adjusted": {"tau": 2.0},
+    "smooth_topk_adjusted": {"margin": 3.0},
 }
 
 
@@ -155,7 +164,7 @@ def test_a_loss_without_a_gradient_is_refused(blobs):
         quick(Detached(), k=2).fit(*blobs)
 
 
-@pytest.mark.parametrize("weight_decay", [1e-4, 0])
+@pytest.mark.parametrize("weight_decay", ["auto", 0])
 def test_a_weight_decay_that_the_optimizer_lacks_is_refused(blobs, weight_decay):
     X, y = blobs
     clf = quick("cross_entropy", k=2, optimizer=torch.optim.LBFGS, max_epochs=1, batch_size=len(y))

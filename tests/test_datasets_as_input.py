@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from sktopk import BudgetClassifier, DeepTopPushClassifier, TopKClassifier, TopPushKClassifier
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -18,7 +19,13 @@ rng = np.random.default_rng(0)
 X = rng.standard_normal((230, 4)).astype(np.float32)
 Y = (X[:, :3] + 0.3 * rng.standard_normal((230, 3))).argmax(axis=1)
 NAMES = np.array(["ant", "bee", "cat"])[Y]
-SMALL = {"hidden_layer_sizes": (5,), "batch_size": 32, "max_epochs": 3, "device": "cpu"}
+SMALL = {
+    "module": MLP,
+    "hidden_layer_sizes": (5,),
+    "batch_size": 32,
+    "max_epochs": 3,
+    "device": "cpu",
+}
 
 
 class Items(Dataset):
@@ -150,7 +157,7 @@ def test_images_and_integers_are_rows_for_a_module():
         found.decision_function(images), expected.decision_function(images)
     )
     with pytest.raises(ValueError, match=r"4 dimensions.*need module="):
-        make().fit(Items(images, y))
+        make(module=None).fit(Items(images, y))
 
 
 def test_nothing_is_read_beyond_a_batch():

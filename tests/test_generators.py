@@ -27,6 +27,7 @@ Y = (X[:, :3] + rng.standard_normal((200, 3))).argmax(axis=1)
 
 DROPOUT = {
     "k": 2,
+    "module": MLP,
     "hidden_layer_sizes": (6, 5),
     "net_params": {"module__dropout": 0.5},
     "max_epochs": 4,
@@ -74,7 +75,15 @@ def test_dropout_neither_hears_of_other_threads_nor_disturbs_them(params):
         assert torch.equal(values, torch.rand(3))
 
 
-@pytest.mark.parametrize("params", [DROPOUT, {**DROPOUT, "net_params": None}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        DROPOUT,
+        {**DROPOUT, "net_params": None},
+        {"k": 2, "max_epochs": 2, "random_state": 0},
+    ],
+    ids=["dropout", "plain", "default"],
+)
 def test_a_fit_of_the_default_network_never_touches_torchs_generator(params, monkeypatch):
     def touched(*args, **kwargs):
         raise AssertionError("torch's generator is touched")
@@ -235,9 +244,10 @@ ESTIMATORS = {
     "ThresholdClassifier": {},
 }
 NETWORKS = {
-    "plain": {},
-    "all layers": {"module__batch_norm": True, "module__dropout": 0.5},
-    "cosines": {"module__normalize": True},
+    "default": {},
+    "plain": {"module": MLP},
+    "all layers": {"net_params": {"module__batch_norm": True, "module__dropout": 0.5}},
+    "cosines": {"net_params": {"module__normalize": True}},
 }
 
 
@@ -260,7 +270,7 @@ def test_the_default_dtype_has_no_part_in_a_fit(name, network, default_dtype):
     kind = getattr(sktopk, name.split(",")[0])
     y = Y if kind is sktopk.TopKClassifier else Y == 0
     params = {"hidden_layer_sizes": (6,), "max_epochs": 3, "batch_size": 50, "random_state": 0}
-    clf = kind(**ESTIMATORS[name], **params, net_params=NETWORKS[network])
+    clf = kind(**ESTIMATORS[name], **params, **NETWORKS[network])
     for dtype in ("float32", "float64"):
         expected, answers = None, None
         for default in (torch.float32, torch.float64, torch.bfloat16):

@@ -17,13 +17,14 @@ from sktopk import (
     TopPushKClassifier,
 )
 from sktopk.callbacks import TrueThreshold
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((200, 4))
 POSITIVE = (X[:, 0] + rng.standard_normal(200) > 1).astype(int)
-SMALL = {"batch_size": 32, "max_epochs": 2, "random_state": 0}
+SMALL = {"module": MLP, "batch_size": 32, "max_epochs": 2, "random_state": 0}
 
 
 @pytest.mark.parametrize("sizes", [[6], (6,), np.array([6])], ids=type)
@@ -57,6 +58,7 @@ def test_a_warm_start_clips_its_rank_to_the_rows_there_are_now(classifier):
         clf.fit(X[few], POSITIVE[few])
     assert clf.k_ < 60
     with warnings.catch_warnings(action="error", category=UserWarning):
+        warnings.filterwarnings("ignore", "Of the training rows above threshold_")
         clf.fit(X, POSITIVE)
     assert clf.k_ == clf.net_.criterion_.threshold.k == 60
     # So does a stream that follows a fit.

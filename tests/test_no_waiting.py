@@ -18,43 +18,51 @@ import sktopk
 from sktopk import losses
 from sktopk._training._batches import make_batches
 from sktopk._training._folds import Folds
+from sktopk.modules import MLP
 from tests.losses.cases import LOSSES
 from tests.named_losses import NAMED_LOSSES
 
 META = torch.device("meta")
 N_ROWS, N_FEATURES, BATCH = 150, 4, 32
 RANKERS = {
-    "DeepTopPush": sktopk.DeepTopPushClassifier(),
-    "DeepTopPush, no buffer": sktopk.DeepTopPushClassifier(buffer_size=0),
-    "DeepTopPush, 10 hard rows": sktopk.DeepTopPushClassifier(buffer_size=10, surrogate="hinge"),
-    "TopPushK": sktopk.TopPushKClassifier(k=3, surrogate="logistic"),
-    "RecallAtK": sktopk.RecallAtKClassifier(k=10, buffer_size=40),
-    "PatMat": sktopk.PatMatClassifier(tau=0.1),
-    "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3),
-    "RecallAtFPR": sktopk.RecallAtFPRClassifier(fpr=0.1),
-    "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(),
-    "PrecisionAtRecall, program": sktopk.PrecisionAtRecallProgramClassifier(),
-    "FScore": sktopk.FScoreClassifier(),
-    "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(),
-    **{f"AUC, {s}": sktopk.AUCClassifier(surrogate=s) for s in ("hinge", "logistic", "ramp")},
+    "DeepTopPush": sktopk.DeepTopPushClassifier(module=MLP),
+    "DeepTopPush, no buffer": sktopk.DeepTopPushClassifier(buffer_size=0, module=MLP),
+    "DeepTopPush, 10 hard rows": sktopk.DeepTopPushClassifier(
+        buffer_size=10, surrogate="hinge", module=MLP
+    ),
+    "TopPushK": sktopk.TopPushKClassifier(k=3, surrogate="logistic", module=MLP),
+    "RecallAtK": sktopk.RecallAtKClassifier(k=10, buffer_size=40, module=MLP),
+    "PatMat": sktopk.PatMatClassifier(tau=0.1, module=MLP),
+    "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3, module=MLP),
+    "RecallAtFPR": sktopk.RecallAtFPRClassifier(fpr=0.1, module=MLP),
+    "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(module=MLP),
+    "PrecisionAtRecall, program": sktopk.PrecisionAtRecallProgramClassifier(module=MLP),
+    "FScore": sktopk.FScoreClassifier(module=MLP),
+    "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(module=MLP),
+    **{
+        f"AUC, {s}": sktopk.AUCClassifier(surrogate=s, module=MLP)
+        for s in ("hinge", "logistic", "ramp")
+    },
 }
 MEMBERS = {"n_members": 3, "cross_fit": True, "warm_up": 1}
 RANKERS |= {
     "DeepTopPush, members": sktopk.DeepTopPushClassifier(**MEMBERS),
     "PatMat, members, 5 hard rows": sktopk.PatMatClassifier(buffer_size=5, **MEMBERS),
-    "members that see all rows": sktopk.PatMatClassifier(n_members=2),
+    "members that see all rows": sktopk.PatMatClassifier(n_members=2, cross_fit=False),
+    "default": sktopk.DeepTopPushClassifier(),
     "AUC, members": sktopk.AUCClassifier(**MEMBERS),
 }
 OF_CLASSES = {
-    **{name: sktopk.TopKClassifier(name, k=3) for name in NAMED_LOSSES},
+    **{name: sktopk.TopKClassifier(name, k=3, module=MLP) for name in NAMED_LOSSES},
     **{
         f"{name}, members": sktopk.TopKClassifier(name, k=3, **MEMBERS)
         for name in ("cross_entropy", "smooth_topk", "logit_adjusted")
     },
+    "default": sktopk.TopKClassifier(k=3),
     "two heads": sktopk.TopKClassifier(k=3, order="cross_entropy", **MEMBERS),
-    "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}),
-    "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced"),
-    **{f"AUC, {m}": sktopk.AUCClassifier(multi_class=m) for m in ("ovr", "ovo", "mu")},
+    "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}, module=MLP),
+    "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced", module=MLP),
+    **{f"AUC, {m}": sktopk.AUCClassifier(multi_class=m, module=MLP) for m in ("ovr", "ovo", "mu")},
 }
 
 
@@ -96,8 +104,10 @@ def on_meta(monkeypatch):
         weight, folds = np.ones(len(y)), None
         if getattr(clf, "class_weight", None) is not None:
             weight += target
-        if clf.cross_fit:
-            folds = Folds(np.arange(len(y)) % 3, 3, 3)
+        settings = clf._settings()
+        if settings.cross_fit:
+            n = settings.n_members
+            folds = Folds(np.arange(len(y)) % n, n, n)
             weight = folds.own_weights(target, weight, lambda target, weight: weight)
         return net, make_batches(
             net, X, target, weight, count, batch_size=BATCH, min_positives=n_positives, folds=folds

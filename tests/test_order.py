@@ -12,11 +12,12 @@ from scipy.special import softmax
 from sktopk import TopKClassifier
 from sktopk.losses import topk_inclusion_proba
 from sktopk.metrics import topk_accuracy_score
+from sktopk.modules import MLP
 from sktopk.modules._members import Answer, ordered_sets
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-QUICK = {"k": 2, "hidden_layer_sizes": (6,), "max_epochs": 5, "random_state": 0}
+QUICK = {"module": MLP, "k": 2, "hidden_layer_sizes": (6,), "max_epochs": 5, "random_state": 0}
 SCORES = st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6, width=32))
 
 
@@ -87,7 +88,7 @@ def test_all_answers_are_those_of_the_two_heads(blobs, n_members, warm_up):
     assert (np.argsort(-o, axis=1)[:, :2] != expected[:, :2]).any()
 
 
-@pytest.mark.parametrize("more", [{}, {"n_members": 3, "cross_fit": True}])
+@pytest.mark.parametrize("more", [{}, {"n_members": 3, "cross_fit": True}, {"module": None}])
 def test_probabilities_are_calibrated_on_the_scores_of_cross_entropy(blobs, more):
     X, y = blobs
     params = QUICK | more | {"order": "cross_entropy", "learning_rate": 0.01}

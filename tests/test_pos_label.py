@@ -32,8 +32,15 @@ from sktopk import (
 from sktopk.io import dump, load, to_onnx
 from sktopk.metrics import make_top_scorer
 from sktopk.model_selection import compare_losses
+from sktopk.modules import MLP
 
-SHORT = {"max_epochs": 3, "learning_rate": 0.02, "random_state": 0, "hidden_layer_sizes": (4,)}
+OF_TABLES = {
+    "max_epochs": 3,
+    "learning_rate": 0.02,
+    "random_state": 0,
+    "hidden_layer_sizes": (4,),
+}
+SHORT = {"module": MLP, **OF_TABLES}
 RANKERS = [
     AUCClassifier(**SHORT),
     AUCClassifier(calibration="sigmoid", **SHORT),
@@ -48,6 +55,10 @@ RANKERS = [
     RecallAtPrecisionClassifier(precision=0.5, **SHORT),
     ThresholdClassifier(errors="false_positives", **SHORT),
     TopPushKClassifier(k=300, batch_size=64, buffer_size=20, **SHORT),
+    AUCClassifier(calibration="sigmoid", **OF_TABLES),
+    DeepTopPushClassifier(n_members=1, **OF_TABLES),
+    PatMatClassifier(tau=0.1, **OF_TABLES),
+    RecallAtPrecisionClassifier(precision=0.5, n_members=3, **OF_TABLES),
 ]
 every_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=repr)
 QUIET = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

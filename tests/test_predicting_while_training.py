@@ -12,6 +12,7 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -71,7 +72,9 @@ class Alternate(Callback):
 
 NETWORKS = {
     "of a user": {"module": Network},
-    "default": {
+    "of tables": {"hidden_layer_sizes": (6,), "n_members": 2},
+    "plain": {
+        "module": MLP,
         "hidden_layer_sizes": (6,),
         "net_params": {"module__batch_norm": True, "module__dropout": 0.5},
     },
@@ -182,7 +185,7 @@ def test_two_predictions_run_side_by_side():
 
 
 def test_a_server_predicts_while_it_learns():
-    params = {**NETWORKS["default"], "k": 2, "batch_size": 16, "random_state": 0}
+    params = {**NETWORKS["plain"], "k": 2, "batch_size": 16, "random_state": 0}
     clf, alone = (TopKClassifier(max_epochs=1, **params).fit(X, Y) for _ in range(2))
     over, answers, failed = threading.Event(), [], []
 

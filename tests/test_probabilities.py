@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 from sktopk import DeepTopPushClassifier, TopKClassifier
 from sktopk.io import dump, load
 from sktopk.losses import CrossEntropyLoss, FocalLoss, LogitAdjustedLoss
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The training loss still fell",
@@ -154,7 +155,7 @@ def test_auto_takes_the_rows_that_are_left_out_anyway(rare, case, cls, method):
 def test_auto_does_nothing_where_no_row_is_left_out(rare, cls, tmp_path):
     X, y = rare
     X, y = X[:600], (y[:600] > 0).astype(int)
-    params = {"max_epochs": 3, "random_state": 0}
+    params = {"module": MLP, "max_epochs": 3, "random_state": 0}
     auto, plain = cls(calibration="auto", **params), cls(**params)
     assert not hasattr(auto, "predict_proba")
     assert not hasattr(auto.fit(X, y), "predict_proba")

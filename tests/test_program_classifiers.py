@@ -17,8 +17,9 @@ from sktopk import (
     RecallAtPrecisionClassifier,
 )
 from sktopk.metrics import make_top_scorer, recall_at_precision_score
+from sktopk.modules import MLP
 
-QUICK = {"max_epochs": 8, "batch_size": 64, "learning_rate": 0.01, "random_state": 0}
+QUICK = {"module": MLP, "max_epochs": 8, "batch_size": 64, "learning_rate": 0.01, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,20 @@ from torch import nn
 from sktopk import TopKClassifier
 from sktopk.losses import CrossEntropyLoss, LDAMLoss, SmoothTopKLoss, TopKDistributionLoss
 from sktopk.metrics import make_topk_scorer
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
 
 def quick(loss="smooth_topk", **params):
-    params = {"k": 2, "hidden_layer_sizes": (8,), "max_epochs": 5, "batch_size": 32, **params}
+    params = {
+        "k": 2,
+        "module": MLP,
+        "hidden_layer_sizes": (8,),
+        "max_epochs": 5,
+        "batch_size": 32,
+        **params,
+    }
     return TopKClassifier(loss, **{"random_state": 0, **params})
 
 

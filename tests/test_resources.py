@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk.modules import MLP
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -35,7 +36,7 @@ def fits(folder):
     table = np.memmap(folder / "table", np.float64, "w+", shape=X.shape)
     table[:] = X
     table.flush()
-    small = {"hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2}
+    small = {"module": MLP, "hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2}
     refitted = TopKClassifier(k=2, early_stopping=True, **small)
     stream = DeepTopPushClassifier(batch_size=32, buffer_size=3, hidden_layer_sizes=())
     while True:

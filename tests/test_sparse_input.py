@@ -16,13 +16,20 @@ from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
 from sktopk.datasets import load_clinc150
+from sktopk.modules import MLP
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL"),
 ]
 
-SMALL = {"hidden_layer_sizes": (7,), "batch_size": 64, "max_epochs": 3, "device": "cpu"}
+SMALL = {
+    "module": MLP,
+    "hidden_layer_sizes": (7,),
+    "batch_size": 64,
+    "max_epochs": 3,
+    "device": "cpu",
+}
 
 
 def csr_table():
@@ -186,6 +193,7 @@ import numpy as np
 from pathlib import Path
 from scipy.sparse import csr_matrix
 from sktopk import TopKClassifier
+from sktopk.modules import MLP
 
 def status(name):
     line = next(line for line in open("/proc/self/status") if line.startswith(name))
@@ -198,7 +206,7 @@ def table(n_rows, n_columns, each):
     return csr_matrix((values, columns.reshape(-1), start), (n_rows, n_columns))
 
 params = dict(k=1, hidden_layer_sizes=(10,), max_epochs=1, device="cpu", early_stopping=True)
-params |= dict(batch_size=1000)
+params |= dict(batch_size=1000, module=MLP)
 TopKClassifier(**params).fit(table(400, 2_000, 40), np.arange(400) % 3)
 X = table(30_000, 4_000, 160)
 before = status("VmRSS")
@@ -237,6 +245,7 @@ def test_a_checkpoint_of_sparse_rows_some_of_weight_zero(tmp_path):
     dense = np.random.default_rng(0).random((600, 2000))
     X = csr_array(np.where(dense < 0.02, dense, 0.0))
     y = np.arange(600) % 4
-    clf = TopKClassifier(k=2, max_epochs=1, checkpoint=tmp_path / "progress", random_state=0)
+    params = {"module": MLP, "max_epochs": 1, "random_state": 0}
+    clf = TopKClassifier(k=2, checkpoint=tmp_path / "progress", **params)
     clf.fit(X, y, sample_weight=np.arange(600) > 0)
     assert clf.n_iter_ == 1

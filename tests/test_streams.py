@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sktopk import AUCClassifier, BudgetClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -21,7 +22,13 @@ X = rng.standard_normal((230, 4)).astype(np.float32)
 Y = (X[:, :3] + 0.3 * rng.standard_normal((230, 3))).argmax(axis=1)
 POSITIVE = Y == 1
 WEIGHT = rng.random(230)
-SMALL = {"hidden_layer_sizes": (5,), "batch_size": 32, "device": "cpu", "random_state": 0}
+SMALL = {
+    "module": MLP,
+    "hidden_layer_sizes": (5,),
+    "batch_size": 32,
+    "device": "cpu",
+    "random_state": 0,
+}
 CUTS = [0, 70, 71, 130, 230]
 
 

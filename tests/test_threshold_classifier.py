@@ -22,6 +22,7 @@ from sktopk.losses import (
     TopMean,
     accuracy_at_top_loss,
 )
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -40,7 +41,13 @@ THRESHOLDS = {
     "of a user": two_best_negatives,
 }
 every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=THRESHOLDS)
-QUICK = {"max_epochs": 4, "hidden_layer_sizes": (6,), "batch_size": 64, "random_state": 0}
+QUICK = {
+    "module": MLP,
+    "max_epochs": 4,
+    "hidden_layer_sizes": (6,),
+    "batch_size": 64,
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from sktopk.metrics import (
     recall_at_k_score,
     true_positive_rate_at_fpr_score,
 )
+from sktopk.modules import MLP
 
 CLASSIFIERS = [
     DeepTopPushClassifier(),
@@ -55,7 +56,13 @@ def rare():
 
 
 def quick(classifier, **params):
-    defaults = {"max_epochs": 6, "batch_size": 64, "learning_rate": 0.01, "random_state": 0}
+    defaults = {
+        "module": MLP,
+        "max_epochs": 6,
+        "batch_size": 64,
+        "learning_rate": 0.01,
+        "random_state": 0,
+    }
     return clone(classifier).set_params(**defaults | params)
 
 
@@ -327,7 +334,8 @@ def test_parameters_out_of_range_are_refused_before_training(params, error, mess
     "classifier",
     [
         TopPushKClassifier(k=0),
-        RecallAtKClassifier(k=0.1),
+        RecallAtKClassifier(k=1.5),
+        RecallAtKClassifier(k=0.0),
         PatMatClassifier(tau=0),
         PatMatClassifier(tau=1.0),
         PatMatNPClassifier(tau=-0.1),

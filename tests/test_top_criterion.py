@@ -17,6 +17,7 @@ from sktopk.losses import (
     accuracy_at_top_loss,
 )
 from sktopk.losses._top_push import top_push_threshold
+from sktopk.modules import MLP
 
 N_ROWS = 60
 
@@ -225,7 +226,7 @@ def test_a_training_from_the_start_knows_nothing_of_the_one_before(threshold):
 
 def test_the_float_type_of_the_network_is_not_that_of_its_totals():
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 3 == 0
-    clf = RecallAtKClassifier(k=3, max_epochs=1, dtype="float32", random_state=0)
+    clf = RecallAtKClassifier(k=3, module=MLP, max_epochs=1, dtype="float32", random_state=0)
     totals = clf.fit(X, y, sample_weight=np.full(60, 1 + 2.0**-40)).net_.criterion_.class_total
     copy_ = pickle.loads(pickle.dumps(clf)).net_.criterion_.class_total
     assert copy_.tolist() == totals.tolist() == [40 + 40 * 2.0**-40, 20 + 20 * 2.0**-40]

@@ -31,6 +31,7 @@ from sktopk.losses import (
 )
 from sktopk.losses._thresholds import Largest
 from sktopk.metrics import partial_auc_log_score
+from sktopk.modules import MLP
 
 # A learning rate that leaves the scores as they are: what remains is the estimate.
 STILL = {
@@ -150,7 +151,7 @@ HELD = [
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_the_hard_rows_hold_the_rank_and_more(classifier, rank, weight, rare):
     X, y = rare
-    classifier = classifier.set_params(batch_size=32, max_epochs=1, random_state=0)
+    classifier = classifier.set_params(module=MLP, batch_size=32, max_epochs=1, random_state=0)
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         clf = classifier.fit(X, y, sample_weight=np.full(len(y), weight))
     if f"k={rank}" in repr(classifier):
@@ -179,6 +180,7 @@ def test_a_rank_beyond_the_hard_rows_is_left_to_large_batches_or_said():
     for enough in ({"batch_size": 100}, {"batch_size": 32, "buffer_size": 1200}):
         with warnings.catch_warnings(action="error", category=UserWarning):
             warnings.filterwarnings("ignore", "The network gives every row nearly the same")
+            warnings.filterwarnings("ignore", "Of the training rows above threshold_")
             clf = PatMatClassifier(tau=0.1, **params | enough).fit(X, y)
         assert clf.net_.criterion_.hard_rows.size == enough.get("buffer_size", 1)
 
@@ -252,7 +254,8 @@ def test_no_more_negatives_are_flagged_than_allowed(fpr, rare):
     X, y = rare
     X = X.round()  # many scores tie
     weight = np.random.default_rng(1).integers(0, 3, len(y))
-    clf = RecallAtFPRClassifier(fpr, max_epochs=2, random_state=0).fit(X, y, sample_weight=weight)
+    clf = RecallAtFPRClassifier(fpr, module=MLP, max_epochs=2, random_state=0)
+    clf.fit(X, y, sample_weight=weight)
     scores, flagged = clf.decision_function(X), clf.predict(X) == 1
     negatives = (y == 0) * weight
     assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
@@ -379,7 +382,8 @@ def test_a_fit_starts_without_hard_rows_of_the_last_one(rare):
 
 def test_a_stream_may_follow_a_fit_on_other_rows(rare):
     X, y = rare
-    params = {"batch_size": 32, "max_epochs": 2, "random_state": 0, "buffer_size": 3}
+    params = {"module": MLP, "batch_size": 32, "max_epochs": 2, "buffer_size": 3}
+    params["random_state"] = 0
     clf = DeepTopPushClassifier(**params).fit(X, y)
     copy = pickle.loads(pickle.dumps(clf))
     for each in (clf, copy):
@@ -452,7 +456,7 @@ def test_validation_rows_have_their_part_of_the_rank(rare):
 def test_validation_scores_hang_on_many_rows(classifier, rare):
     X, y = rare
     rows = slice(0, 500)
-    clf = classifier.set_params(max_epochs=2, random_state=0).fit(
+    clf = classifier.set_params(module=MLP, max_epochs=2, random_state=0).fit(
         X, y, X_val=X[rows], y_val=y[rows]
     )
     scores = clf.decision_function(X[rows])

@@ -17,12 +17,20 @@ from torch import nn
 from sktopk import TopKClassifier
 from sktopk.losses import SmoothTopKLoss
 from sktopk.metrics import topk_accuracy_score
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
 
 def quick(**params):
-    params = {"k": 2, "hidden_layer_sizes": (8,), "max_epochs": 15, "random_state": 0, **params}
+    params = {
+        "k": 2,
+        "module": MLP,
+        "hidden_layer_sizes": (8,),
+        "max_epochs": 15,
+        "random_state": 0,
+        **params,
+    }
     return TopKClassifier(**params)
 
 

@@ -27,7 +27,14 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def quick(**params):
-    params = {"k": 2, "hidden_layer_sizes": (8,), "max_epochs": 8, "batch_size": 32, **params}
+    params = {
+        "k": 2,
+        "module": MLP,
+        "hidden_layer_sizes": (8,),
+        "max_epochs": 8,
+        "batch_size": 32,
+        **params,
+    }
     return TopKClassifier(**{"random_state": 0, **params})
 
 
@@ -140,7 +147,7 @@ def test_fitted_state_is_arrays_and_plain_values(blobs):
 def test_early_stopping_puts_the_best_weights_back(digits):
     X, y, X_val, y_val = digits
     clf = quick(k=3, early_stopping=True, n_iter_no_change=3, max_epochs=200, learning_rate=0.02)
-    clf.fit(X, y, X_val=X_val, y_val=y_val)
+    clf.set_params(scoring=make_topk_scorer(3)).fit(X, y, X_val=X_val, y_val=y_val)
     valid = [row["valid_score"] for row in clf.history_]
     assert clf.n_iter_ < 200
     assert make_topk_scorer(3)(clf, X_val, y_val) == max(valid)
@@ -183,7 +190,7 @@ def test_early_stopping_takes_any_scorer(blobs, scoring):
 
 def test_validation_data_without_early_stopping_only_record(blobs):
     X, y = blobs
-    clf = quick().fit(X, y, X_val=X[:50], y_val=y[:50])
+    clf = quick(scoring=make_topk_scorer(2)).fit(X, y, X_val=X[:50], y_val=y[:50])
     np.testing.assert_array_equal(clf.decision_function(X), quick().fit(X, y).decision_function(X))
     assert clf.history_[-1]["valid_score"] == make_topk_scorer(2)(clf, X[:50], y[:50])
     assert "valid_score" not in quick().fit(X, y).history_[-1]

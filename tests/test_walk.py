@@ -10,6 +10,7 @@ import torch
 
 import sktopk
 from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk.modules import MLP
 
 ROOT = Path(sktopk.__file__).parent
 RNG = np.random.default_rng(0)
@@ -47,10 +48,13 @@ def walk(clf, y, monkeypatch):
 @pytest.mark.parametrize(
     ("clf", "y", "n_files", "n_stays", "loss"),
     [
-        (TopKClassifier(k=2), Y, 14, 60, "losses/_smooth_topk.py"),
-        (DeepTopPushClassifier(), Y > 2, 15, 66, "losses/_top_push.py"),
+        (TopKClassifier(k=2, module=MLP), Y, 14, 60, "losses/_smooth_topk.py"),
+        (DeepTopPushClassifier(module=MLP), Y > 2, 15, 66, "losses/_top_push.py"),
+        # With a network of its own, folds, a warm-up, and members, each of which walks alike.
+        (TopKClassifier(k=2, n_members=2), Y, 24, 130, "modules/_tabular_mlp.py"),
+        (DeepTopPushClassifier(n_members=2), Y > 2, 26, 144, "modules/_tabular_mlp.py"),
     ],
-    ids=["TopKClassifier", "DeepTopPushClassifier"],
+    ids=["TopKClassifier", "DeepTopPushClassifier", "default", "ranker"],
 )
 def test_a_first_fit_is_a_short_walk(clf, y, n_files, n_stays, loss, monkeypatch):
     files = walk(clf, y, monkeypatch)

@@ -18,11 +18,13 @@ from sktopk import (
     DeepTopPushClassifier,
     PatMatClassifier,
     PatMatNPClassifier,
+    RecallAtFPRClassifier,
     RecallAtKClassifier,
     TopKClassifier,
 )
+from sktopk.modules import MLP
 
-from ._jobs import MULTICLASS
+from ._jobs import BINARY, MULTICLASS
 
 MANY_CLASSES = 50
 FEW_SPLITS = 3
@@ -169,7 +171,9 @@ METHODS = {
     ),
     "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=FEW_SPLITS),
     # One network of one hidden layer, Adam at a constant rate, 100 epochs, as in many packages.
-    "plain MLP": Method(lambda n, seed: network(TopKClassifier("cross_entropy"), n, seed)),
+    "plain MLP": Method(
+        lambda n, seed: network(TopKClassifier("cross_entropy", module=MLP), n, seed)
+    ),
     "histogram boosting": Method(
         lambda n, seed: HistGradientBoostingClassifier(random_state=seed),
         n_splits_many=0,
@@ -180,7 +184,7 @@ METHODS = {
     ),
     **{
         type(ranker).__name__: Method(partial(of_ranker, ranker), kinds=("binary",))
-        for ranker in RANKERS.values()
+        for ranker in (*RANKERS.values(), RecallAtFPRClassifier(fpr=0.01))
     },
     "RealMLP-TD": Method(
         lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), n_splits=FEW_SPLITS
@@ -192,7 +196,16 @@ METHODS = {
         n_splits_many=0,
     ),
 }
-# What "sktopk" is: the estimator of each job with its defaults.
-DEFAULTS = {job: type(ranker).__name__ for job, ranker in RANKERS.items()} | dict.fromkeys(
+# The estimator of each job before the network of tables was the default.
+BEFORE = {job: type(ranker).__name__ for job, ranker in RANKERS.items()} | dict.fromkeys(
     MULTICLASS, "TopKClassifier"
 )
+# What "sktopk" is: on the choosing half PatMatClassifier came first by average precision and by
+# positives above every negative, and RecallAtFPRClassifier was made for its rate.
+DEFAULTS = (
+    dict.fromkeys(BINARY, "PatMatClassifier")
+    | {"recall at 1 % false positives": "RecallAtFPRClassifier"}
+    | dict.fromkeys(MULTICLASS, "TopKClassifier")
+)
+# All of this package.
+OWN = {*BEFORE.values(), *DEFAULTS.values()}

@@ -42,8 +42,13 @@ def deal_distinct(key, target, n_parts):
         From 0 to n_parts - 1; -1 for the rows of a class that would all be in one part, and for
         rows equal to them.
     """
-    _, row = np.unique(key, return_inverse=True)
+    keys, row = np.unique(key, return_inverse=True)
     labels, rows = np.unique(np.column_stack([target, row]), axis=0).T
+    # Classes come in an order of what their rows hold, whatever they are called.
+    content = np.zeros(labels.max() + 1, dtype=keys.dtype)
+    np.bitwise_xor.at(content, labels, keys[rows])
+    place = np.argsort(np.argsort(content, kind="stable"))
+    target, labels = place[target], place[labels]
     n_rows_of = np.bincount(labels)
     # A row of several labels counts for the rarest of them.
     order = np.lexsort((labels, n_rows_of[labels], rows))

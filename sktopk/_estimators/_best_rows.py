@@ -135,7 +135,7 @@ def best_rows(scores, group, budget, name, n_other=0):
     """
     order = np.lexsort((-scores, group))
     size = np.bincount(group)
-    n_best = np.array([n_kept(budget, n) for n in size], dtype=np.intp)
+    n_best = np.array([min(n_kept(budget, n), n + 1) for n in size], dtype=np.intp)
     n_best = np.where(n_best < size, np.maximum(n_best - n_other, 0), n_best)
     problems = []
     short = size[n_best > size]

@@ -14,7 +14,8 @@ CALIBRATIONS = (None, "auto", *METHODS)
 def is_planned(estimator):
     """Whether a fit will end with calibrated scores, as far as its parameters tell."""
     if estimator.calibration == "auto":
-        return bool(estimator.cross_fit or estimator.early_stopping)
+        settings = estimator._settings()
+        return settings.cross_fit or settings.early_stopping
     return estimator.calibration is not None
 
 

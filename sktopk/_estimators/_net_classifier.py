@@ -3,6 +3,7 @@
 import copy
 import functools
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._members import MemberLoss
 from sktopk._training.criteria._warm_up import TwoClassCrossEntropy, WarmUp
 from sktopk.losses import cross_entropy_loss
-from sktopk.modules import MLP
+from sktopk.modules import MLP, TabularMLP
 from sktopk.modules._members import of_member
 
 from ._parameters import OPTIMIZERS
@@ -93,6 +94,8 @@ class Training:
         Whether the network is new.
     seed : int
         Of a new one.
+    settings : SimpleNamespace
+        The parameters that may be "auto", with what that stands for.
     partial : bool
         Whether the rows come on top of those of calls before.
     chosen : dict
@@ -113,6 +116,7 @@ class Training:
     epochs: int
     new: bool
     seed: int
+    settings: SimpleNamespace
     partial: bool = False
     chosen: dict = field(default_factory=dict)
     validation: Labelled | None = None
@@ -128,13 +132,14 @@ class NetClassifier(TrainedNet):
 
     - `_task(dtype)`: the `Task` of its network, from `_task_of`, once `_prepare` was called;
     - `_default_scorer()`: the scorer behind `score`, and of validation rows unless
-      `_validation_scorer(y_val)` says otherwise;
+      `_validation_scorer(y_val, weight)` says otherwise;
 
     and what it may define besides, when called:
 
     - `_check_params()`: before anything else, in every fit;
     - `_choose(X, y, sample_weight, X_val, y_val)`: in `fit`, before a new network starts;
-      returns fitted attributes that the task depends on, by name;
+      returns fitted attributes that the task depends on, by name, and as `fitted` this
+      estimator, if it was fitted on the way;
     - `_prepare(partial)`: with `classes_` and `class_count_` as they are for the training to
       come, to note what the parameters mean for them;
     - `_check_classes(y)`: which labels are allowed;
@@ -197,6 +202,30 @@ class NetClassifier(TrainedNet):
 
         Notes
         -----
+        What "auto" is depends on the network. That of tables, :class:`sktopk.modules.TabularMLP`,
+        is there by default; the other values are for a linear model
+        (``hidden_layer_sizes=()``), a `module` of yours or MLP (``module__normalize`` and
+        ``module__batch_norm`` ask for it), for a network that begins with `partial_fit`, and with
+        `n_candidates`.
+
+        ==================  ==================  ==========
+        parameter           network of tables   any other
+        ==================  ==================  ==========
+        hidden_layer_sizes  (128, 128)          (100,)
+        n_members           8                   1
+        cross_fit           True                False
+        warm_up             `max_epochs`        0
+        early_stopping      True                False
+        optimizer           "adamw"             "adam"
+        learning_rate       3e-3                1e-3
+        weight_decay        0.3                 1e-4
+        batch_size          256                 128
+        ==================  ==================  ==========
+
+        So the papers' own training is ``module=MLP``. With a single member there is nothing to
+        cross-fit, and rows are held out for early stopping instead; with an optimizer other than
+        "adamw" the weight decay is 1e-4.
+
         With `checkpoint`, the progress is written before the first epoch and after every
         `checkpoint_every` of them, each time whole or not at all. The same call of fit finds the
         file and goes on from it: network, optimizer, callbacks (learning-rate schedules), random
@@ -221,6 +250,8 @@ class NetClassifier(TrainedNet):
         """Do what `fit` does once parameters are checked, with the groups of rows if any."""
         new = not (self.warm_start and hasattr(self, "net_"))
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
+        if (fitted := chosen.pop("fitted", None)) is not None:
+            return self._take_over(fitted, chosen)
         with columns_kept(self):
             given = check_labelled(self, X, y, sample_weight, groups, reset=new)
             training = self._plan(given, X_val, y_val, new, chosen)
@@ -276,7 +307,9 @@ class NetClassifier(TrainedNet):
         known = self._known_classes(rows.y, announced, new)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
         target = encode(known, rows.y)
-        self._run(Training(rows, rows, target, known, 1, new, seed, partial=True))
+        # The first piece of a stream does not tell the scales of its columns.
+        settings = self._settings(of_tables=False if new else None)
+        self._run(Training(rows, rows, target, known, 1, new, seed, settings, partial=True))
         return self
 
     def __sklearn_tags__(self):
@@ -312,20 +345,20 @@ class NetClassifier(TrainedNet):
         """Whether the network learns the first of two classes as the positive one."""
         return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
 
-    @property
-    def _n_warm_up(self):
+    def _n_warm_up(self, training):
         """Epochs of cross-entropy that the net is still to begin with."""
-        return int(self.warm_up) if self.warm_up and not self.net_.criterion_.warm else 0
+        warm_up = int(training.settings.warm_up)
+        return warm_up if warm_up and not self.net_.criterion_.warm else 0
 
     @property
     def _batch_size(self):
         """Number of rows of a batch."""
-        return 128 if isinstance(self.batch_size, str) else self.batch_size
+        return self._settings().batch_size
 
     def _settle(self, training, final=True):
         pass
 
-    def _validation_scorer(self, y_val):
+    def _validation_scorer(self, y_val, weight):
         return self._default_scorer()
 
     # What is checked before a training.
@@ -371,9 +404,12 @@ class NetClassifier(TrainedNet):
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
         rows, own, folds = given, validation is not None, None
-        if self.cross_fit:
-            folds = self._folds(given, encode(classes, given.y))
-        judged = self.early_stopping and not self.cross_fit
+        settings = _with(self, chosen)._settings(self._suits_tables if new else self._of_tables_)
+        if settings.cross_fit:
+            folds = self._folds(given, encode(classes, given.y), settings.n_members)
+        # Where no row can be left out, "auto" goes without.
+        judged = self.early_stopping is True or not settings.cross_fit
+        judged = judged and settings.early_stopping
         if not own and folds is None and (judged or self.calibration not in (None, "auto")):
             if given.groups is None:
                 mask = held_out(given.y, self.validation_fraction, random, self._stratify)
@@ -389,6 +425,7 @@ class NetClassifier(TrainedNet):
             self.max_epochs,
             new,
             seed,
+            settings,
             chosen=chosen,
             validation=validation,
             own_validation=own,
@@ -396,7 +433,7 @@ class NetClassifier(TrainedNet):
             checkpoint=checkpoint,
         )
 
-    def _folds(self, rows, target):
+    def _folds(self, rows, target, n_members):
         """Deal rows into folds by their content, so that they are the same in every fit.
 
         None if there is nothing to leave out.
@@ -408,17 +445,27 @@ class NetClassifier(TrainedNet):
             np.add.at(total, rows.groups, key)
             key = total[rows.groups]
         groups = target if self._stratify else np.zeros_like(target)
-        for n_folds in range(self.n_members, 1, -1):
+        for n_folds in range(n_members, 1, -1):
             fold = deal_distinct(key, target, n_folds)
             parts = {*zip(groups[fold >= 0], fold[fold >= 0], strict=True)}
             if len(parts) == n_folds * len(np.unique(groups)):
-                return Folds(fold, n_folds, self.n_members)
+                return Folds(fold, n_folds, n_members, self._stratify and target.max() < 2)
+        if self.cross_fit is not True:
+            return None
         warn(
             "cross_fit=True needs rows to leave out, at least 2 different ones of "
             f"{'each class' if self._stratify else 'a class'}, which X does not have: every "
             "member is trained on all rows, and none of them is judged by"
         )
         return None
+
+    def _take_over(self, fitted, chosen):
+        """Become what another estimator with such parameters has become."""
+        self._forget()
+        vars(self).update({name: each for name, each in vars(fitted).items() if name[-1] == "_"})
+        vars(self).update(chosen)
+        self.net_.params_of_net = self.get_params(deep=False)
+        return self
 
     def _random(self, given, validation, new):
         """The checkpoint of a fit, if it has one, and the generator where that began."""
@@ -442,21 +489,26 @@ class NetClassifier(TrainedNet):
         net_params = dict(self.net_params or {})
         of_module = [key for key in net_params if key.startswith("module__")]
         module_params = {key[8:]: net_params.pop(key) for key in of_module}
-        if self.module is None:
-            module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
-        optimizer = self.optimizer
+        module, settings = self.module, self._settings()
+        if module is None:
+            module = TabularMLP if self._of_tables_ else MLP
+            module_params["hidden_layer_sizes"] = settings.hidden_layer_sizes
+        elif module in OURS and not isinstance(self.hidden_layer_sizes, str):
+            module_params.setdefault("hidden_layer_sizes", self.hidden_layer_sizes)
+        optimizer = settings.optimizer
+        optimizer = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
         score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
-        n_members = int(self.n_members)
+        n_members = int(settings.n_members)
         if n_members > 1:
-            criterion = MemberLoss(criterion, n_members, self.cross_fit)
-        if self.warm_up or k_ordered is not None:
+            criterion = MemberLoss(criterion, n_members, settings.cross_fit)
+        if settings.warm_up or k_ordered is not None:
             first = TwoClassCrossEntropy() if n_outputs == 1 else RowLoss(cross_entropy_loss, {})
             if n_members > 1:
-                first = MemberLoss(first, n_members, self.cross_fit)
+                first = MemberLoss(first, n_members, settings.cross_fit)
             n_heads = 1 if k_ordered is None else 2
             share = float(self.cross_entropy_share)
             criterion = WarmUp(first, criterion, share, score_scale, n_heads)
-            if not self.warm_up:
+            if not settings.warm_up:
                 criterion.end_warm_up()
             n_outputs, score_scale = n_heads * n_outputs, 1.0
         return Task(
@@ -467,14 +519,14 @@ class NetClassifier(TrainedNet):
             k_ordered=k_ordered,
             n_members=n_members,
             criterion=criterion,
-            module=MLP if self.module is None else self.module,
+            module=module,
             module_params=module_params,
             score_scale=float(score_scale),
             # Modules of others may draw random numbers in every forward pass.
-            draws=draws or self.module not in (None, *OURS),
-            optimizer=OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer,
-            learning_rate=float(self.learning_rate),
-            weight_decay=float(self.weight_decay),
+            draws=draws or module not in OURS,
+            optimizer=optimizer,
+            learning_rate=float(settings.learning_rate),
+            weight_decay=float(settings.weight_decay),
             callbacks=copy.deepcopy(list(self.callbacks or [])),
             net_params=net_params,
             device=check_device(self.device),
@@ -502,17 +554,19 @@ class NetClassifier(TrainedNet):
         X = training.rows.X
         self._forget(keep=COLUMNS)
         vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
+        self._of_tables_ = training.settings.of_tables
         self._note_groups(training.rows.groups)
         try:
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)
-            net.show_rows(X, getattr(self, "feature_names_in_", None))
+            net.show_rows(X, training.rows.weight, getattr(self, "feature_names_in_", None))
             net.probe(X)
-            if self.cross_fit and self.early_stopping:
+            settings = training.settings
+            if settings.cross_fit and settings.early_stopping:
                 # What its members share would be refused when the first of them is better.
                 of_member(net.module_, 0)
-            if self.warm_up and training.partial:
+            if settings.warm_up and training.partial:
                 # A stream has no end at which a phase of it could begin.
                 net.criterion_.end_warm_up()
         except BaseException:
@@ -534,7 +588,8 @@ class NetClassifier(TrainedNet):
         rates = {"learning_rate": "lr", "weight_decay": "optimizer__weight_decay"}
         changed = [name for name in rates if now[name] != then[name]]
         if changed:
-            values = {rates[name]: float(now[name]) for name in changed}
+            settings = vars(self._settings())
+            values = {rates[name]: float(settings[name]) for name in changed}
             net.set_params(**values)
             # set_params reaches the optimizer there is; this, one made anew.
             vars(net).update(values)
@@ -562,7 +617,7 @@ class NetClassifier(TrainedNet):
                 y_val = encode(self.classes_, validation.y)
                 data |= {"X_val": X_val, "y_val": turn(y_val) if turned else y_val}
             callbacks = self._callbacks_of(training)
-            size, least = self._batch_size, None
+            size, least = training.settings.batch_size, None
             if net.n_outputs == 1:
                 least = self.min_positives
             if training.folds is None:
@@ -581,14 +636,14 @@ class NetClassifier(TrainedNet):
                 folds=training.folds,
                 groups=rows.groups,
             )
-            n_epochs = training.epochs + self._n_warm_up
+            n_epochs = training.epochs + self._n_warm_up(training)
             try:
                 net.train(batches, n_epochs, callbacks, training.checkpoint, **data)
                 batches.carry()
             finally:
                 net.criterion_.set_groups(None)
             ended = True
-            if "warm_up" in callbacks:
+            if "warm_up" in callbacks and not isinstance(self.warm_up, str):
                 callbacks["warm_up"].warn_of_no_gain(net)
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
@@ -630,17 +685,17 @@ class NetClassifier(TrainedNet):
             origin = "X_val" if training.own_validation else "rows held out of X"
             what = f"Training, valid_score on {len(validation.y)} {origin}"
             score = ValidationScore(self, validation, lambda: self._settle(training, final=False))
-            patience = self.n_iter_no_change if self.early_stopping else None
+            patience = self.n_iter_no_change if training.settings.early_stopping else None
             callbacks["validation"] = Validation(score, patience, self.tol)
-        elif training.folds is not None and self.early_stopping:
+        elif training.folds is not None and training.settings.early_stopping:
             what = "Training, valid_score on the rows that members leave out"
             settle = functools.partial(self._settle, training, final=False)
             score = MemberScores(self, training.rows, training.folds, settle)
             callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol)
-        if self._n_warm_up:
-            callbacks["warm_up"] = WarmUpEnd(self._n_warm_up, callbacks.get("validation"))
+        if n_warm_up := self._n_warm_up(training):
+            callbacks["warm_up"] = WarmUpEnd(n_warm_up, callbacks.get("validation"))
         if self.verbose == 1:
-            callbacks["progress"] = ProgressBar(training.epochs + self._n_warm_up, what)
+            callbacks["progress"] = ProgressBar(training.epochs + n_warm_up, what)
         return callbacks
 
     def _keep_out_of_fold(self, folds, rows, scores):
@@ -671,7 +726,8 @@ class NetClassifier(TrainedNet):
         """Warn if `max_epochs` ended a training that was still improving."""
         n = self.n_iter_no_change
         judged = training.validation is not None or training.folds is not None
-        if judged and self.early_stopping:
+        settings = training.settings
+        if judged and settings.early_stopping:
             if not self.net_.stop_training:
                 warn(
                     f"max_epochs={self.max_epochs} ended the training before the validation "
@@ -679,12 +735,12 @@ class NetClassifier(TrainedNet):
                     ConvergenceWarning,
                 )
             return
-        loss = [row["train_loss"] for row in self.history_[self.warm_up :]]
+        loss = [row["train_loss"] for row in self.history_[settings.warm_up :]]
         if len(loss) > 2 * n and loss[-n - 1] - loss[-1] > 0.05 * loss[0]:
             warn(
                 f"The training loss still fell from {loss[-n - 1]:.4g} to {loss[-1]:.4g} in the "
                 f"last {n} of max_epochs={self.max_epochs} epochs: raise max_epochs or "
-                f"learning_rate (now {float(self.learning_rate):g})",
+                f"learning_rate (now {float(settings.learning_rate):g})",
                 ConvergenceWarning,
             )
 
@@ -699,6 +755,13 @@ class NetClassifier(TrainedNet):
         for name in [name for name in vars(self) if name.endswith("_")]:
             if name not in keep:
                 delattr(self, name)
+
+
+def _with(classifier, attributes):
+    """A shallow copy of a classifier with some more attributes."""
+    other = object.__new__(type(classifier))
+    vars(other).update(vars(classifier), **attributes)
+    return other
 
 
 def turn(index):

@@ -4,7 +4,8 @@ import inspect
 import os
 import re
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
+from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import dataclass_transform
 
 import numpy as np
@@ -19,9 +20,34 @@ from sktopk._common._scalars import (
     check_random,
 )
 from sktopk._training._process import check_device
+from sktopk.modules import TabularMLP
 
 from ._calibration import CALIBRATIONS
 
+# What "auto" stands for: for a network of tables, and for any other, whose users know better.
+AUTO_OF_TABLES = {
+    "hidden_layer_sizes": (128, 128),
+    "n_members": 8,
+    "early_stopping": True,
+    "optimizer": "adamw",
+    "learning_rate": 3e-3,
+    "batch_size": 256,
+}
+AUTO_OF_OTHERS = {
+    "hidden_layer_sizes": (100,),
+    "n_members": 1,
+    "early_stopping": False,
+    "warm_up": 0,
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
+    "batch_size": 128,
+}
+# Parameters of MLP alone, which asks for it.
+OF_MLP = {"module__normalize", "module__batch_norm"}
+# What depends on the others.
+DERIVED = ("weight_decay", "cross_fit")
+# Decoupled from the loss, it is a share of the learning rate; added to its gradient, far less.
+DECOUPLED_DECAY, DECAY = 0.3, 1e-4
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 PRECISIONS = (None, "bfloat16")
 DTYPES = ("auto", "float32", "float64")
@@ -129,44 +155,53 @@ class TrainingParameters(BaseEstimator):
     ----------
     module : callable, default=None
         An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
-        ``(n_channels, n_outputs)``. None is :class:`sktopk.modules.MLP`.
-    hidden_layer_sizes : tuple of int, default=(100,)
-        Hidden layers of the default network; ``()`` is a linear model.
-    n_members : int, default=1
+        ``(n_channels, n_outputs)``. None is a network of tables,
+        :class:`sktopk.modules.TabularMLP`, which scales and encodes the columns;
+        :class:`sktopk.modules.MLP` is a plain one. See the notes of `fit` for what "auto" is
+        with which.
+    hidden_layer_sizes : tuple of int or "auto", default="auto"
+        Hidden layers of TabularMLP or MLP; ``()`` is a linear model, without members. "auto" is
+        (128, 128) of TabularMLP, (100,) of MLP.
+    n_members : int or "auto", default="auto"
         Networks that are trained side by side, at most 1000, each with initial weights and a
         loss of its own; the scores are their mean. A `module` with a parameter `n_members`
         builds all of them in one and returns scores (n_samples, n_members, n_outputs), see
-        :class:`sktopk.modules.Members`; any other is built `n_members` times.
-    cross_fit : bool, default=False
+        :class:`sktopk.modules.Members`; any other is built `n_members` times. "auto" is 8 of
+        TabularMLP, else 1.
+    cross_fit : bool or "auto", default="auto"
         Whether each member is trained without one of `n_members` folds of the rows (fewer if a
         class has fewer rows), so that every row has a score of a member that has not seen it,
         see `oob_decision_function_`. These take the place of rows held out: for
         `early_stopping`, where each member keeps its own best epoch, and `calibration`.
-        Rows that are equal lie in one fold.
-    warm_up : int, default=0
+        Rows that are equal lie in one fold. "auto" is True for several members of TabularMLP.
+    warm_up : int or "auto", default="auto"
         Epochs of cross-entropy before those of the loss, with `early_stopping` at most so many.
         The loss then starts from the best weights, at a quarter of the learning rate; the best
-        epoch of all is kept. 0 trains with the loss from the start, as the papers do.
+        epoch of all is kept. 0 trains with the loss from the start, as the papers do. "auto" is
+        `max_epochs` of TabularMLP, else 0.
     cross_entropy_share : float, default=0.5
         After a warm-up: the share a of cross-entropy L' in ``a L' + (1 - a) L``, in [0, 1).
     score_scale : float or "auto", default="auto"
         Factor on the network's output. The initial weights of a last linear layer are divided
         by it, so that training starts from the same scores. "auto" is 1.
-    optimizer : {"adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="adam"
-        Further arguments through `net_params`, such as ``optimizer__betas``.
-    learning_rate : float, default=1e-3
-        Step size.
-    weight_decay : float, default=1e-4
-        Of the optimizer. One that has none, such as LBFGS, takes the default or 0.
+    optimizer : {"auto", "adam", "adamw", "sgd"} or torch.optim.Optimizer subclass, default="auto"
+        Further arguments through `net_params`, such as ``optimizer__betas``. "auto" is "adamw"
+        for TabularMLP, else "adam".
+    learning_rate : float or "auto", default="auto"
+        Step size. "auto" is 3e-3 for TabularMLP, else 1e-3.
+    weight_decay : float or "auto", default="auto"
+        Of the optimizer. One that has none, such as LBFGS, takes "auto" or 0. "auto" is 0.3 for
+        TabularMLP with "adamw", else 1e-4.
     batch_size : int or "auto", default="auto"
-        "auto" is min(128, n_samples).
+        "auto" is min(256, n_samples) for TabularMLP, else min(128, n_samples).
     max_epochs : int, default=100
         Passes over the data.
-    early_stopping : bool, default=False
-        Whether to hold out `validation_fraction` of the rows given to `fit` (of a
-        cross-validation fold: of its training part), score them after each epoch, stop after
-        `n_iter_no_change` epochs without a gain above `tol`, and keep the best weights.
-        Every class keeps a row in training.
+    early_stopping : bool or "auto", default="auto"
+        Whether to score rows after each epoch that are not trained on, stop after
+        `n_iter_no_change` epochs without a gain above `tol`, and keep the best weights. The
+        rows are those that members leave out (`cross_fit`), else `validation_fraction` of the
+        rows given to `fit` (of a cross-validation fold: of its training part), where every class
+        keeps a row in training. "auto" is True for TabularMLP.
     scoring : str, callable or None, default=None
         Score of the validation rows; None is the metric of `score`. One of probabilities, such
         as "neg_log_loss", needs `calibration`, which is then fitted on these rows after each
@@ -188,7 +223,8 @@ class TrainingParameters(BaseEstimator):
     net_params : dict, default=None
         Other arguments of the skorch net and, as ``module__x``, ``optimizer__x``,
         ``callbacks__name__x``, of its parts. Such keys can be set and searched directly. Of the
-        default network, ``module__normalize``, ``module__batch_norm``, ``module__dropout``.
+        default network, ``module__dropout``, ``module__n_bins``; ``module__normalize`` and
+        ``module__batch_norm`` are of MLP, which then takes its place.
     device : str or torch.device, default="auto"
         "auto" is the first GPU that torch sees, else the CPU.
     dtype : {"auto", "float32", "float64"}, default="auto"
@@ -242,18 +278,18 @@ class TrainingParameters(BaseEstimator):
 
     _: KW_ONLY
     module: object = None
-    hidden_layer_sizes: tuple = (100,)
-    n_members: int = 1
-    cross_fit: bool = False
-    warm_up: int = 0
+    hidden_layer_sizes: object = "auto"
+    n_members: object = "auto"
+    cross_fit: object = "auto"
+    warm_up: object = "auto"
     cross_entropy_share: float = 0.5
     score_scale: object = "auto"
-    optimizer: object = "adam"
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
+    optimizer: object = "auto"
+    learning_rate: object = "auto"
+    weight_decay: object = "auto"
     batch_size: object = "auto"
     max_epochs: int = 100
-    early_stopping: bool = False
+    early_stopping: object = "auto"
     scoring: object = None
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -273,6 +309,36 @@ class TrainingParameters(BaseEstimator):
 
     # The parameter that names the arithmetic of the forward pass.
     _precision = "precision"
+
+    @property
+    def _suits_tables(self):
+        """Whether the parameters ask for the network of tables, with all that belongs to it."""
+        if self.module is not None:
+            return self.module is TabularMLP
+        if not OF_MLP.isdisjoint(self.net_params or ()):
+            return False
+        return is_auto(self.hidden_layer_sizes) or len(self.hidden_layer_sizes) > 0
+
+    # Whether cross-entropy may come before the loss, and members may leave out rows.
+    _may_warm_up = _may_cross_fit = True
+
+    def _settings(self, of_tables=None):
+        """The parameters that may be "auto", by name, with what that stands for.
+
+        `of_tables` says which network is meant, where it is not that of the last fit.
+        """
+        if of_tables is None:
+            of_tables = self._of_tables_ if hasattr(self, "_of_tables_") else self._suits_tables
+        auto = AUTO_OF_TABLES if of_tables else AUTO_OF_OTHERS
+        if of_tables:
+            auto = auto | {"warm_up": self.max_epochs if self._may_warm_up else 0}
+        given = {name: getattr(self, name) for name in (*AUTO_OF_OTHERS, *DERIVED)}
+        values = auto | {name: value for name, value in given.items() if not is_auto(value)}
+        is_adamw = of_tables and values["optimizer"] == "adamw"
+        values.setdefault("weight_decay", DECOUPLED_DECAY if is_adamw else DECAY)
+        has_folds = of_tables and values["n_members"] > 1 and self._may_cross_fit
+        values.setdefault("cross_fit", has_folds)
+        return SimpleNamespace(of_tables=of_tables, **values)
 
     def get_params(self, deep=True):
         """Return the parameters, with the routed keys among the deep ones."""
@@ -300,32 +366,34 @@ class TrainingParameters(BaseEstimator):
 
     def _check_params(self):
         """Raise unless all parameters are allowed; a subclass checks its own as well."""
-        decays = "weight_decay" in inspect.signature(check_optimizer(self.optimizer)).parameters
-        if not decays and self.weight_decay not in (0, type(self).weight_decay):
+        optimizer = check_optimizer(self.optimizer)
+        if self.module is not None:
+            check_module(self.module)
+        is_decay = isinstance(self.weight_decay, Real) and self.weight_decay != 0
+        if is_decay and not has_decay(optimizer):
             raise ValueError(
                 f"weight_decay={self.weight_decay!r} needs an optimizer that has it; got "
                 f"optimizer={self.optimizer!r}: set weight_decay=0"
             )
-        if self.module is None:
-            check_sizes(self.hidden_layer_sizes)
-        else:
-            check_module(self.module)
         check_device(self.device)
+        check_auto(self.hidden_layer_sizes, "hidden_layer_sizes", check_sizes)
         check_auto(self.score_scale, "score_scale", check_number, low=0, bounds="neither")
         check_auto(self.batch_size, "batch_size", check_number, low=1, integer=True)
-        check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
-        check_number(self.weight_decay, "weight_decay", 0, bounds="left")
+        check_auto(self.learning_rate, "learning_rate", check_number, low=0, bounds="neither")
+        check_auto(self.weight_decay, "weight_decay", check_number, low=0, bounds="left")
         check_number(self.tol, "tol", 0, bounds="left")
         for name in ("max_epochs", "n_iter_no_change", "checkpoint_every"):
             check_number(getattr(self, name), name, 1, integer=True)
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
         # Far beyond what helps, and not yet a mistake that fills the memory.
-        check_number(self.n_members, "n_members", 1, 1000, integer=True)
-        check_number(self.warm_up, "warm_up", 0, integer=True)
+        check_auto(self.n_members, "n_members", check_number, low=1, high=1000, integer=True)
+        check_auto(self.warm_up, "warm_up", check_number, low=0, integer=True)
         check_number(self.cross_entropy_share, "cross_entropy_share", 0, 1, bounds="left")
-        for name in ("early_stopping", "cross_fit", "compile", "warm_start"):
+        for name in ("early_stopping", "cross_fit"):
+            check_auto(getattr(self, name), name, check_flag)
+        for name in ("compile", "warm_start"):
             check_flag(getattr(self, name), name)
-        if self.cross_fit and self.n_members == 1:
+        if self.cross_fit is True and self.n_members == 1:
             raise ValueError(
                 "cross_fit=True needs members, each without a fold of the rows: n_members must "
                 "be at least 2; got 1"
@@ -390,15 +458,13 @@ def check_module(module):
         )
 
 
-def check_sizes(hidden_layer_sizes):
-    """Check the hidden layers of the default network."""
+def check_sizes(hidden_layer_sizes, name="hidden_layer_sizes"):
+    """Check the hidden layers of a network of ours."""
     is_array = isinstance(hidden_layer_sizes, np.ndarray) and hidden_layer_sizes.ndim == 1
     if not is_array and not isinstance(hidden_layer_sizes, list | tuple):
-        raise TypeError(
-            f"hidden_layer_sizes must be a tuple of integers; got {hidden_layer_sizes!r}"
-        )
+        raise TypeError(f"{name} must be a tuple of integers or 'auto'; got {hidden_layer_sizes!r}")
     for size in hidden_layer_sizes:
-        check_number(size, "hidden_layer_sizes", 1, integer=True)
+        check_number(size, name, 1, integer=True)
 
 
 def check_net_params(net_params, default_module):
@@ -433,13 +499,23 @@ def check_callbacks(callbacks):
         names.add(name)
 
 
+def is_auto(value):
+    """Whether a parameter is left to the estimator."""
+    return isinstance(value, str) and value == "auto"
+
+
+def has_decay(optimizer):
+    """Whether an optimizer class has a weight decay."""
+    return "weight_decay" in inspect.signature(optimizer).parameters
+
+
 def check_optimizer(optimizer):
     """Return the optimizer class that `optimizer` names."""
     if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
         return optimizer
-    if isinstance(optimizer, str) and optimizer in OPTIMIZERS:
-        return OPTIMIZERS[optimizer]
+    if isinstance(optimizer, str) and optimizer in ("auto", *OPTIMIZERS):
+        return OPTIMIZERS.get(optimizer, torch.optim.AdamW)
     raise (ValueError if isinstance(optimizer, str) else TypeError)(
-        f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))} or a subclass of "
+        f"optimizer must be one of 'auto', {', '.join(map(repr, OPTIMIZERS))} or a subclass of "
         f"torch.optim.Optimizer; got {optimizer!r}"
     )

@@ -5,8 +5,35 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._scoring import check_scorer, weight_for, with_names
 from sktopk._common._warnings import warn
+from sktopk.metrics import topk_auc_log_score
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
+
+
+class OrderScorer:
+    """How well the classes of each row are in order, which hangs on more rows than the k first.
+
+    That is :func:`sktopk.metrics.topk_auc_log_score`; of two classes, which have no order but the
+    first place, the mean log-probability of the labels, with scores in units of `unit`.
+
+    Parameters
+    ----------
+    unit : float
+        What the loss divides scores by.
+    """
+
+    def __init__(self, unit=1.0):
+        self.unit = unit
+
+    def __call__(self, estimator, X, y, sample_weight=None):
+        """Return the score, the larger the better."""
+        y_score, classes = estimator.decision_function(X), estimator.classes_
+        if len(classes) > 2:
+            return topk_auc_log_score(y, y_score, labels=classes, sample_weight=sample_weight)
+        # A label that is neither has no probability to speak of.
+        sign = np.select([y == classes[1], y == classes[0]], [1.0, -1.0])
+        log_proba = -np.logaddexp(0, -sign * y_score.astype(np.float64) / self.unit)
+        return float(np.average(log_proba, weights=sample_weight))
 
 
 class ValidationScore:
@@ -26,17 +53,21 @@ class ValidationScore:
         self.classifier, self.rows, self.settle = classifier, rows, settle
         self.X, scoring = with_names(rows.X, classifier), classifier.scoring
         if scoring is None:
-            self.scorer = classifier._validation_scorer(rows.y)
+            self.scorer = classifier._validation_scorer(rows.y, rows.weight)
             if rows.groups is not None:
+                scorer_of = classifier._validation_scorer
                 self.scorer = MeanOverGroups(
-                    classifier, rows.y, rows.groups, classifier._validation_scorer
+                    classifier,
+                    rows.y,
+                    rows.groups,
+                    lambda own: scorer_of(rows.y[own], rows.weight[own]),
                 )
         else:
             self.scorer = check_scorer(classifier, scoring)
         weighted = not np.all(rows.weight == 1)
         self.params = weight_for(self.scorer, rows.weight if weighted else None)
         # Rankings need no threshold.
-        ranks = isinstance(self.scorer, TopKScorer | TopScorer | MeanOverGroups)
+        ranks = isinstance(self.scorer, TopKScorer | TopScorer | OrderScorer | MeanOverGroups)
         self.needs_labels = not ranks and (scoring is not None or classifier._scores_labels)
 
     def __call__(self):
@@ -82,13 +113,13 @@ class MeanOverGroups:
     y, groups : ndarray of shape (n_samples,)
         Labels, and the numbers of the groups, of the rows to score.
     scorer_of : callable
-        Returns the scorer of rows from their labels.
+        Returns the scorer of rows from their numbers.
     """
 
     def __init__(self, classifier, y, groups, scorer_of):
         self.y, positive = y, y == classifier.pos_label_
         each = [rows for rows in rows_of_groups(groups) if 0 < positive[rows].mean() < 1]
-        self.each = [(rows, scorer_of(y[rows])) for rows in each]
+        self.each = [(rows, scorer_of(rows)) for rows in each]
 
     def __call__(self, classifier, X, y, sample_weight=None):
         known = classifier._knowing(classifier._scores(X))

@@ -65,7 +65,8 @@ class TrueThreshold(Callback):
     >>> from sktopk import DeepTopPushClassifier
     >>> from sktopk.callbacks import TrueThreshold
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = DeepTopPushClassifier(callbacks=[TrueThreshold()], max_epochs=2, random_state=0)
+    >>> from sktopk.modules import MLP
+    >>> clf = DeepTopPushClassifier(module=MLP, callbacks=[TrueThreshold()], max_epochs=2)
     >>> clf.fit(scale(X), y).history_[0]["true_threshold"].shape
     (5,)
     """
@@ -138,7 +139,9 @@ class Validation(Callback):
             self.best_loss_ = min(loss, self.best_loss_)
         if self.patience is None:
             return
-        better = scores > self.best_
+        # The same ranks in other rows are no better by the last digit of a sum.
+        rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
+        better = scores > self.best_ + rounding
         if better.any():
             # Any gain is kept, but only one above tol buys more time.
             if (scores > self.best_ + self.tol).any():

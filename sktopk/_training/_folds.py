@@ -13,14 +13,18 @@ class Folds:
         From 0 to n_folds - 1; -1 for a row that all members see.
     n_folds, n_members : int
         At least 2 folds, at most one for each member.
+    counts : bool, default=False
+        Whether the loss counts rows by their weight, as those of two classes that are ranked do.
     """
 
-    def __init__(self, fold, n_folds, n_members):
+    def __init__(self, fold, n_folds, n_members, counts=False):
         self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
         # So that weights of mean 1 over the rows of a member have mean 1 over all rows.
         self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
+        if counts:
+            self.factor = np.ones_like(self.factor)
         self._tensors = None
 
     def own_weights(self, target, weight, weights):

@@ -19,7 +19,7 @@ from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk.modules import MLP, Members, ScaledScores, TabularMLP
-from sktopk.modules._members import Answer, mean_of_members, packs_members
+from sktopk.modules._members import Answer, mean_of_members, member, packs_members
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
@@ -476,21 +476,24 @@ class Net(NeuralNetClassifier):
         log-probabilities, up to a number for each row. Those of two heads become one, see
         `Answer`; `in_order` are those of the second alone.
         """
-        for chunk, scores in self.score_members(rows):
-            net, m = _ONLY.get()
-            if net is self:
+        net, m = _ONLY.get()
+        only = net is self
+        alone = member(self.module_, m) if only and self.plain else None
+        for chunk, scores in self.score_members(rows, alone):
+            if only and alone is None:
                 scores = scores[:, m]
             yield chunk, self.answer.in_order(scores) if in_order else self.answer(scores)
 
-    def score_members(self, rows):
-        """Yield ``(slice, scores)`` as `score_rows`, with what the module returns."""
+    def score_members(self, rows, module=None):
+        """Yield ``(slice, scores)`` as `score_rows`, with what the module, or this one, returns."""
         note_threads()
+        module = self.module_ if module is None else module
         for chunk in rows.chunks(self.n_members * self.n_outputs):
             values = rows[chunk]
 
             def forward(values=values):
                 with torch.inference_mode(), self.autocast():
-                    return self.module_(values)
+                    return module(values)
 
             yield chunk, self.evaluated(forward).to(self.dtype)
 
@@ -524,11 +527,12 @@ class Net(NeuralNetClassifier):
         finally:
             _ONLY.reset(before)
 
-    def show_rows(self, X, names=None):
+    def show_rows(self, X, weight, names=None):
         """Let the networks that ask for it, by a method `from_data`, see rows of the training.
 
-        Of more than `MOST_SHOWN` they see so many, spaced evenly. An MLP asks for nothing: warn
-        of columns, with `names` or None, whose scales are too far apart for it.
+        Of more than `MOST_SHOWN` they see so many, spaced evenly. A TabularMLP, which is ours,
+        also sees what they weigh. An MLP asks for nothing: warn of columns, with `names` or None,
+        whose scales are too far apart for it.
         """
         network = self.network
         each = network if isinstance(network, Members) else [network]
@@ -537,9 +541,11 @@ class Net(NeuralNetClassifier):
             _warn_of_scales(X, names)
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
-            shown = Rows(X, torch.device("cpu"), self.dtype)[torch.from_numpy(index).long()]
+            index = torch.from_numpy(index).long()
+            shown, weight = Rows(X, torch.device("cpu"), self.dtype)[index], weight[index.numpy()]
             for one in asking:
-                one.from_data(shown)
+                more = [torch.from_numpy(weight)] if isinstance(one, TabularMLP) else []
+                one.from_data(shown, *more)
             share_buffers(self.module_)
 
     def _listeners(self, method):

@@ -17,6 +17,7 @@ from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
+from sktopk.modules import MLP, TabularMLP
 
 from ._steps import STEPS
 
@@ -41,6 +42,8 @@ ESTIMATORS = {each.__name__: each for each in (*_OURS, GivenScores, FrozenEstima
 # The plain name is scikit-learn's, as in files that were written before there were two.
 ESTIMATORS["sktopk.Pipeline"] = sktopk.Pipeline
 NAMES = {each: name for name, each in ESTIMATORS.items()}
+# What `module` may be: of others the code would have to come along.
+MODULES = {each.__name__: each for each in (MLP, TabularMLP)}
 RECORDS = {each.__name__: each for each in _RECORDS}
 # For skops.io.load: all of ours, none of which runs code that a file brings along.
 TRUSTED_TYPES = tuple(f"{each.__module__}.{each.__qualname__}" for each in (*_OURS, *_RECORDS))

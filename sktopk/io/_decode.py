@@ -9,7 +9,7 @@ import torch
 
 from sktopk._common._values import Decoder
 
-from ._classes import ESTIMATORS, NETS, RECORDS
+from ._classes import ESTIMATORS, MODULES, NETS, RECORDS
 from ._encode import TYPES
 from ._fitted import check_inner, check_state
 from ._steps import check_step
@@ -42,6 +42,7 @@ class EstimatorDecoder(Decoder):
             "dtype": self._dtype,
             "estimator": self._estimator,
             "frame": self._frame,
+            "module": lambda name: _class_of(MODULES, name),
             "omitted": lambda name: self.given[name],
             "optimizer": self._optimizer,
             "record": self._record,

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from sktopk._common._values import Encoder, NotPlainError
 
-from ._classes import NAMES, NETS, RECORDS, REFUSED
+from ._classes import MODULES, NAMES, NETS, RECORDS, REFUSED
 from ._fitted import check_params, is_kept
 
 CAN_HOLD = (
@@ -65,6 +65,8 @@ class EstimatorEncoder(Encoder):
             return self._estimator(value)
         if isinstance(value, type) and getattr(torch.optim, value.__name__, None) is value:
             return {"optimizer": value.__name__}
+        if isinstance(value, type) and MODULES.get(value.__name__) is value:
+            return {"module": value.__name__}
         for name in (f"numpy.{value.__name__}", value.__name__) if isinstance(value, type) else ():
             if TYPES.get(name) is value:
                 return {"type": name}

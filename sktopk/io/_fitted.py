@@ -1,7 +1,6 @@
 """What fitted estimators must look like: before anything is built from a file."""
 
 import copy
-from itertools import pairwise
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,7 +16,7 @@ from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk._estimators.labels._losses import LOSSES
 from sktopk._estimators.ranking._ranking import RankingClassifier
-from sktopk._training._net import weight_shapes
+from sktopk._training._net import OURS, weight_shapes
 
 from ._steps import is_attribute
 
@@ -134,25 +133,15 @@ def _check_weights(estimator, fitted):
     vars(shape).update({key: value for key, value in fitted.items() if key != "net_"})
     vars(shape).update(_OF_MACHINE)
     task = shape._task(state["dtype"])
-    if estimator.module is not None:
-        expected = weight_shapes(task)
-        found = {name: np.shape(value) for name, value in state["weights"].items()}
-        wrong = [name for name in expected or {} if found.get(name) != expected[name]]
-        if wrong:
-            raise ValueError(
-                f"size mismatch: {wrong[0]} has shape {found.get(wrong[0])}, in the "
-                f"module given {expected[wrong[0]]}"
-            )
-        return
-    sizes = [task.n_features, *estimator.hidden_layer_sizes, task.n_outputs]
-    expected = task.n_members * [(n_out, n_in) for n_in, n_out in pairwise(sizes)]
-    weights = [np.shape(value) for value in state["weights"].values()]
-    found = [shape for shape in weights if len(shape) == 2]
-    if found != expected:
+    expected = weight_shapes(task)
+    if expected is None and task.module in OURS:
+        raise ValueError("no network can be built from the parameters of the file")
+    found = {name: np.shape(value) for name, value in state["weights"].items()}
+    wrong = [name for name in expected or {} if found.get(name) != expected[name]]
+    if wrong:
         raise ValueError(
-            f"weights of wrong shape: {found} do not belong to hidden_layer_sizes="
-            f"{estimator.hidden_layer_sizes!r}, n_members={task.n_members}, {sizes[0]} "
-            f"features and {sizes[-1]} outputs"
+            f"size mismatch: weights {wrong[0]} have shape {found.get(wrong[0])}, in the "
+            f"network that the parameters describe {expected[wrong[0]]}"
         )
 
 
@@ -316,6 +305,7 @@ _CHECKS = {
     "_calibration_rows": lambda v, c, f: _are_calibration_rows(v),
     "_conformity": lambda v, c, f: _is_conformity(v, c),
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
+    "_of_tables_": lambda v, c, f: isinstance(v, bool),
     "_probability": lambda v, c, f: _is_probability(v),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
     "_seed": lambda v, c, f: _is_int(v, 0),
@@ -339,6 +329,7 @@ _CHECKS = {
     "k_": lambda v, c, f: _is_number(v, 0, 2**53),
     "likelihood_ratio_": lambda v, c, f: v is None or isinstance(v, BaseEstimator),
     "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
+    "score_scale_": lambda v, c, f: isinstance(v, float) and 0 < v < np.inf,
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_groups_": lambda v, c, f: _is_int(v, 1),
     "n_features_in_": lambda v, c, f: _is_int(v, 1),

@@ -23,7 +23,13 @@ from ._noised_topk import (
     noised_topk_imbalanced_loss,
     noised_topk_loss,
 )
-from ._smooth_topk import SmoothTopKLoss, smooth_topk_loss, topk_inclusion_proba
+from ._smooth_topk import (
+    SmoothTopKAdjustedLoss,
+    SmoothTopKLoss,
+    smooth_topk_adjusted_loss,
+    smooth_topk_loss,
+    topk_inclusion_proba,
+)
 from ._thresholds import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
 from ._top_push import (
     PatMatNPLoss,
@@ -101,6 +107,7 @@ __all__ = [
     "RecallAtFPRLoss",
     "RecallAtKLoss",
     "RecallAtPrecisionLoss",
+    "SmoothTopKAdjustedLoss",
     "SmoothTopKLoss",
     "SurrogateQuantile",
     "TopKDistributionLoss",
@@ -132,6 +139,7 @@ __all__ = [
     "recall_at_precision_loss",
     "reduce",
     "sample_candidates",
+    "smooth_topk_adjusted_loss",
     "smooth_topk_loss",
     "top_push_k_loss",
     "top_push_loss",

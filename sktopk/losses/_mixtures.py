@@ -1,9 +1,11 @@
 """Losses put together from others: soft targets, several k at once."""
 
+from inspect import Parameter, signature
+
 import torch
 from torch import nn
 
-from ._loss import reduce
+from ._loss import check_count, reduce
 
 
 def expected_loss(loss, scores, target, sample_weight, reduction, **params):
@@ -27,7 +29,13 @@ def topk_distribution_loss(
     r"""Mean of a top-k loss over several k, to be good at each of them.
 
     .. math::
-        L(s, y) = \frac{\sum_i p_i L_{k_i}(s, y)}{\sum_i p_i}
+        L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
+        \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
+
+    A loss with a temperature `tau` divides scores by :math:`k_i \tau_i`, which is the same
+    :math:`k_{\max} \tau` in every term: scores mean one thing, those of the largest k. With one
+    `tau` for all, the term of k = 1 would be cross-entropy's, sharp where the others are still
+    flat, and take over the mixture.
 
     Parameters
     ----------
@@ -39,13 +47,13 @@ def topk_distribution_loss(
         A function of this module with a parameter `k`, such as
         :func:`sktopk.losses.smooth_topk_loss`.
     k : dict
-        Positive weight of each k, such as ``{1: 0.5, 5: 0.5}``.
+        Positive weight of each k, such as ``{1: 0.1, 5: 0.9}``.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
         "mean" divides by the sum of the weights.
     **params
-        Further parameters of `loss`.
+        Further parameters of `loss`; `tau` is that of the largest k.
 
     Returns
     -------
@@ -63,18 +71,31 @@ def topk_distribution_loss(
     >>> from sktopk.losses import smooth_topk_loss, topk_distribution_loss
     >>> scores, target = torch.tensor([[3.0, 2.0, 1.0, 0.0]]), torch.tensor([1])
     >>> topk_distribution_loss(scores, target, loss=smooth_topk_loss, k={1: 0.5, 2: 0.5})
-    tensor(1.6707)
+    tensor(2.2040)
     """
     weights = check_k_distribution(k)
+    for each in weights:
+        check_count(each, "k")
     options = {"sample_weight": sample_weight, "reduction": reduction, **params}
-    total = sum(weights.values())
-    return sum(p / total * loss(scores, target, k=each, **options) for each, p in weights.items())
+    tau = options.get("tau", _default_tau(loss))
+    total, value = sum(weights.values()), 0.0
+    for each, p in weights.items():
+        if tau is not None:
+            options["tau"] = tau * max(weights) / each
+        value = value + p / total * loss(scores, target, k=each, **options)
+    return value
+
+
+def _default_tau(loss):
+    """What the `tau` of a loss is if nobody gives one; None where it has none or no default."""
+    tau = signature(loss).parameters.get("tau")
+    return None if tau is None or tau.default is Parameter.empty else tau.default
 
 
 def check_k_distribution(k):
     """Return the dict `k` if it gives each k a positive weight."""
     if not isinstance(k, dict):
-        raise TypeError(f"k must be a dict {{k: weight}}, such as {{1: 0.5, 5: 0.5}}; got {k!r}")
+        raise TypeError(f"k must be a dict {{k: weight}}, such as {{1: 0.1, 5: 0.9}}; got {k!r}")
     if not k or not all(0 < weight < float("inf") for weight in k.values()):
         raise ValueError(f"k must have at least one k, each of finite positive weight; got {k!r}")
     return k
@@ -82,6 +103,8 @@ def check_k_distribution(k):
 
 class TopKDistributionLoss(nn.Module):
     """Mean of loss modules, one for each k: the module of :func:`topk_distribution_loss`.
+
+    It takes each as it is: those that have a `tau` want it times the largest k over their own.
 
     Parameters
     ----------
@@ -99,9 +122,9 @@ class TopKDistributionLoss(nn.Module):
     --------
     >>> import torch
     >>> from sktopk.losses import SmoothTopKLoss, TopKDistributionLoss
-    >>> loss = TopKDistributionLoss([SmoothTopKLoss(k=1), SmoothTopKLoss(k=2)])
+    >>> loss = TopKDistributionLoss([SmoothTopKLoss(k=1, tau=2.0), SmoothTopKLoss(k=2)])
     >>> loss(torch.tensor([[3.0, 2.0, 1.0, 0.0]]), torch.tensor([1]))
-    tensor(1.6707)
+    tensor(2.2040)
     """
 
     def __init__(self, losses, weights=None):

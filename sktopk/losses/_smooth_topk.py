@@ -21,6 +21,7 @@ from ._loss import (
     nan_above,
     reduce,
 )
+from ._margins import check_class_counts
 from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
@@ -156,6 +157,106 @@ class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
     >>> loss(scores, torch.tensor([0, 1, 2])).backward()
     >>> scores.grad[0]
     tensor([-0.1667,  0.0556,  0.0556,  0.0556])
+    """
+
+
+def smooth_topk_adjusted_loss(
+    scores,
+    target,
+    *,
+    class_counts,
+    k,
+    tau=1.0,
+    margin=1.0,
+    sample_weight=None,
+    reduction="mean",
+):
+    r"""Smooth top-k loss of scores that leave the class frequencies to the loss.
+
+    .. math::
+        L(s, y) = \tau \log\left[1 + e^{m / \tau}
+        \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
+        \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
+
+    :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the share
+    :math:`\pi_j` of each class in the training samples, as :func:`logit_adjusted_loss` [2]_ has
+    it with cross-entropy: for k = 1, margin 0 and :math:`\tau` = 1 it is that loss. Trained so,
+    the plain scores rank classes as if all were equally frequent: the loss for macro-averaged
+    top-k accuracy. With equal counts it is the smooth loss.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Raw scores, floating point; half precision is computed in float32. A score of minus
+        infinity masks a class.
+    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
+        Integer class indices, or soft targets, as in :func:`smooth_topk_loss`.
+    class_counts : array-like of shape (n_classes,)
+        Positive number of training samples of each class. A tensor on a GPU is not checked,
+        for the CPU would have to wait.
+    k : int
+        Number of labels looked at, 1 <= k < n_classes, at most 600.
+    tau : float, default=1.0
+        Temperature, in units of the scores over k; 0 is :func:`topk_hinge_loss`, scaled, in
+        which the frequencies are no longer seen.
+    margin : float, default=1.0
+        Cost of a label outside the top k, nonnegative.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights; None means 1 for every sample.
+    reduction : {"none", "sum", "mean"}, default="mean"
+        "mean" divides by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative. Zero, with zero gradient, for a row with fewer than k other classes that
+        are not masked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or range, such as k >= n_classes.
+
+    References
+    ----------
+    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
+       ICLR 2018, eq. 10.
+    .. [2] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
+       logit adjustment. ICLR. Equation 10.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import smooth_topk_adjusted_loss
+    >>> scores, target = torch.zeros(1, 3), torch.tensor([1])
+    >>> smooth_topk_adjusted_loss(scores, target, class_counts=[2, 1, 1], k=1, margin=0.0)
+    tensor(1.3863)
+    """
+    scores = check_scores(scores)
+    unit = check_k(k, scores.shape[1], most=MAX_K) * check_nonnegative(tau, "tau")
+    counts = check_class_counts(class_counts, scores)
+    adjusted = scores + unit * (counts / counts.sum()).log()
+    return smooth_topk_loss(
+        adjusted,
+        target,
+        k=k,
+        tau=tau,
+        margin=margin,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
+    """Module of :func:`smooth_topk_adjusted_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import SmoothTopKAdjustedLoss
+    >>> loss = SmoothTopKAdjustedLoss(class_counts=[2, 1, 1], k=1, margin=0.0)
+    >>> loss(torch.zeros(1, 3), torch.tensor([1]))
+    tensor(1.3863)
     """
 
 

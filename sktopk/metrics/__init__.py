@@ -28,7 +28,7 @@ from ._top_thresholds import (
     recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
-from ._topk import shot_accuracy_score, topk_accuracy_score
+from ._topk import shot_accuracy_score, topk_accuracy_score, topk_auc_log_score
 
 __all__ = [
     "BinarySetDisplay",
@@ -60,5 +60,6 @@ __all__ = [
     "set_size_score",
     "shot_accuracy_score",
     "topk_accuracy_score",
+    "topk_auc_log_score",
     "true_positive_rate_at_fpr_score",
 ]

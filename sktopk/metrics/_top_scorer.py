@@ -40,7 +40,7 @@ _SCORES = {
     "bedroc": bedroc_score,
 }
 # What the scorer passes to a score by itself, rather than as its parameter.
-_DATA = ("pos_label", "groups", "sample_weight")
+_DATA = ("pos_label", "groups", "sample_weight", "propensity")
 
 
 def make_top_scorer(

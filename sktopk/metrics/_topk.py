@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
 from sktopk._common._scalars import check_nonnegative, check_option, check_readable, n_kept
 
@@ -95,6 +96,58 @@ def topk_accuracy_score(
     """
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     return ranks.accuracy(k, average=average, ties=ties)
+
+
+def topk_auc_log_score(y_true, y_score, *, labels=None, sample_weight=None):
+    r"""Area under the curve of the top-k accuracy a_k against log k, for all k at once.
+
+    .. math::
+        \frac{1}{\log C} \sum_{k=1}^{C-1} a_k \log\frac{k + 1}{k}
+        = 1 - \frac{\sum_i w_i \log r_i}{\log C \sum_i w_i}
+
+    where :math:`r_i` is the rank of row i's label among the C scores. The first places count
+    most, and all of them count: the score hangs on every row whose label is not yet the first,
+    not only on those about to enter the k highest.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Scores, as in `topk_accuracy_score`.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, as in `topk_accuracy_score`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]: 1 if every label has the highest score. Tied labels get the mean of log r over
+        the places that they share; a label that is not in `labels` counts as the last. NaN, with
+        an `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+
+    Raises
+    ------
+    ValueError
+        As `topk_accuracy_score`.
+
+    See Also
+    --------
+    topk_accuracy_score : One point of the curve.
+    partial_auc_log_score : The like of it for rows of two classes.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import topk_auc_log_score
+    >>> y_score = [[3, 2, 1, 0], [3, 2, 1, 0]]
+    >>> topk_auc_log_score(["ash", "elm"], y_score, labels=["ash", "elm", "oak", "yew"])
+    0.75
+    """
+    ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
+    present = ranks.sample_weight > 0
+    gain, weight = 1 - ranks.mean_log()[present], ranks.sample_weight[present]
+    return _mean_of_defined(gain, "topk_auc_log_score", "no row of positive weight", weight)
 
 
 def shot_accuracy_score(
@@ -237,6 +290,14 @@ class LabelRanks:
         else:
             hit = np.clip((k - self.n_greater) / self.n_tied, 0.0, 1.0)
         return np.where(self.code < self.n_classes, hit, 0.0)
+
+    def mean_log(self):
+        """Return log r / log C for each row, the mean over the places of tied labels."""
+        first, last = self.n_greater.astype(np.float64), self.n_greater + self.n_tied
+        # log(g + 1) + ... + log(g + m) = log((g + m)! / g!)
+        mean = (gammaln(last + 1.0) - gammaln(first + 1.0)) / self.n_tied
+        share = np.clip(mean / np.log(max(2, self.n_classes)), 0.0, 1.0)
+        return np.where(self.code < self.n_classes, share, 1.0)
 
     def class_accuracy(self, k, *, ties="expected"):
         """Return the accuracy inside each class by `code`; NaN for a class without weight."""

@@ -161,9 +161,8 @@ def compare_losses(
     >>> comparison = compare_losses(
     ...     clf, ["smooth_topk"], X, y, cv=3, grid=None, progress=False
     ... )
-    >>> comparison.summary().index.tolist()
-    ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy',
-     'hist_gradient_boosting']
+    >>> comparison.summary().index.tolist()[:4]
+    ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy']
     >>> print(comparison.verdict)
     cannot tell cross_entropy from smooth_topk: difference ... is neither clear nor within 0.01; it
     would take about ... times the rows

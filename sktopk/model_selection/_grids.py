@@ -60,6 +60,8 @@ def default_candidates(estimator):
     params = estimator.get_params(deep=True)
     prefix, classifier = _tuned_part(estimator, params)
     rate = getattr(classifier, "learning_rate", None)
+    if isinstance(classifier, NetClassifier):
+        rate = classifier._settings(classifier._suits_tables).learning_rate
     if not isinstance(rate, Real):
         return [{}]
     rate_name = f"{prefix}learning_rate"

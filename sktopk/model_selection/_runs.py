@@ -7,7 +7,13 @@ import numpy as np
 
 from sktopk._common._fingerprints import digest
 from sktopk._common._input import take_rows
-from sktopk._estimators.labels._comparison import Rows, Trial, run_trial, with_params
+from sktopk._estimators.labels._comparison import (
+    Rows,
+    Trial,
+    run_trial,
+    score_rows,
+    with_params,
+)
 
 from ._splits import hold_out
 
@@ -90,7 +96,10 @@ def run_or_recall(run, params, fit, score, data, scorer, cache):
         if (known := cache.get(key)) is not None:
             return Trial(**known)
     try:
-        trial = run_trial(estimator, data.rows.take(fit), [data.rows.take(score)], scorer)
+        test = data.rows.take(score)
+        trial = run_trial(
+            estimator, data.rows.take(fit), lambda fitted: [score_rows(fitted, test, scorer)]
+        )
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise RuntimeError(f"{_named(run, params)} failed: {what}") from error

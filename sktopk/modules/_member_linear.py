@@ -74,6 +74,10 @@ class MemberLinear(nn.Module):
             return values.unflatten(1, (self.n_members, self.out_features)).transpose(0, 1)
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
 
+    def of_member(self, x, m):
+        """Return (n_samples, out_features) of rows (n_samples, in_features) by member m alone."""
+        return F.linear(x, self.weight[m], self.bias[m])
+
     def extra_repr(self):
         return (
             f"n_members={self.n_members}, in_features={self.in_features}, "

@@ -1,6 +1,7 @@
 """Several networks side by side, as one."""
 
 import inspect
+from functools import partial
 
 import torch
 from torch import nn
@@ -126,6 +127,20 @@ def of_member(module, m):
             "weights"
         )
     return module.of_member(m)
+
+
+def member(module, m):
+    """Return member m of a network alone, called on rows, or None if that cannot be told."""
+    if isinstance(module, ScaledScores):
+        inner = member(module.module, m)
+        return None if inner is None else lambda x: module.scale * inner(x)
+    if isinstance(module, Members):
+        return lambda x: _two_dim(module[m](x))
+    return partial(module.score_member, m=m) if hasattr(module, "score_member") else None
+
+
+def _two_dim(scores):
+    return scores if scores.ndim == 2 else scores.unsqueeze(1)
 
 
 def packs_members(module):

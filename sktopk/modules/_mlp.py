@@ -93,7 +93,9 @@ class MLP(nn.Sequential):
 
 def _linear(kind, n_in, n_out, dtype, generator):
     """A linear layer whose first weights, those of torch, are drawn from `generator`."""
-    layer = nn.utils.skip_init(kind, n_in, n_out, dtype=dtype)
+    # It does not ask where tensors are made by default, such as on a device without memory.
+    device = torch.get_default_device()
+    layer = nn.utils.skip_init(kind, n_in, n_out, device=device, dtype=dtype)
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
     bound = 1 / math.sqrt(n_in) if n_in else 0
     nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

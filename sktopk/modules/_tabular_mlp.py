@@ -8,9 +8,9 @@ from torch import nn
 from ._member_linear import MemberLinear
 from ._mlp import Dropout
 
-# Bins that "auto" has room for, and columns beyond which it has none.
+# Bins that "auto" has room for, and columns beyond which it has none: two each would not fit.
 _ROOM = 512
-_WIDE = 512
+_WIDE = 256
 # Rows that quantiles are taken of; more would not move them by what training could notice.
 _SAMPLED = 20_000
 # Scaled values end here, far behind where the clip is flat and far from an overflow.
@@ -43,14 +43,14 @@ class TabularMLP(nn.Module):
         Width of each hidden layer of a member.
     n_members : int, default=1
         Number of networks.
-    dropout : float, default=0.1
+    dropout : float, default=0.0
         Probability of dropping a hidden unit in training, in the same places of all members.
     n_bins : int, default=8
         Largest number of bins of a column; 0 for columns that are only scaled.
     n_encoded : int or "auto", default="auto"
         Number of bins that there is room for, of all columns: each of more than two values gets
         as many as fit if all have the same limit, and where 2 do not fit none has any. "auto" is
-        ``n_bins * n_features``, at most 512, and 0 for more than 512 columns: the first layer has
+        ``n_bins * n_features``, at most 512, and 0 for more than 256 columns: the first layer has
         at most 512 inputs more than there are columns.
     missing_indicator : bool, default=False
         Whether there is one more column for each, 1 where it is missing.
@@ -94,7 +94,7 @@ class TabularMLP(nn.Module):
     >>> network(X).shape
     torch.Size([4, 8, 3])
     >>> network.center, network.scale
-    (tensor([1.5000e+00, 2.0000e+06]), tensor([5.7143e-01, 1.0000e-06]))
+    (tensor([1.5000e+00, 2.0000e+06]), tensor([4.0000e-01, 5.0000e-07]))
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class TabularMLP(nn.Module):
         n_outputs,
         hidden_layer_sizes=(128, 128),
         n_members=1,
-        dropout=0.1,
+        dropout=0.0,
         n_bins=8,
         n_encoded="auto",
         missing_indicator=False,
@@ -134,7 +134,7 @@ class TabularMLP(nn.Module):
         )
 
     @torch.no_grad()
-    def from_data(self, X):
+    def from_data(self, X, sample_weight=None):
         """Set scales and bins by rows of a table.
 
         Parameters
@@ -144,6 +144,8 @@ class TabularMLP(nn.Module):
             every second, third and so on is looked at, and all of them where a column seems
             constant. A column that is constant, or missing everywhere, has the scale 0: its
             values are not seen, now or later.
+        sample_weight : Tensor of shape (n_samples,), default=None
+            Nonnegative; weight 2 equals the row given twice, weight 0 its absence.
 
         Returns
         -------
@@ -159,10 +161,12 @@ class TabularMLP(nn.Module):
                 f"X must have rows of {self.n_features} columns; got shape {tuple(X.shape)}"
             )
         limits = torch.finfo(self.center.dtype)
+        weight = torch.ones(len(X)) if sample_weight is None else sample_weight
+        weight = weight.detach().double()
         needed = torch.zeros(self.n_features, dtype=torch.long)
         for j in range(self.n_features):
-            values = _sample(X[:, j])
-            self.center[j], self.scale[j], n_distinct = _scaling(values, limits)
+            values = _values(X[:, j], weight)
+            self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
             needed[j] = n_distinct - 1 if n_distinct > 2 else 0
         for buffer in (self.bin_column, self.bin_start, self.bin_slope):
             buffer.zero_()
@@ -171,7 +175,7 @@ class TabularMLP(nn.Module):
         )
         filled = 0
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
-            edges = _edges(_sample(X[:, j]), n_bins)
+            edges = _edges(*_values(X[:, j], weight), n_bins)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
             # A narrower bin has no room for scaled values in float32.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
@@ -221,55 +225,72 @@ class TabularMLP(nn.Module):
         scores = self.layers[-1](h).transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
 
-
-def _sample(column):
-    """Finite values of a column, sorted, in float64: of some rows, if they do not all agree."""
-    values = _finite(column[:: -(-len(column) // _SAMPLED)])
-    if len(values) == 0 or values[0] == values[-1]:
-        # The other values may be too rare for the sample.
-        values = _finite(column)
-    return values
+    def score_member(self, x, m):
+        """Return what `forward` does of member m, alone: scores (n_samples, n_outputs)."""
+        h = self.encode(x)
+        for layer in self.layers[:-1]:
+            h = nn.functional.relu(layer.of_member(h, m))
+        return self.layers[-1].of_member(h, m)
 
 
-def _finite(column):
+def _values(column, weight):
+    """Distinct finite values of a column, sorted, and what each weighs: of some rows, if they vary.
+
+    Both are in float64.
+    """
+    step = -(-len(column) // _SAMPLED)
+    values = _distinct(column[::step], weight[::step])
+    # The other values may be too rare for the sample.
+    return _distinct(column, weight) if len(values[0]) < 2 and step > 1 else values
+
+
+def _distinct(column, weight):
     column = column.detach().double()
-    return column[column.isfinite()].sort().values
+    kept = column.isfinite() & (weight > 0)
+    values, index = column[kept].unique(return_inverse=True)
+    return values, torch.zeros_like(values).index_add_(0, index, weight[kept])
 
 
-def _scaling(values, limits):
-    """Centre, scale and number of distinct values, of sorted finite ones."""
+def _scaling(values, weight, limits):
+    """Centre, scale and number of distinct values."""
     if len(values) == 0:
         return 0.0, 0.0, 0
-    low, center, high = _quartiles(values)
+    low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
         # Half of the rows or more have one value; how far are the others from it?
         away = (values - center).abs()
-        away = away[away > spread]
-        spread = away.median() if len(away) else values[-1] - values[0]
+        others = away > spread
+        spread = values[-1] - values[0]
+        if others.any():
+            away, order = away[others].sort()
+            (spread,) = _quantiles(away, weight[others][order], [0.5])
     if center.abs() > limits.max or not limits.tiny < spread < limits.max:
         return 0.0, 0.0, 0
-    return center, 1 / spread, len(values.unique_consecutive())
+    return center, 1 / spread, len(values)
 
 
-def _quartiles(values):
-    """Quartiles of sorted values, interpolated; torch.quantile takes 16 million at most."""
-    position = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64) * (len(values) - 1)
-    below = position.floor()
-    low, high = values[below.long()], values[position.ceil().long()]
-    # Not low + (high - low) * share, which overflows; exact where both are the same.
-    share = position - below
-    return torch.where(low == high, low, low * (1 - share) + high * share)
+def _quantiles(values, weight, shares):
+    """Quantiles of sorted values: where a share of the weight ends, the mean with the next one."""
+    total = weight.cumsum(0)
+    wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
+    # The last digit of a sum must not decide.
+    slack = 1e-9 * total[-1]
+    last = len(values) - 1
+    low = torch.searchsorted(total, wanted - slack).clamp(max=last)
+    high = torch.searchsorted(total, wanted + slack).clamp(max=last)
+    low, high = values[low], values[high]
+    # Not half of the sum, which overflows; exact where both are the same.
+    return torch.where(low == high, low, low / 2 + high / 2)
 
 
-def _edges(values, n_bins):
-    """At most n_bins + 1 distinct values that part sorted ones into bins of about equal counts."""
-    distinct, counts = torch.unique_consecutive(values, return_counts=True)
-    if len(distinct) <= n_bins + 1:
-        return distinct
+def _edges(values, weight, n_bins):
+    """At most n_bins + 1 of the values that part them into bins of about equal weight."""
+    if len(values) <= n_bins + 1:
+        return values
     # A value that more rows share than belong in a bin parts two of them; quantiles the others.
-    often = counts > len(values) / n_bins
-    rest = values[~often.repeat_interleave(counts)]
-    n_edges = n_bins + 1 - int(often.sum())
-    index = torch.linspace(0, len(rest) - 1, n_edges, dtype=torch.float64).round().long()
-    return torch.cat([distinct[often], rest[index]]).unique()
+    often = weight > weight.sum() / n_bins
+    rest, total = values[~often], weight[~often].cumsum(0)
+    shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
+    index = torch.searchsorted(total, (shares - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
+    return torch.cat([values[often], rest[index], rest[-1:]]).unique()

@@ -31,6 +31,7 @@ MULTI_CLASS = {
     "focal_loss": {},
     "ldam_loss": {"class_counts": [4, 3, 2, 1]},
     "logit_adjusted_loss": {"class_counts": [4, 3, 2, 1]},
+    "smooth_topk_adjusted_loss": {"class_counts": [4, 3, 2, 1], "k": 2},
 }
 OF_ROWS = {
     "top_push_loss": {},

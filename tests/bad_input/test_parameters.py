@@ -93,7 +93,7 @@ ROWS = {
     "loss is a class": Row({"loss": nn.CrossEntropyLoss}, T, "loss.*nn.Module.*got <class"),
     "learning_rate is 0": Row({"learning_rate": 0}, V, "learning_rate == 0, must be > 0"),
     "learning_rate is NaN": Row({"learning_rate": np.nan}, V, "learning_rate must be finite"),
-    "learning_rate is a string": Row({"learning_rate": "1e-3"}, T, "learning_rate must be an ins"),
+    "learning_rate is a string": Row({"learning_rate": "1e-3"}, V, "learning_rate must be .*auto"),
     "weight_decay is negative": Row({"weight_decay": -1}, V, "weight_decay == -1"),
     "batch_size is 0": Row({"batch_size": 0}, V, "batch_size == 0, must be >= 1"),
     "batch_size is unknown": Row({"batch_size": "all"}, V, "batch_size.*'auto'.*'all'"),

@@ -9,14 +9,17 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import DeepTopPushClassifier, TopKClassifier, make_pipeline
-from sktopk.modules import TabularMLP
+from sktopk.modules import MLP, TabularMLP
 
 RNG = np.random.default_rng(0)
 Y = np.tile([0, 1, 1], 20)
 # A table, and the ratio of the ranges of its second and its first column.
 FAR = np.column_stack([RNG.uniform(size=60), 1e6 * RNG.uniform(size=60)])
 NEAR = FAR * [1.0, 1e-3]
-CLASSIFIERS = (TopKClassifier(k=1, max_epochs=1), DeepTopPushClassifier(max_epochs=1))
+CLASSIFIERS = (
+    TopKClassifier(k=1, module=MLP, max_epochs=1),
+    DeepTopPushClassifier(module=MLP, max_epochs=1),
+)
 
 
 def warned(clf, X):
@@ -34,7 +37,7 @@ def test_names_the_columns(clf):
     assert message.startswith("Column 'income' of X spreads over 9.8e+05, column 'age' over 0.9")
     (message,) = warned(clf, sparse.csr_array(FAR))
     assert message.startswith("Column 1")
-    (message,) = warned(clf.__class__(max_epochs=1, n_members=2), FAR)
+    (message,) = warned(clf.__class__(module=MLP, max_epochs=1, n_members=2), FAR)
     assert message.startswith("Column 1")
 
 

@@ -44,6 +44,7 @@ OF_LABELS = {
     "noised_topk": {"k": 2, "sigma": 0.2},
     "noised_topk_imbalanced": {"k": 2, "sigma": 0.2},
     "smooth_topk": {"k": 2},
+    "smooth_topk_adjusted": {"k": 2},
     "topk_grouping": {"k": 2},
     "topk_hinge": {"k": 2},
     "topk_hinge_calibrated": {"k": 2},
@@ -71,7 +72,7 @@ def rows(name, seed=0):
 def value(name, target, score):
     """The loss as its function has it."""
     params = dict((OF_ROWS | OF_LABELS)[name])
-    if name in ("ldam", "logit_adjusted", "noised_topk_imbalanced"):
+    if name in ("ldam", "logit_adjusted", "noised_topk_imbalanced", "smooth_topk_adjusted"):
         params["class_counts"] = torch.from_numpy(np.bincount(target))
     if name.startswith("noised"):
         params["generator"] = torch.Generator().manual_seed(0)

@@ -28,6 +28,7 @@ import sktopk
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier
 from sktopk.io import dump, load
 from sktopk.metrics import make_top_scorer, make_topk_scorer
+from sktopk.modules import MLP
 
 RANKERS = [
     name
@@ -37,12 +38,25 @@ RANKERS = [
 
 
 def quick(loss="smooth_topk", **params):
-    params = {"k": 2, "hidden_layer_sizes": (4,), "max_epochs": 3, "random_state": 0, **params}
+    params = {
+        "k": 2,
+        "module": MLP,
+        "hidden_layer_sizes": (4,),
+        "max_epochs": 3,
+        "random_state": 0,
+        **params,
+    }
     return TopKClassifier(loss, **params)
 
 
 def ranker(name, **params):
-    params = {"hidden_layer_sizes": (4,), "max_epochs": 2, "random_state": 0, **params}
+    params = {
+        "module": MLP,
+        "hidden_layer_sizes": (4,),
+        "max_epochs": 2,
+        "random_state": 0,
+        **params,
+    }
     return getattr(sktopk, name)(**params)
 
 
@@ -217,7 +231,7 @@ def test_code_is_left_out_and_given_back(blobs, path):
     with pytest.raises(ValueError, match="size mismatch"):
         load(path, **{**code, "module": lambda *sizes: Network(*sizes, width=6)})
     # What is no code stays in, whatever may be left out.
-    assert again(quick(), path).module is None
+    assert again(quick(), path).module is MLP
     dump(quick(), path, omit=["module"])
     load(path)
 

@@ -16,12 +16,19 @@ from sklearn.preprocessing import StandardScaler
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier
 from sktopk.io import dump, load
-from sktopk.modules import TabularMLP
+from sktopk.modules import MLP, TabularMLP
 from tests.io.forged import edit, parts, replace_array
 
 
 def quick(**params):
-    params = {"k": 2, "hidden_layer_sizes": (4,), "max_epochs": 2, "random_state": 0, **params}
+    params = {
+        "k": 2,
+        "module": MLP,
+        "hidden_layer_sizes": (4,),
+        "max_epochs": 2,
+        "random_state": 0,
+        **params,
+    }
     return TopKClassifier(**params)
 
 
@@ -492,8 +499,8 @@ def test_a_given_module_takes_no_memory_that_the_file_does_not_have(n_members, t
         random_state=0,
     ).fit(X, y)
     path = tmp_path / "model"
-    dump(clf, path, omit=["module"])
-    np.testing.assert_array_equal(load(path, module=TabularMLP).predict(X), clf.predict(X))
+    dump(clf, path)
+    np.testing.assert_array_equal(load(path).predict(X), clf.predict(X))
 
     def grow(header, content):
         text = json.dumps(content)
@@ -503,5 +510,5 @@ def test_a_given_module_takes_no_memory_that_the_file_does_not_have(n_members, t
 
     edit(path, grow)
     # 160 GB, of which not a byte is asked for.
-    with pytest.raises(ValueError, match=r"size mismatch.*in the module given"):
-        load(path, module=TabularMLP)
+    with pytest.raises(ValueError, match=r"size mismatch.*parameters describe"):
+        load(path)

@@ -119,7 +119,7 @@ def test_steps_of_a_pipeline_are_part_of_the_graph(many_digits, path, steps, dty
 )
 def test_thresholds_are_part_of_the_graph(cancer, path, name):
     X, y = cancer
-    clf = getattr(sktopk, name)(**QUICK).fit(X, y == 1)
+    clf = getattr(sktopk, name)(module=MLP, **QUICK).fit(X, y == 1)
     rows, out = run(clf, path, X)
     close(rows, clf, out["scores"])
     if name == "TopKClassifier":
@@ -145,7 +145,7 @@ def test_several_classes_without_a_threshold(blobs, path):
 LEFT_OUT = {"n_members": 2, "cross_fit": True, "calibration": "auto"}
 WITH_PROBA = {
     "cross-entropy": (TopKClassifier("cross_entropy"), False),
-    "logit-adjusted": (TopKClassifier("logit_adjusted"), False),
+    "logit-adjusted": (TopKClassifier("logit_adjusted", warm_up=0), False),
     "temperature": (TopKClassifier(k=2, calibration="temperature"), False),
     "sigmoid": (TopKClassifier(k=2, calibration="sigmoid"), False),
     "frequencies and temperature": (TopKClassifier("logit_adjusted", **LEFT_OUT), False),

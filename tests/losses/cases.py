@@ -99,6 +99,7 @@ CROSS_ENTROPY = ("cross_entropy_loss", "CrossEntropyLoss", references.cross_entr
 FOCAL = ("focal_loss", "FocalLoss", references.focal)
 LDAM = ("ldam_loss", "LDAMLoss", references.ldam)
 LOGIT_ADJUSTED = ("logit_adjusted_loss", "LogitAdjustedLoss", references.logit_adjusted)
+ADJUSTED = ("smooth_topk_adjusted_loss", "SmoothTopKAdjustedLoss", references.smooth_topk_adjusted)
 
 LOSSES = [
     Case(*CROSS_ENTROPY, bound=math.log(2), soft=True),
@@ -117,6 +118,7 @@ LOSSES = [
     Case(*FOCAL, bound=0.25 * math.log(2)),
     Case(*LDAM, {"scale": 2.0, **COUNTS}, bound=math.log(2)),
     Case(*LOGIT_ADJUSTED, {"tau": 0.8, **COUNTS}),
+    Case(*ADJUSTED, {"k": 3, "tau": 0.5, **COUNTS}, soft=True),
 ]
 
 every_loss = pytest.mark.parametrize("case", LOSSES, ids=str)

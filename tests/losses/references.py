@@ -60,6 +60,14 @@ def smooth_topk(scores, label, k, tau=1.0, margin=1.0):
     return tau * (log_sum(subsets) - log_sum([s for s in subsets if label in s]))
 
 
+def smooth_topk_adjusted(scores, label, k, class_counts, tau=1.0, margin=1.0):
+    total = sum(class_counts)
+    adjusted = [
+        s + k * tau * math.log(count / total) for s, count in zip(scores, class_counts, strict=True)
+    ]
+    return smooth_topk(adjusted, label, k, tau, margin)
+
+
 def topk_inclusion_proba(scores, k, tau=None):
     scale = 1.0 if tau is None else k * tau
     subsets = list(combinations(range(len(scores)), k))

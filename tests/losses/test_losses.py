@@ -95,6 +95,14 @@ HAND = [
     # Margins 0.25 and 0.5: log(1 + exp(-(0.9 - 0.25 - 0.8)))
     ("ldam_loss", [0.9, 0.8], 0, {"class_counts": [160, 10], "scale": 1.0}, 0.770957048),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
+    # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
+    (
+        "smooth_topk_adjusted_loss",
+        [0.0, 0.0, 0.0],
+        1,
+        {"k": 2, "class_counts": [2, 1, 1]},
+        math.log(1 + math.e * 2 / 3),
+    ),
     # 10 (0.1 + 0.5 - 0.5), the margin of 16 samples half that of one
     (
         "noised_topk_imbalanced_loss",
@@ -168,6 +176,19 @@ def test_bounds_the_topk_error_from_above(case):
     assert (loss >= case.bound * error.double() - 1e-12).all()
 
 
+def test_priors_of_the_smooth_loss_are_those_of_cross_entropy_at_one_label():
+    scores, target = fixed_batch()
+    counts = {"class_counts": CLASS_COUNTS, "reduction": "none"}
+    smooth = losses.smooth_topk_adjusted_loss(scores, target, k=1, margin=0.0, **counts)
+    assert_same(smooth, losses.logit_adjusted_loss(scores, target, **counts))
+
+
+def test_equal_priors_change_nothing_in_the_smooth_loss():
+    scores, target = fixed_batch()
+    equal = losses.smooth_topk_adjusted_loss(scores, target, k=3, class_counts=[4] * N_CLASSES)
+    assert_same(equal, losses.smooth_topk_loss(scores, target, k=3))
+
+
 @pytest.mark.parametrize("k", [1, 3])
 def test_convex_hinge_bounds_the_hinge(k):
     scores, target = fixed_batch(n_samples=200)
@@ -178,6 +199,13 @@ def test_convex_hinge_bounds_the_hinge(k):
 
 HARD_LIMITS = [
     ("smooth_topk_loss", {"k": 3}, "tau", "topk_hinge_loss", {"k": 3}),
+    (
+        "smooth_topk_adjusted_loss",
+        {"k": 3, "class_counts": CLASS_COUNTS},
+        "tau",
+        "topk_hinge_loss",
+        {"k": 3},
+    ),
     ("noised_topk_loss", {"k": 3}, "sigma", "topk_hinge_calibrated_loss", {"k": 3}),
     ("focal_loss", {}, "gamma", "cross_entropy_loss", {}),
     ("cross_entropy_loss", {}, "label_smoothing", "cross_entropy_loss", {}),
@@ -348,7 +376,9 @@ def test_masked_class_with_soft_target(case):
     scores, _ = fixed_batch()
     present = torch.arange(N_CLASSES) != 4
     target = scores.detach()[:, present].softmax(1)
-    absent = value_and_gradient(case, scores[:, present], target)
+    counts = case.parameters.get("class_counts")
+    fewer = {} if counts is None else {"class_counts": torch.tensor(counts)[present]}
+    absent = value_and_gradient(case, scores[:, present], target, **fewer)
     full = torch.zeros(scores.shape, dtype=scores.dtype)
     full[:, present] = target
     loss, gradient = value_and_gradient(
@@ -371,6 +401,7 @@ def test_label_alone_has_no_loss(case):
     "name",
     [
         "smooth_topk_loss",
+        "smooth_topk_adjusted_loss",
         "topk_hinge_loss",
         "noised_topk_loss",
         "topk_hinge_calibrated_loss",

@@ -1,5 +1,7 @@
 """Losses made of others: soft targets of the smooth loss, several k at once."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from sktopk.losses import (
     topk_distribution_loss,
     topk_hinge_loss,
 )
+from tests.losses import references
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def test_mixup_of_two_labels(scores):
 
 @pytest.mark.parametrize(
     ("loss", "params"),
-    [(smooth_topk_loss, {"tau": 0.3}), (topk_hinge_loss, {}), (noised_topk_loss, {"sigma": 0.0})],
+    [(topk_hinge_loss, {}), (noised_topk_loss, {"sigma": 0.0})],
 )
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 def test_several_k_are_averaged(scores, loss, params, reduction):
@@ -56,15 +59,51 @@ def test_several_k_are_averaged(scores, loss, params, reduction):
     torch.testing.assert_close(value, expected)
 
 
+@pytest.mark.parametrize("params", [{}, {"tau": 0.3}, {"tau": 0.3, "margin": 0.5}], ids=str)
+def test_every_k_divides_scores_by_the_same(scores, params):
+    target = torch.arange(6)
+    options = {"k": {1: 1.0, 2: 4.0, 4: 3.0}, "reduction": "none"}
+    found = topk_distribution_loss(scores, target, loss=smooth_topk_loss, **options, **params)
+    tau, margin = params.get("tau", 1.0), params.get("margin", 1.0)
+    expected = []
+    for row, label in zip(scores.tolist(), target.tolist(), strict=True):
+        terms = [
+            weight * references.smooth_topk(row, label, k, tau * 4 / k, margin)
+            for k, weight in ((1, 1.0), (2, 4.0), (4, 3.0))
+        ]
+        expected.append(sum(terms) / 8)
+    torch.testing.assert_close(found, torch.tensor(expected).double())
+    bound = partial(smooth_topk_loss, **params)
+    again = topk_distribution_loss(scores, target, loss=bound, **options)
+    torch.testing.assert_close(again, found)
+
+
+def test_without_temperature_a_mixture_of_hinges(scores):
+    options = {"k": {1: 1.0, 4: 3.0}, "reduction": "none"}
+    hinge, smooth = (
+        topk_distribution_loss(scores, torch.arange(6), loss=loss, **options, **params)
+        for loss, params in ((topk_hinge_loss, {}), (smooth_topk_loss, {"tau": 0}))
+    )
+    torch.testing.assert_close(smooth, hinge)
+
+
 def test_module_and_function_agree(scores):
     target = torch.arange(6)
-    module = TopKDistributionLoss([SmoothTopKLoss(k=1), SmoothTopKLoss(k=4)], [1.0, 3.0])
+    module = TopKDistributionLoss([SmoothTopKLoss(k=1, tau=4.0), SmoothTopKLoss(k=4)], [1.0, 3.0])
     expected = topk_distribution_loss(scores, target, loss=smooth_topk_loss, k={1: 1, 4: 3})
     torch.testing.assert_close(module(scores, target), expected)
 
 
 @pytest.mark.parametrize(
-    ("k", "error"), [(3, TypeError), ({}, ValueError), ({1: 0.0}, ValueError), ({9: 1}, ValueError)]
+    ("k", "error"),
+    [
+        (3, TypeError),
+        ({}, ValueError),
+        ({1: 0.0}, ValueError),
+        ({9: 1}, ValueError),
+        ({0: 1, 2: 1}, ValueError),
+        ({"a": 1, 2: 1}, TypeError),
+    ],
 )
 def test_wrong_distributions_are_refused(scores, k, error):
     with pytest.raises(error, match="k"):

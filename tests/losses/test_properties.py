@@ -70,6 +70,12 @@ MULTI_CLASS = {
     "focal_loss": {"gamma": number()},
     "ldam_loss": {"class_counts": counts, "max_margin": number(), "scale": positive},
     "logit_adjusted_loss": {"class_counts": counts, "tau": number()},
+    "smooth_topk_adjusted_loss": {
+        "k": of_k,
+        "class_counts": counts,
+        "tau": number(),
+        "margin": number(),
+    },
 }
 # Which of tied classes belong to the top k is left open, and changes these.
 CUTS_TIES = ("topk_grouping_loss", "topk_transition_loss")
@@ -84,6 +90,7 @@ RISES_WITH_OTHERS = (
     "focal_loss",
     "ldam_loss",
     "logit_adjusted_loss",
+    "smooth_topk_adjusted_loss",
 )
 
 surrogate = st.sampled_from(["quadratic", "hinge", "logistic"])

@@ -303,7 +303,11 @@ def penalty(case, weight, features, target):
 def is_found_with_its_gradient(case):
     """Whether value and gradient are found in one pass, which has no second derivative."""
     parameters = case.parameters
-    if name_of(case) in ("smooth_topk_loss", "topk_distribution_loss"):
+    if name_of(case) in (
+        "smooth_topk_loss",
+        "smooth_topk_adjusted_loss",
+        "topk_distribution_loss",
+    ):
         return parameters.get("tau") != 0
     if name_of(case) == "pairwise_auc_loss":
         return parameters.get("surrogate") == "logistic"

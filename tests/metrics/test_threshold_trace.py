@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
 from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import ThresholdTraceDisplay
+from sktopk.modules import MLP
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -28,7 +29,7 @@ def data():
 
 
 def fit(data, cls=DeepTopPushClassifier, **params):
-    defaults = {"batch_size": 32, "max_epochs": 3, "callbacks": [TrueThreshold()]}
+    defaults = {"module": MLP, "batch_size": 32, "max_epochs": 3, "callbacks": [TrueThreshold()]}
     return cls(random_state=0, **defaults | params).fit(*data)
 
 

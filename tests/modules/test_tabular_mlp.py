@@ -4,6 +4,7 @@ import copy
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -171,8 +172,7 @@ def test_a_value_of_most_rows_takes_one_bin():
 def test_the_clip_is_that_of_the_formula():
     X = table()
     net = network(X)
-    z = X[:, 0] - X[:, 0].median()
-    q = X[:, 0].quantile(torch.tensor([0.25, 0.5, 0.75], dtype=X.dtype))
+    q = X[:, 0].quantile(torch.tensor([0.25, 0.5, 0.75], dtype=X.dtype), interpolation="midpoint")
     z = (X[:, 0] - q[1]) / (q[2] - q[0])
     torch.testing.assert_close(encoded(net, X, 0)[0], z / (1 + (z / 3) ** 2).sqrt())
 
@@ -349,3 +349,16 @@ def test_gradients_are_those_of_finite_differences():
         return torch.func.functional_call(net, dict(zip(names, values, strict=True)), (X,))
 
     assert torch.autograd.gradcheck(scores, values)
+
+
+@pytest.mark.parametrize("n_distinct", [3, 12, 400])
+def test_weights_count_as_repetitions(n_distinct):
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.integers(0, n_distinct, (200, 3)) ** 1.5)
+    weight = rng.integers(0, 4, 200)
+    weighted = TabularMLP(3, 2).from_data(X, torch.from_numpy(0.37 * weight))
+    repeated = TabularMLP(3, 2).from_data(X[np.repeat(np.arange(200), weight)])
+    for name, buffer in repeated.named_buffers():
+        assert torch.equal(buffer, weighted.get_buffer(name)), name
+    if n_distinct == 400:
+        assert not torch.equal(repeated.center, TabularMLP(3, 2).from_data(X).center)

@@ -10,6 +10,7 @@ from sktopk import TopKClassifier
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training.criteria._base import Criterion
 from sktopk.losses import KthLargest, NoisedTopKLoss
+from sktopk.modules import MLP
 from tests.named_losses import NAMED_LOSSES
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -33,7 +34,7 @@ CLASSIFIERS = {
 
 
 def trained(name):
-    clf = CLASSIFIERS[name].set_params(max_epochs=2, hidden_layer_sizes=(3,), random_state=0)
+    clf = CLASSIFIERS[name].set_params(module=MLP, max_epochs=2, random_state=0)
     two = type(clf) is not TopKClassifier and name != "AUC of several classes"
     y = (Y == 0).astype(int) if two else Y
     return clf.set_params(batch_size=32).fit(X, y), y

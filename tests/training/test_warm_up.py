@@ -22,6 +22,7 @@ from sktopk.losses import (
     topk_inclusion_proba,
 )
 from sktopk.losses._thresholds import Largest
+from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -29,7 +30,13 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 4))
 Y = (X @ RNG.standard_normal((4, 5)) + RNG.standard_normal((80, 5))).argmax(1)
 POSITIVE = (X[:, 0] + RNG.standard_normal(80) > 0.7).astype(int)
-QUICK = {"hidden_layer_sizes": (4,), "batch_size": 30, "max_epochs": 3, "random_state": 0}
+QUICK = {
+    "module": MLP,
+    "hidden_layer_sizes": (4,),
+    "batch_size": 30,
+    "max_epochs": 3,
+    "random_state": 0,
+}
 
 
 class Watch(Callback):

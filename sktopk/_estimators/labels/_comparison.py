@@ -51,15 +51,15 @@ class Trial(NamedTuple):
     seconds: float
 
 
-def run_trial(estimator, train, blocks, scorer, **fit_params):
-    """Fit `estimator` in place to rows, and score it on each block of others.
+def run_trial(estimator, train, scores_of, **fit_params):
+    """Fit `estimator` in place to rows, and score it.
 
     Parameters
     ----------
     estimator : estimator
     train : Rows
-    blocks : iterable of Rows
-    scorer : callable
+    scores_of : callable
+        Returns a list of scores of the fitted estimator.
     **fit_params : dict
         Passed to `fit`.
 
@@ -73,7 +73,7 @@ def run_trial(estimator, train, blocks, scorer, **fit_params):
         warnings.simplefilter("always")
         try:
             fit_rows(estimator, train, **fit_params)
-            scores = [_score(estimator, block, scorer) for block in blocks]
+            scores = scores_of(estimator)
         except DivergedError as error:
             diverged = str(error)
     unsettled = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
@@ -96,7 +96,8 @@ def _weight_name(estimator):
     return "sample_weight"
 
 
-def _score(estimator, rows, scorer):
+def score_rows(estimator, rows, scorer):
+    """Return the score of a fitted estimator on `rows`, a finite number."""
     score = scorer(estimator, rows.X, rows.y, **weight_for(scorer, rows.weight))
     number = np.asarray(score)
     if number.shape or number.dtype.kind not in "fiub" or not np.isfinite(number):

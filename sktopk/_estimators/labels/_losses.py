@@ -35,6 +35,8 @@ class NamedLoss(NamedTuple):
     draws: bool = False
 
 
+# The largest score_scale="auto" of a network of tables (benchmarks/top_of_the_table.py).
+MOST_ROOM = 5.0
 LOSSES = {
     "cross_entropy": NamedLoss(losses.cross_entropy_loss, models_proba=True, has_sums=True),
     # For small tau it is the hinge below, and wants the same room.
@@ -52,6 +54,9 @@ LOSSES = {
     "focal": NamedLoss(losses.focal_loss, has_sums=True),
     "ldam": NamedLoss(losses.ldam_loss, (), 3.0, counts=True),
     "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, counts=True, models_proba=True),
+    "smooth_topk_adjusted": NamedLoss(
+        losses.smooth_topk_adjusted_loss, ("k", "tau"), 1.0, 5.0, 10.0, counts=True
+    ),
 }
 # Arguments of the functions that the training gives them.
 _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}

@@ -11,6 +11,7 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import OPTIMIZERS, check_optimizer, estimator
+from sktopk._estimators._validation import OrderScorer
 from sktopk._training._candidates import CandidateNet
 from sktopk._training._net import Net
 from sktopk._training._process import all_objects
@@ -20,9 +21,10 @@ from sktopk._training.criteria._sampled import SampledLoss
 from sktopk.losses import topk_distribution_loss
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import make_topk_scorer
+from sktopk.modules import MLP
 
 from ._auto_loss import choose_loss
-from ._losses import LOSSES, named_like, own_parameters
+from ._losses import LOSSES, MOST_ROOM, named_like, own_parameters
 from ._topk_predictions import TopKPredictions
 
 
@@ -39,23 +41,25 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     or overlapping labels. Cross-entropy is as good where a large network meets clean,
     plentiful data: compare both.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
     loss : str or nn.Module, default="smooth_topk"
         "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk",
-        "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted": functions of
-        :mod:`sktopk.losses`; or a module called as ``loss(scores, target)``. "auto" compares
-        "smooth_topk", "topk_hinge_convex" and "noised_topk" with "cross_entropy" on held-out
-        rows, see the notes.
+        "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted",
+        "smooth_topk_adjusted": functions of :mod:`sktopk.losses`; or a module called as
+        ``loss(scores, target)``. "auto" compares "smooth_topk", "topk_hinge_convex" and
+        "logit_adjusted" with "cross_entropy" on rows that they have not seen, see the notes.
     k : int or dict, default=5
         The k of the loss and of `predict_topk`. Clipped to n_classes - 1 with a warning; the
-        k in use is `k_`. A dict such as ``{1: 0.5, 5: 0.5}`` trains for several at once, with
-        weights; `k_` is then the largest.
+        k in use is `k_`. A dict such as ``{1: 0.1, 5: 0.9}`` trains for several at once, with
+        weights; `k_` is then the largest, and all terms of the smooth loss divide scores by
+        ``k_ * tau`` (:func:`sktopk.losses.topk_distribution_loss`).
     tau : float, default=1.0
-        Temperature of the smooth loss, positive.
+        Temperature of the smooth losses, positive; with several k that of the largest.
     sigma : float, default=0.2
         Standard deviation of the noise of the noised losses.
     loss_params : dict, default=None
@@ -73,12 +77,14 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     score_scale : float or "auto", default="auto"
         Factor on the network's output. The initial weights of a last linear layer are divided
         by it, so that training starts from the same scores. "auto" is 1 for
-        cross-entropy and k max(5, 10 tau) for the smooth loss, which divides scores by k tau
-        and is not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
+        cross-entropy and k max(5, 10 tau) for the smooth losses, which divide scores by k tau
+        and are not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
         top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with
         ``module__normalize=True``), else 1.
     scoring : str, callable or None, default=None
-        Score of the validation rows; None is the top-k accuracy at `k_`. One of probabilities,
+        Score of the validation rows. None is :func:`sktopk.metrics.topk_auc_log_score`, the top-k
+        accuracy at all k, which hangs on more rows than the one at `k_` (of two classes the mean
+        log-probability). One of probabilities,
         such as "neg_log_loss", needs a loss that models them or `calibration`, which is then
         fitted on these rows after each epoch.
     class_weight : dict, "balanced" or None, default=None
@@ -94,13 +100,18 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         The k in use.
     loss_ : str
         With ``loss="auto"``: the loss that was chosen.
+    score_scale_ : float
+        With ``loss="auto"`` and ``score_scale="auto"``: the scale that was chosen with it, if
+        there was a comparison.
     comparison_ : dict
-        With ``loss="auto"``: what it rests on. `scores`, lists by loss with a number per fold
-        or block; `difference` of their mean from that of cross-entropy and its
-        `standard_error`, floats by loss; `verdict`, by loss "better", "as good" (within .01),
-        "worse" or "cannot tell", of intervals of level .95; `test_fraction`, as
-        :class:`sktopk.metrics.LossComparisonDisplay` takes it with the scores and any `margin`;
-        `reason`, the choice in words, with the verdict on the best loss.
+        With ``loss="auto"``: what it rests on. `tried`, lists of loss, score scale and mean
+        score. Of each loss with its best scale: `score_scale`, floats by loss; `scores`, lists by
+        loss with a number per fold or block; `difference` of their mean from that of
+        cross-entropy and its `standard_error`, floats by loss; `verdict`, by loss "better", "as
+        good" (within .01), "worse" or "cannot tell", of intervals that all hold together at
+        level .95; `test_fraction`, as :class:`sktopk.metrics.LossComparisonDisplay` takes it
+        with the scores and any `margin`; `reason`, the choice in words, with the verdict on the
+        best loss.
 
     See Also
     --------
@@ -111,16 +122,25 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     Notes
     -----
-    ``loss="auto"`` trains each of its four losses on the same five folds with the parameters
-    given, so that it takes about 17 fits, and fits the chosen one to all rows. The score is
-    `scoring`, by default the top-k accuracy at `k_`. A top-k loss is chosen if its mean is
-    above that of cross-entropy by more than one standard error of the difference, corrected
-    for shared training rows as in :class:`sktopk.metrics.LossComparisonDisplay`; of several
-    the best. That is a bet and no proof, and `reason` says so. With (X_val, y_val) those rows
-    take the place of the folds, in five blocks, and it takes five fits. Cross-entropy is used
-    without a comparison where `k_` is 1, and where fewer than 100 distinct rows are there to
-    score. Fits run one after another unless ``joblib.parallel_config(n_jobs=...)`` says
-    otherwise. With `warm_start`, the loss stays.
+    ``loss="auto"`` trains cross-entropy, "smooth_topk", "topk_hinge_convex" and "logit_adjusted"
+    with the parameters given, each with two scales of its scores: 1, and what "auto" is for it,
+    or 10 where that is 1 (5 with the network of tables); only with `score_scale` where that is a
+    number. They are judged by `scoring`, by default the top-k accuracy at `k_`. Where members are
+    cross-fitted, as by default, each of the eight takes one fit and is judged on the rows that
+    members leave out, fold by fold; the fit of the best is the result. (These rows also say when
+    a member stops, for every loss alike.) Else they are judged on five folds, and the best is
+    fitted to all rows: about 33 fits. With (X_val, y_val) those rows take the place of the folds,
+    in five blocks, in nine fits.
+
+    A loss is chosen if it is ahead of cross-entropy with its better scale by more than so many
+    standard errors, corrected for shared training rows as in
+    :class:`sktopk.metrics.LossComparisonDisplay`, that of losses as good as cross-entropy the
+    luckiest gets there no more often than a single one gets ahead by one standard error; of
+    several the best. That is a bet and no proof, and `reason` says so. Networks that were not
+    done training are named in a ConvergenceWarning. Cross-entropy is used without a comparison
+    where `k_` is 1, and where fewer than 100 distinct rows are there to score. Fits run one after
+    another unless ``joblib.parallel_config(n_jobs=...)`` says otherwise. With `warm_start`, the
+    loss stays.
 
     With `n_candidates`, a step costs the same for any number of classes. It evaluates the rows
     of the last layer of its candidates alone, whose scores are shifted as
@@ -183,9 +203,35 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         return super().score(X, y, sample_weight)
 
     @property
+    def _suits_tables(self):
+        # Steps of a few classes are for one plain network.
+        return super()._suits_tables and self.n_candidates is None
+
+    @property
+    def _warms_up(self):
+        """Whether cross-entropy comes first."""
+        if not isinstance(self.warm_up, str):
+            return self.warm_up > 0
+        of_tables = self._of_tables_ if hasattr(self, "_of_tables_") else self._suits_tables
+        return of_tables and self._may_warm_up
+
+    @property
+    def _may_cross_fit(self):
+        # Rows are left out by a weight of 0.
+        return isinstance(self._loss_in_use, str) or CustomLoss(self._loss_in_use).is_weighted
+
+    @property
+    def _may_warm_up(self):
+        return self._loss_in_use != "cross_entropy"
+
+    @property
     def _loss_in_use(self):
         """The parameter `loss`, or what loss="auto" has become in `fit`."""
-        return getattr(self, "loss_", self.loss)
+        return getattr(self, "loss_", self.loss) if self._is_auto else self.loss
+
+    @property
+    def _is_auto(self):
+        return isinstance(self.loss, str) and self.loss == "auto"
 
     @property
     def _k_in_use(self):
@@ -251,25 +297,24 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 "n_candidates needs an optimizer that treats each weight by itself, one of "
                 f"{', '.join(map(repr, OPTIMIZERS))}; got {self.optimizer!r}"
             )
-        if self.n_members > 1 or self.warm_up or self.order is not None:
+        given = self._settings(of_tables=False)
+        if given.n_members > 1 or given.warm_up or self.order is not None:
             raise ValueError(
                 "n_candidates does not go with n_members, warm_up or order: set n_members=1, "
-                f"warm_up=0, order=None; got {self.n_members}, {self.warm_up}, {self.order!r}"
+                f"warm_up=0, order=None; got {given.n_members}, {given.warm_up}, {self.order!r}"
             )
         if self.compile:
             raise ValueError("n_candidates does not go with compile=True: set one of them")
 
     def _needs_all_data(self):
-        if isinstance(self.loss, str) and self.loss == "auto":
+        if self._is_auto:
             return "loss='auto'"
         return super()._needs_all_data()
 
     def _choose(self, X, y, sample_weight, X_val, y_val):
-        if not isinstance(self.loss, str) or self.loss != "auto":
+        if not self._is_auto:
             return {}
-        y = own_labels(X, y)
-        loss, comparison = choose_loss(self, X, y, sample_weight, X_val, y_val)
-        return {"loss_": loss, "comparison_": comparison}
+        return choose_loss(self, X, own_labels(X, y), sample_weight, X_val, y_val)
 
     def _prepare(self, partial):
         n_classes, k, loss = len(self.classes_), self._k_in_use, self._loss_in_use
@@ -280,10 +325,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 f"k_={self.k_} is used",
             )
         # What scores mean is what they were trained for, whatever is set later.
-        self._exponent_unit_ = self.k_ * self.tau if loss == "smooth_topk" else 1.0
-        if self._k_ordered is not None:
-            self._exponent_unit_ = 1.0
-        elif self.warm_up and loss == "smooth_topk":
+        divides = isinstance(loss, str) and "tau" in LOSSES[loss].params and self._k_ordered is None
+        self._exponent_unit_ = self.k_ * self.tau if divides else 1.0
+        if divides and self._warms_up:
             # The factor is in the loss.
             scale = self._scale() if isinstance(self.score_scale, str) else self.score_scale
             self._exponent_unit_ /= scale
@@ -297,7 +341,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         named = LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
         # After a warm-up, cross-entropy wants the frequencies in the scores that the logit-adjusted
         # loss takes them out of.
-        return named is not None and named.models_proba and not (self.warm_up and named.counts)
+        return named is not None and named.models_proba and not (self._warms_up and named.counts)
 
     def _warn_of_ignored(self, loss):
         """k is never ignored: `predict_topk` and the score of validation rows use it."""
@@ -314,7 +358,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         loss, n_classes, k_ordered = self._loss_in_use, len(self.classes_), self._k_ordered
         if not isinstance(loss, str):
             criterion = CustomLoss(copy.deepcopy(loss).to(getattr(torch, dtype)))
-            if self.cross_fit and not criterion.is_weighted:
+            if self._settings().cross_fit and not criterion.is_weighted:
                 raise TypeError(
                     "cross_fit=True weighs the rows that a member leaves out with 0 and needs a "
                     "loss that takes sample_weight or has a reduction attribute; got "
@@ -358,11 +402,20 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     def _scale(self):
         """What score_scale="auto" stands for."""
-        loss, k = LOSSES[self._loss_in_use], self.k_
-        normalizes = self.module is None and (self.net_params or {}).get("module__normalize")
+        if self._is_auto and hasattr(self, "score_scale_"):
+            return self.score_scale_
+        is_ours = self.module in (None, MLP)
+        normalizes = is_ours and (self.net_params or {}).get("module__normalize")
         if normalizes and "scale" in own_parameters(self._loss_in_use):
             return 1.0
-        return max(loss.room, loss.room_per_k * k, loss.room_per_k_tau * k * self.tau)
+        return self._auto_scale(self._loss_in_use, self.k_, self._of_tables_)
+
+    def _auto_scale(self, loss, k, of_tables):
+        """What score_scale="auto" stands for, of a loss."""
+        named = LOSSES[loss]
+        room = max(named.room, named.room_per_k * k, named.room_per_k_tau * k * self.tau)
+        # Members that begin with cross-entropy have learnt most of it.
+        return min(room, MOST_ROOM) if of_tables else room
 
     def _weights(self, target, weight):
         """Sample weight times class weight, of mean 1 over the rows of all processes."""
@@ -381,3 +434,6 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)
+
+    def _validation_scorer(self, y_val, weight):
+        return OrderScorer(self._exponent_unit_)

@@ -76,7 +76,7 @@ class TopKPredictions:
         """Return the probability of each class to belong to the top k.
 
         See :func:`sktopk.losses.topk_inclusion_proba`: exponents are ``s / (k_ tau)`` for the
-        smooth loss, whose model they are, and s for any other.
+        smooth losses, whose model they are, and s for any other.
 
         Parameters
         ----------
@@ -143,6 +143,38 @@ class TopKPredictions:
         for chunk, classes in best_classes(self.net_, rows, k):
             index[chunk] = classes.cpu().numpy()
         return self.classes_[index]
+
+    def _unseen(self, X, folds):
+        """For each fold of the rows of a fit, this estimator as members that left it out answer.
+
+        Yields
+        ------
+        index : ndarray
+            The rows of the fold.
+        judged : estimator
+            Which predicts from the scores of those members, for rows that are given as their
+            numbers in the fold, or else for all of the fold.
+        """
+        scores = self.net_.score_out_of_fold(self._rows(X), folds)
+        for fold in range(folds.n_folds):
+            index = np.flatnonzero(folds.fold == fold)
+            yield index, self._answering(scores[index])
+
+    def _answering(self, scores):
+        """This estimator with these scores of its network, whatever rows it is asked for."""
+        answer, judged = self.net_.answer, self._knowing(None)
+
+        def map_rows(rows, shape, dtype, function, in_order=False):
+            some = scores[rows] if np.ndim(rows) == 1 else scores
+            return function(answer.in_order(some) if in_order else answer(some)).numpy()
+
+        def best(rows, k):
+            order = np.argsort(-judged._scores(rows), axis=1, kind="stable")
+            return self.classes_[order[:, :k]]
+
+        del judged._scores
+        vars(judged).update(_map_rows=map_rows, _best=best, _rows=lambda X: X)
+        return judged
 
     def _calibrate(self, rows, scores=None):
         if scores is None:

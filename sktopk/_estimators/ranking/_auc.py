@@ -9,6 +9,7 @@ from sktopk._common._available import available_if
 from sktopk._common._input import check_classes, encode
 from sktopk._common._scalars import check_option
 from sktopk._estimators._parameters import estimator
+from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import BatchCriterion
 from sktopk.losses import PairwiseAUCLoss
 
@@ -79,7 +80,8 @@ class AUCClassifier(ProgramClassifier):
     on the training rows, as the area itself favours none; of several, `predict` is the highest
     score and there is no `threshold_`. On clean data cross-entropy has as large an area.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -149,6 +151,14 @@ class AUCClassifier(ProgramClassifier):
             return super()._task(dtype)
         return self._task_of(dtype, BatchCriterion(self._loss()), len(self.classes_))
 
+    def _weights(self, target, weight):
+        if self._is_ranking(self.classes_):
+            return super()._weights(target, weight)
+        # Of mean 1 over the rows of all processes, for the cross-entropy beside the loss.
+        weight = weight / max(all_objects(weight.max()))
+        total, n_rows = np.sum(all_objects((weight.sum(), len(weight))), axis=0)
+        return weight * (n_rows / total)
+
     @available_if(_ranks)
     def predict_top(self, X, n, groups=None):
         """Return the rows of highest score, where there are two classes.
@@ -178,6 +188,6 @@ class AUCClassifier(ProgramClassifier):
     def _default_scorer(self):
         return auc_score
 
-    def _validation_scorer(self, y_val):
+    def _validation_scorer(self, y_val, weight):
         # An area hangs on no single row.
         return auc_score

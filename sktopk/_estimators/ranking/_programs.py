@@ -69,7 +69,8 @@ class FScoreClassifier(ProgramClassifier):
     `score` is the F-score of `predict`. `threshold_` is the one of the largest F-score of the
     training rows, midway between two scores.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -142,7 +143,8 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
     which the training rows have the precision, midway between two scores; where none has it,
     the one of the highest precision, with a warning.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -223,7 +225,8 @@ class PrecisionAtRecallProgramClassifier(ProgramClassifier):
     the score that a share r of the positives reaches and the next lower score, on the training
     rows, or on the validation rows if `fit` gets X_val and y_val.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class RankingClassifier(NetClassifier):
     module : callable, default=None
         An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module`` with
         n_outputs = 1, for images ``(n_channels, n_outputs)``. None is
-        :class:`sktopk.modules.MLP`.
+        :class:`sktopk.modules.TabularMLP`.
     max_epochs : int, default=100
         Passes over the data; over the negatives, if positives are too rare for every batch.
     scoring : str, callable or None, default=None
@@ -81,10 +81,6 @@ class RankingClassifier(NetClassifier):
         false-positive rate of one negative to 1, which hangs on many rows, where the metric of
         `score` may hang on one. One of probabilities, such as "neg_log_loss", needs
         `calibration`, which is then fitted on these rows after each epoch.
-    early_stopping : bool, default=False
-        Whether to hold out `validation_fraction` of the rows given to `fit`, score them after
-        each epoch, stop after `n_iter_no_change` epochs without a gain above `tol`, and keep
-        the best weights.
     calibration : {"temperature", "sigmoid", "auto"} or None, default=None
         How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
         probabilities after training; only then is there a `predict_proba`. "temperature"
@@ -239,10 +235,11 @@ class RankingClassifier(NetClassifier):
         super()._check_params()
         check_pos_label(self.pos_label)
         check_number(self.min_positives, "min_positives", 0, integer=True)
-        if self.min_positives >= self._batch_size:
+        # The least that "auto" may be.
+        batch_size = 128 if isinstance(self.batch_size, str) else self.batch_size
+        if self.min_positives >= batch_size:
             raise ValueError(
-                f"min_positives={self.min_positives} must be smaller than "
-                f"batch_size={self._batch_size}"
+                f"min_positives={self.min_positives} must be smaller than batch_size={batch_size}"
             )
 
     def _check_classes(self, y, name="y"):
@@ -273,11 +270,11 @@ class RankingClassifier(NetClassifier):
         name, params = self._scorer()
         return make_top_scorer(name, **params)
 
-    def _validation_scorer(self, y_val):
+    def _validation_scorer(self, y_val, weight):
         # Below a rate of one negative all rates are the same, that of the highest negative.
-        n_negatives = np.count_nonzero(y_val != self.pos_label_)
+        n_negatives = weight[y_val != self.pos_label_].sum()
         # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
-        return TopScorer("partial_auc_log", min_fpr=1 / max(2, n_negatives), max_fpr=1.0)
+        return TopScorer("partial_auc_log", min_fpr=1 / max(2.0, float(n_negatives)), max_fpr=1.0)
 
     def _settle(self, training, final=True):
         if not self._is_ranking(self.classes_):
@@ -368,10 +365,12 @@ class TopClassifier(RankingClassifier):
         is twice the rank of the threshold among the training rows and 100 more, at most 512. A
         step of the default network then takes about twice as long, one of a large network as
         much longer as the batch has grown. Beyond rank 512 it is 1 where a batch has the rank
-        10 or more itself, and 512 with a warning where it does not.
+        10 or more itself, and 512 with a warning where it does not. Of several members each has at
+        most 128 / `n_members`, without a warning: their threshold in training is rougher, and what
+        they have learnt is judged by the rows that they leave out.
     batch_size : int or "auto", default="auto"
-        "auto" is min(128, n_samples). A batch of all rows needs no estimate of the threshold, nor
-        does one of whole groups.
+        "auto" is min(256, n_samples) for TabularMLP, else min(128, n_samples). A batch of all
+        rows needs no estimate of the threshold, nor does one of whole groups.
 
     Attributes
     ----------
@@ -394,9 +393,9 @@ class TopClassifier(RankingClassifier):
     _poor_score = True
 
     def _check_params(self):
+        super()._check_params()
         check_option(self.surrogate, "surrogate", tuple(SURROGATES))
         check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
-        super()._check_params()
 
     def fit(self, X, y=None, sample_weight=None, *, groups=None, X_val=None, y_val=None):
         r"""Train the network, with groups for the top of each of them.
@@ -489,7 +488,7 @@ class TopClassifier(RankingClassifier):
         check_is_fitted(self)
         fitted, y = self._as_fitted(self.net_.params_of_net), own_labels(X, y, needed=True)
         groups = encode_groups(groups, len(y))
-        scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda y: fitted._default_scorer())
+        scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda _: fitted._default_scorer())
         return scorer(fitted, X, y, sample_weight)
 
     def _check_groups(self, groups):

@@ -28,7 +28,8 @@ class ThresholdClassifier(TopClassifier):
     (with ``errors="false_positives"``, of the negatives below it). `threshold_` lies midway
     between the threshold of the training rows and the next lower score.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------

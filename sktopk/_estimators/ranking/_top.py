@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY
-from numbers import Integral
+from numbers import Integral, Real
 
 from sktopk._common._scalars import check_number, check_option
 from sktopk._estimators._parameters import estimator
@@ -36,7 +36,8 @@ class DeepTopPushClassifier(TopClassifier):
     negative. `threshold_` lies midway between the largest negative training score and the next
     higher score: no training negative is flagged.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -68,7 +69,6 @@ class DeepTopPushClassifier(TopClassifier):
     _: KW_ONLY
     buffer_size: object = 1
 
-    _poor_score = False
     _threshold = staticmethod(top_push_threshold)
 
     def _scorer(self):
@@ -94,7 +94,8 @@ class TopPushKClassifier(TopClassifier):
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` lies midway
     between the k-th largest negative training score and the next lower score.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -156,7 +157,8 @@ class RecallAtKClassifier(TopClassifier):
     largest training score and the next lower one: k training rows are flagged, more if they tie;
     with groups it is the median of those of the groups.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -209,13 +211,12 @@ class RecallAtKClassifier(TopClassifier):
     def _check_params(self):
         super()._check_params()
         check_option(self.per, "per", ("auto", "fit", "group"))
-        if isinstance(self.k, Integral):
-            check_number(self.k, "k", 1, integer=True)
-        else:
-            check_number(self.k, "k", 0, 1, bounds="neither")
+        is_share = isinstance(self.k, Real) and 0 < self.k < 1
+        check_number(self.k, "k", 0 if is_share else 1, integer=not is_share)
 
     def _check_groups(self, groups):
         super()._check_groups(groups)
+        check_option(self.per, "per", ("auto", "fit", "group"))
         if self.per == ("fit" if groups is not None else "group"):
             came = "no groups" if groups is None else "groups"
             raise ValueError(
@@ -252,7 +253,8 @@ class PatMatClassifier(TopClassifier):
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the fraction tau. `threshold_` lies
     midway between the quantile of the training scores and the next lower score.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -308,7 +310,8 @@ class PatMatNPClassifier(TopClassifier):
     lies midway between the quantile of the negative training scores and the next lower score, so
     that a share tau of the training negatives is flagged.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -374,7 +377,8 @@ class RecallAtFPRClassifier(TopClassifier):
     with fewer than 1 / fpr negatives none is flagged. It says nothing of other rows:
     :class:`BudgetClassifier` promises a rate on them.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------
@@ -446,7 +450,8 @@ class PrecisionAtRecallClassifier(TopClassifier):
     is reached exactly on the training rows, or on the validation rows if `fit` gets X_val and
     y_val.
 
-    Features are not scaled inside: put a StandardScaler in front (:func:`make_pipeline`).
+    The default network scales the columns inside. A linear model or a `module` of yours needs a
+    StandardScaler in front (:func:`make_pipeline`).
 
     Parameters
     ----------

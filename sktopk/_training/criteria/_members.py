@@ -106,7 +106,10 @@ class MemberLoss(Criterion):
             stop = 0
             for place in places:
                 start, stop = stop, stop + len(gradient[place])
-                gradient[place, m] = own.grad[start:stop]
+                if isinstance(place, slice):
+                    gradient[place, m] = own.grad[start:stop]
+                else:
+                    gradient[:, m].index_add_(0, place, own.grad[start:stop])
         scores.backward(gradient / self.n_members)
         for name, found in self.criteria[0].trace.items():
             if found:
@@ -122,6 +125,11 @@ class MemberHardRows:
     Parameters
     ----------
     each : list of HardRows
+
+    Attributes
+    ----------
+    index : Tensor
+        Row numbers of the remembered rows that joined the last batch.
     """
 
     def __init__(self, each):
@@ -132,19 +140,18 @@ class MemberHardRows:
         """Most rows that are joined to a batch."""
         return sum(hard.size for hard in self.each)
 
-    @property
-    def index(self):
-        """Row numbers of the remembered rows, of member after member."""
-        return torch.cat([hard.index for hard in self.each])
-
     def join(self, index):
-        """Row numbers of a batch followed by the remembered ones."""
+        """Row numbers of a batch followed by the remembered ones, each once where that is free."""
         n_fresh = len(index)
-        joined, self._stops = [index], [n_fresh]
-        for hard in self.each:
-            joined.append(hard.join(index)[n_fresh:])
-            self._stops.append(self._stops[-1] + len(joined[-1]))
-        return torch.cat(joined)
+        of_member = [hard.join(index)[n_fresh:] for hard in self.each]
+        lengths = [len(own) for own in of_member]
+        own = self.index = torch.cat(of_member)
+        place = torch.arange(len(own), device=own.device)
+        if own.device.type == "cpu":
+            # Members find the same rows hard; a GPU would have to wait for their number.
+            self.index, place = own.unique(return_inverse=True)
+        self._places = [n_fresh + part for part in place.split(lengths)]
+        return torch.cat([index, self.index.to(index.device)])
 
     def n_fresh_of(self, n_rows):
         """How many of the rows of a batch did not join it for being hard."""
@@ -154,4 +161,4 @@ class MemberHardRows:
         """Where the rows stand in a joined batch that member m looks at."""
         if self.each[m].batch is None:
             return [slice(None)]
-        return [slice(self._stops[0]), slice(self._stops[m], self._stops[m + 1])]
+        return [slice(self.each[m].n_fresh), self._places[m]]

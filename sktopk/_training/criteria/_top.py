@@ -16,6 +16,8 @@ from ._base import TwoClassCriterion
 # since the hard rows of a network that learns are no longer the hardest when they are used. 512
 # of them make a step on a table twice as long (benchmarks/trained_share.py).
 SLACK, MORE, MOST = 2, 100, 512
+# All members evaluate the hard rows of each: so many of all of them take half as long again.
+MOST_OF_MEMBERS = 128
 # The rank in a batch from which its own estimate is off by less than a third.
 ENOUGH = 10
 
@@ -191,7 +193,7 @@ class TopCriterion(TwoClassCriterion):
         """
         if not self.auto:
             return
-        most = max(1, MOST // n_members)
+        most = MOST if n_members == 1 else max(1, MOST_OF_MEMBERS // n_members)
         # A class that the rows to come lack has no mean weight.
         n_of_class = class_total / np.where(mean_weight > 1e-200, mean_weight, 1.0)
         rank = rank_in_rows(self.threshold, n_of_class, class_total)
@@ -199,7 +201,7 @@ class TopCriterion(TwoClassCriterion):
         self.missing, self.hard_rows.size = None, min(SLACK * rank + MORE, most)
         if rank > most and in_batch >= ENOUGH:
             self.hard_rows.size = 1
-        elif rank > most:
+        elif rank > most and n_members == 1:
             self.missing = {"rank": rank, "in_batch": in_batch}
 
     def get_extra_state(self):

@@ -24,20 +24,24 @@ class TwoClassCrossEntropy(TwoClassCriterion):
             # Of one in the mean, as gradients are averaged over the processes afterwards.
             distributed.all_reduce(seen)
             seen = seen / self.n_processes
-        scores = scores.detach().requires_grad_()
-        loss = self._mean(scores, target == 1, weight, seen)
-        loss.backward()
-        return loss.detach(), scores.grad
+        scores = scores.detach()
+        target, share = self._shares(scores, target == 1, weight, seen)
+        loss = F.binary_cross_entropy_with_logits(scores.flatten(), target, share, reduction="sum")
+        # Autograd would record more small steps than there are members.
+        gradient = share * (scores.flatten().sigmoid() - target)
+        return loss, gradient.view_as(scores)
 
     def _mean(self, scores, positive, weight, seen):
         """The mean over rows, those of each class taken for `seen`."""
-        scores = scores.flatten()
+        target, share = self._shares(scores, positive, weight, seen)
+        return F.binary_cross_entropy_with_logits(scores.flatten(), target, share, reduction="sum")
+
+    def _shares(self, scores, positive, weight, seen):
+        """The target as numbers, and the weight of each row in the mean."""
         share = self.class_total / self.class_total.sum() / seen.clamp(min=1e-300)
         share = share.to(scores.dtype)
         share = torch.where(positive, share[1], share[0])
-        share = share if weight is None else share * weight
-        target = positive.to(scores.dtype)
-        return F.binary_cross_entropy_with_logits(scores, target, share, reduction="sum")
+        return positive.to(scores.dtype), share if weight is None else share * weight
 
 
 class WarmUp(Criterion):

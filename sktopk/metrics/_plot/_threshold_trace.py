@@ -68,9 +68,9 @@ class ThresholdTraceDisplay:
     >>> from sktopk.callbacks import TrueThreshold
     >>> from sktopk.metrics import ThresholdTraceDisplay
     >>> X, y = make_classification(300, weights=[0.9], random_state=0)
-    >>> clf = DeepTopPushClassifier(
-    ...     batch_size=32, max_epochs=2, callbacks=[TrueThreshold()], random_state=0
-    ... ).fit(X, y)
+    >>> from sktopk.modules import MLP
+    >>> params = {"module": MLP, "batch_size": 32, "max_epochs": 2, "random_state": 0}
+    >>> clf = DeepTopPushClassifier(callbacks=[TrueThreshold()], **params).fit(X, y)
     >>> display = ThresholdTraceDisplay.from_estimator(clf, epoch=2)
     >>> bool((display.threshold <= display.true_threshold + 1e-6).all())
     True
@@ -199,8 +199,10 @@ def _threshold_history(estimator):
         if hasattr(estimator, "fit"):
             check_is_fitted(estimator)
         missing = "has no history_"
-    elif all("threshold" in row for row in estimator.history_):
-        return estimator.history_
+    elif any("threshold" in row for row in estimator.history_):
+        # The epochs of a warm-up have none.
+        none = {"threshold": np.empty(0)}
+        return [none | row for row in estimator.history_]
     else:
         missing = "has no 'threshold' in its history_"
     raise TypeError(
