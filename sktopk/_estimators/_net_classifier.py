@@ -407,9 +407,9 @@ class NetClassifier(TrainedNet):
         settings = _with(self, chosen)._settings(self._suits_tables if new else self._of_tables_)
         if settings.cross_fit:
             folds = self._folds(given, encode(classes, given.y), settings.n_members)
-        # Where no row can be left out, "auto" goes without.
-        judged = self.early_stopping is True or not settings.cross_fit
-        judged = judged and settings.early_stopping
+        # Where no row can be left out, members go without unless it is asked for alone.
+        alone = self.early_stopping is True and self.cross_fit is not True
+        judged = settings.early_stopping and (alone or not settings.cross_fit)
         if not own and folds is None and (judged or self.calibration not in (None, "auto")):
             if given.groups is None:
                 mask = held_out(given.y, self.validation_fraction, random, self._stratify)
