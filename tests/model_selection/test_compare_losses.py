@@ -211,6 +211,11 @@ def test_a_rate_that_diverges_loses(blobs):
         run(1e300, 1e301)
 
 
+def answers(estimator):
+    """What scores rows: boosted trees of LightGBM have probabilities only."""
+    return getattr(estimator, "decision_function", None) or estimator.predict_proba
+
+
 def test_weights_reach_fits_and_scores(rows):
     X, y = rows
     weight = np.arange(60) % 4 + 1.0
@@ -218,7 +223,7 @@ def test_weights_reach_fits_and_scores(rows):
 
     def scoring(estimator, X, y, sample_weight=None):
         found.append((X[:, 0].astype(int), sample_weight))
-        return accuracy_score(y, np.asarray(estimator.decision_function(X)).argmax(1))
+        return accuracy_score(y, np.asarray(answers(estimator)(X)).argmax(1))
 
     compare(X, y, {"a": Recorder()}, sample_weight=weight, scoring=scoring)
     for *_, row, given in FITS:
@@ -231,7 +236,7 @@ def test_weights_reach_fits_and_scores(rows):
     only = (np.arange(60) < 30).astype(float)
     result = compare_losses(
         pipe, [], X, y, sample_weight=only, grid=None, progress=False, cv=splits,
-        scoring=lambda estimator, X, y: float(estimator.decision_function(X).sum()),
+        scoring=lambda estimator, X, y: float(answers(estimator)(X).sum()),
     )  # fmt: skip
     for (train, test), score in zip(splits, result.scores["cross_entropy"], strict=True):
         row = result.frame.query("loss == 'cross_entropy'").iloc[int(train[0] > 0)]
