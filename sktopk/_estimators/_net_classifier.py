@@ -404,7 +404,9 @@ class NetClassifier(TrainedNet):
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
         rows, own, folds = given, validation is not None, None
-        settings = _with(self, chosen)._settings(self._suits_tables if new else self._of_tables_)
+        of_tables = self._suits_tables if new else self._of_tables_
+        # A loss that was chosen has a say in what "auto" is.
+        settings = (self._with(**chosen) if chosen else self)._settings(of_tables)
         if settings.cross_fit:
             folds = self._folds(given, encode(classes, given.y), settings.n_members)
         # Where no row can be left out, members go without unless it is asked for alone.
@@ -755,13 +757,6 @@ class NetClassifier(TrainedNet):
         for name in [name for name in vars(self) if name.endswith("_")]:
             if name not in keep:
                 delattr(self, name)
-
-
-def _with(classifier, attributes):
-    """A shallow copy of a classifier with some more attributes."""
-    other = object.__new__(type(classifier))
-    vars(other).update(vars(classifier), **attributes)
-    return other
 
 
 def turn(index):

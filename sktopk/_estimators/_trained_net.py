@@ -110,8 +110,12 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
 
     def _knowing(self, scores):
         """This estimator for rows that are known by number, with these scores of the network."""
+        return self._with(_scores=lambda X: scores[X])
+
+    def _with(self, **attributes):
+        """A shallow copy, which shares the net, with some more attributes."""
         other = object.__new__(type(self))
-        vars(other).update(vars(self), _scores=lambda X: scores[X])
+        vars(other).update(vars(self), **attributes)
         return other
 
     def _numpy_dtype(self):
