@@ -13,10 +13,14 @@ from torch.nn import functional as F
 from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._members import MemberLoss
+from sktopk._training.criteria._program import ProgramCriterion
 from sktopk._training.criteria._top import TopCriterion
 from sktopk._training.criteria._warm_up import TwoClassCrossEntropy, WarmUp
 from sktopk.losses import (
+    FBetaLoss,
     KthLargest,
+    PairwiseAUCLoss,
+    RecallAtFPRLoss,
     cross_entropy_loss,
     smooth_topk_loss,
     topk_inclusion_proba,
@@ -127,6 +131,26 @@ def test_the_gradient_is_that_of_the_formula(warm, n_members, n_heads, weighted)
     torch.testing.assert_close(scores.grad, leaf.grad)
     if n_heads == 1:
         torch.testing.assert_close(loss, total.detach())
+
+
+@pytest.mark.parametrize("label", [0, 1, "both"])
+@pytest.mark.parametrize(
+    "kind", ["cross-entropy", PairwiseAUCLoss, FBetaLoss, RecallAtFPRLoss]
+)
+def test_a_batch_of_rows_that_a_member_leaves_out_teaches_it_nothing(kind, label):
+    """Their weights are 0: of one class in a batch, or of all its rows if it is one day."""
+    criterion = TwoClassCrossEntropy() if kind == "cross-entropy" else ProgramCriterion(kind(**({"fpr": 0.1} if kind is RecallAtFPRLoss else {})))
+    total = torch.tensor([45.0, 15.0], dtype=torch.float64)
+    criterion.begin(total, torch.ones(2, dtype=torch.float64), 60)
+    target = torch.arange(20) % 4 == 0
+    left_out = torch.full_like(target, True) if label == "both" else target == label
+    weight = (~left_out).float()
+    scores = torch.linspace(-1, 1, 20)
+    scores.requires_grad_()
+    loss = criterion.backward(scores, target, weight)
+    assert torch.isfinite(torch.as_tensor(loss))
+    assert torch.isfinite(scores.grad).all()
+    assert (scores.grad[left_out] == 0).all()
 
 
 @pytest.mark.parametrize("n_members", [1, 3])

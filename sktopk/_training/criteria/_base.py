@@ -207,7 +207,7 @@ class TwoClassCriterion(Criterion):
         own = torch.ones_like(scores) if weight is None else weight
         # A batch of light rows weighs little: what counts is the mean weight in training.
         seen = self.expected(positive, weight).to(scores.dtype)
-        factor = self.class_total.to(scores.dtype) / seen.clamp(min=torch.finfo(seen.dtype).tiny)
+        factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
         # The unit is of no importance; that of the batch keeps numbers near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
         return own * torch.where(positive, factor[1], factor[0])

@@ -38,7 +38,8 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 
     def _shares(self, scores, positive, weight, seen):
         """The target as numbers, and the weight of each row in the mean."""
-        share = self.class_total / self.class_total.sum() / seen.clamp(min=1e-300)
+        # A class may have no row here that weighs something, with one member's weights for example.
+        share = torch.where(seen > 0, self.class_total / self.class_total.sum() / seen, 0.0)
         share = share.to(scores.dtype)
         share = torch.where(positive, share[1], share[0])
         return positive.to(scores.dtype), share if weight is None else share * weight
