@@ -135,11 +135,11 @@ def test_the_gradient_is_that_of_the_formula(warm, n_members, n_heads, weighted)
 
 @pytest.mark.parametrize("label", [0, 1, "both"])
 @pytest.mark.parametrize(
-    "kind", ["cross-entropy", PairwiseAUCLoss, FBetaLoss, RecallAtFPRLoss]
+    "kind", ["cross-entropy", PairwiseAUCLoss(), FBetaLoss(), RecallAtFPRLoss(fpr=0.1)], ids=str
 )
 def test_a_batch_of_rows_that_a_member_leaves_out_teaches_it_nothing(kind, label):
     """Their weights are 0: of one class in a batch, or of all its rows if it is one day."""
-    criterion = TwoClassCrossEntropy() if kind == "cross-entropy" else ProgramCriterion(kind(**({"fpr": 0.1} if kind is RecallAtFPRLoss else {})))
+    criterion = TwoClassCrossEntropy() if kind == "cross-entropy" else ProgramCriterion(kind)
     total = torch.tensor([45.0, 15.0], dtype=torch.float64)
     criterion.begin(total, torch.ones(2, dtype=torch.float64), 60)
     target = torch.arange(20) % 4 == 0
