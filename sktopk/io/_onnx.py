@@ -253,16 +253,13 @@ def _add_members(graph, network, scale, dtype):
         parts.append(graph.add("Clip", z, number(0), number(1)))
     if network.missing_indicator:
         parts.append(graph.cast(dtype, missing))
-    encoded, each, seen = graph.add("Concat", *parts, axis=1), [], network.seen_inputs()
+    encoded, each = graph.add("Concat", *parts, axis=1), []
     for m in range(network.n_members):
         graph.value = encoded
         for i, layer in enumerate(network.layers):
             if i:
                 graph.add("Relu")
-            weight, bias = layer.weight[m].detach(), layer.bias[m].detach()
-            if i == 0 and seen is not None:
-                weight = weight * seen[m]
-            own = (graph.constant(value.numpy()) for value in (weight, bias))
+            own = (graph.constant(p[m].detach().numpy()) for p in (layer.weight, layer.bias))
             graph.add("Gemm", graph.value, *own, transB=1)
         if scale is not None:
             graph.add("Mul", graph.value, number(scale))

@@ -63,23 +63,20 @@ class MemberLinear(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound, generator=generator)
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
-    def forward(self, x, seen=None):
+    def forward(self, x):
         """Return (n_members, n_samples, out_features).
 
         The rows x are (n_samples, in_features), the same for all members, or (n_members,
-        n_samples, in_features). Their columns are multiplied by `seen`, (n_members, in_features),
-        if it is given.
+        n_samples, in_features).
         """
-        weight = self.weight if seen is None else self.weight * seen.unsqueeze(1)
         if x.dim() == 2:
-            values = F.linear(x, weight.flatten(0, 1), self.bias.flatten())
+            values = F.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
             return values.unflatten(1, (self.n_members, self.out_features)).transpose(0, 1)
-        return torch.baddbmm(self.bias.unsqueeze(1), x, weight.transpose(1, 2))
+        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
 
-    def of_member(self, x, m, seen=None):
+    def of_member(self, x, m):
         """Return (n_samples, out_features) of rows (n_samples, in_features) by member m alone."""
-        weight = self.weight[m] if seen is None else self.weight[m] * seen[m]
-        return F.linear(x, weight, self.bias[m])
+        return F.linear(x, self.weight[m], self.bias[m])
 
     def extra_repr(self):
         return (

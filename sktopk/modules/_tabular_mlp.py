@@ -16,8 +16,6 @@ _SAMPLED = 20_000
 # Scaled values end here, far behind where the clip is flat and far from an overflow.
 FAR = 1e6
 _NARROW = 1e-6
-# Fewer columns are not left out: one of few may be what the others mean something with.
-_FEW = 10
 
 
 class TabularMLP(nn.Module):
@@ -32,9 +30,8 @@ class TabularMLP(nn.Module):
         e_t = \min\Bigl(1, \max\Bigl(0, \frac{z - b_{t-1}}{b_t - b_{t-1}}\Bigr)\Bigr)
 
     What follows are linear layers with ReLU and dropout between them. Members share the columns
-    so encoded, and no weight: each has its own draw of initial weights and of the columns that it
-    sees [3]_, and what one learns from a row does not reach another. Their layers are computed in
-    one product each.
+    so encoded, and no weight: each has its own draw of initial weights, and what one learns from
+    a row does not reach another. Their layers are computed in one product each.
 
     Parameters
     ----------
@@ -55,10 +52,6 @@ class TabularMLP(nn.Module):
         as many as fit if all have the same limit, and where 2 do not fit none has any. "auto" is
         ``n_bins * n_features``, at most 512, and 0 for more than 256 columns: the first layer has
         at most 512 inputs more than there are columns.
-    column_share : float, default=0.75
-        Share of the columns that a member sees, in (0, 1]. Each column is left out by the same
-        number of members, ``int((1 - column_share) * n_members)`` of them. Fewer than 10 columns
-        are seen by all.
     missing_indicator : bool, default=False
         Whether there is one more column for each, 1 where it is missing.
     dtype : torch.dtype, default=None
@@ -73,8 +66,6 @@ class TabularMLP(nn.Module):
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
         Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope`` between 0 and 1,
         the bins of a column in ascending order. Slopes of bins that no column needs are 0.
-    seen : Tensor of shape (n_members, n_features), or None
-        Buffer: 1 for the columns that a member sees, else 0. None if all see all.
     layers : ModuleList of MemberLinear
         The first axis of all parameters is that of the members.
 
@@ -93,8 +84,6 @@ class TabularMLP(nn.Module):
        Learning", NeurIPS 2022, equation 1 and section 3.2.1.
     .. [2] Holzmüller, Grinsztajn, Steinwart. "Better by Default: Strong Pre-Tuned MLPs and
        Boosted Trees on Tabular Data", NeurIPS 2024, section 3.
-    .. [3] Ho. "The Random Subspace Method for Constructing Decision Forests", IEEE Transactions
-       on Pattern Analysis and Machine Intelligence 20(8), 1998.
 
     Examples
     --------
@@ -117,7 +106,6 @@ class TabularMLP(nn.Module):
         dropout=0.0,
         n_bins=8,
         n_encoded="auto",
-        column_share=0.75,
         missing_indicator=False,
         *,
         dtype=None,
@@ -144,15 +132,6 @@ class TabularMLP(nn.Module):
             MemberLinear(n_members, *pair, dtype=dtype, generator=generator)
             for pair in pairwise(sizes)
         )
-        if not 0 < column_share <= 1:
-            raise ValueError(f"column_share must be in (0, 1]; got {column_share!r}")
-        # The last digit of a difference must not decide.
-        n_left_out = int((1 - column_share) * n_members + 1e-9) if n_features >= _FEW else 0
-        seen = None
-        if n_left_out:
-            order = torch.rand(n_members, n_features, generator=generator).argsort(dim=0)
-            seen = (order >= n_left_out).to(self.center.dtype)
-        self.register_buffer("seen", seen)
 
     @torch.no_grad()
     def from_data(self, X, sample_weight=None):
@@ -230,39 +209,28 @@ class TabularMLP(nn.Module):
             parts.append(missing.to(z.dtype))
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
-    def seen_inputs(self):
-        """Which inputs of the first layer each member sees: (n_members, n_inputs), or None."""
-        if self.seen is None:
-            return None
-        parts = [self.seen]
-        if self.n_encoded:
-            parts.append(self.seen[:, self.bin_column])
-        if self.missing_indicator:
-            parts.append(self.seen)
-        return torch.cat(parts, dim=1) if len(parts) > 1 else self.seen
-
     def forward(self, x):
         """Return scores (n_samples, n_members, n_outputs) of rows x (n_samples, n_features).
 
         With one member (n_samples, n_outputs). Members may have rows of their own: x of shape
         (n_members, n_samples, n_features).
         """
-        h, seen = self.encode(x), self.seen_inputs()
+        h = self.encode(x)
         for layer in self.layers[:-1]:
-            h, seen = nn.functional.relu(layer(h, seen), inplace=True), None
+            h = nn.functional.relu(layer(h), inplace=True)
             if self.dropout.p and self.training:
                 # One mask for all members, whose units have nothing in common but their number:
                 # random numbers cost as much as the products.
                 h = h * self.dropout(torch.ones_like(h[0]))
-        scores = self.layers[-1](h, seen).transpose(0, 1)
+        scores = self.layers[-1](h).transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
 
     def score_member(self, x, m):
         """Return what `forward` does of member m, alone: scores (n_samples, n_outputs)."""
-        h, seen = self.encode(x), self.seen_inputs()
+        h = self.encode(x)
         for layer in self.layers[:-1]:
-            h, seen = nn.functional.relu(layer.of_member(h, m, seen)), None
-        return self.layers[-1].of_member(h, m, seen)
+            h = nn.functional.relu(layer.of_member(h, m))
+        return self.layers[-1].of_member(h, m)
 
 
 def _values(column, weight):

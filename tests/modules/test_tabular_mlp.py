@@ -52,45 +52,6 @@ def test_a_member_is_the_network_that_has_its_weights():
         torch.testing.assert_close(net(X)[:, m], single(X))
 
 
-@pytest.mark.parametrize(("share", "n_left_out"), [(0.75, 2), (0.5, 4), (0.9, 0), (1, 0)])
-def test_each_column_is_left_out_by_the_same_number_of_members(share, n_left_out):
-    X = table(d=12)
-    net = network(X, n_members=8, column_share=share, missing_indicator=True).eval()
-    if not n_left_out:
-        assert net.seen is None
-        return
-    assert (net.seen.sum(0) == 8 - n_left_out).all()
-    assert len(net.seen.unique(dim=0)) > 1
-    before = net(X)
-    for j in range(12):
-        # Another value and a missing one.
-        for value in (X[:, j].flip(0), torch.full((300,), NAN, dtype=X.dtype)):
-            other = X.clone()
-            other[:, j] = value
-            changed = (net(other) != before).flatten(2).any(2).any(0)
-            assert changed.tolist() == (net.seen[:, j] == 1).tolist()
-            for m in range(8):
-                torch.testing.assert_close(net.score_member(other, m), net(other)[:, m])
-
-
-def test_few_columns_are_seen_by_all_and_draws_follow_the_generator():
-    assert TabularMLP(9, 2, n_members=8).seen is None
-    assert TabularMLP(10, 2, n_members=8).seen is not None
-    assert TabularMLP(10, 2).seen is None
-    one, same, other = (
-        TabularMLP(10, 2, n_members=8, generator=torch.Generator().manual_seed(seed)).seen
-        for seed in (0, 0, 1)
-    )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-
-
-@pytest.mark.parametrize("share", [0, -1, 1.5, NAN])
-def test_a_share_of_columns_is_one(share):
-    with pytest.raises(ValueError, match=r"column_share must be in \(0, 1\]; got"):
-        TabularMLP(12, 2, n_members=8, column_share=share)
-
-
 def test_members_with_rows_of_their_own_score_them_as_those_of_all():
     X = table()
     net = network(X, n_members=3, missing_indicator=True).eval()
