@@ -21,8 +21,8 @@ from torch.utils.data import Dataset
 
 from sktopk._common import _fingerprints as fingerprints_module
 from sktopk._common._array_file import write_arrays
+from sktopk._common._dataset_rows import DatasetRows
 from sktopk._common._fingerprints import describe_table
-from sktopk._common._lazy_rows import DatasetRows
 from sktopk._training.checkpoint import _checkpoint as checkpoint_module
 from sktopk._training.checkpoint._file import read_state, write_state
 from tests.crashing import (

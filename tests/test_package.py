@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 import tomllib
@@ -80,9 +81,13 @@ DISPLAYS = {
     "TopKCurveDisplay": ([1, 2], [0.5, 0.7]),
 }
 FRESH = """
-import json, sys, torch, sklearn
+import json, sys
 before = set(sys.modules)
 import sktopk
+alone = sorted(set(sys.modules) - before)
+import torch, sklearn
+before = set(sys.modules)
+from sktopk import *
 added = sorted(set(sys.modules) - before)
 from sktopk import io, metrics
 optional = [name for name in sys.argv[1].split() if name in sys.modules]
@@ -94,7 +99,7 @@ for name, arrays in json.loads(sys.argv[2]).items():
         display.plot()
     except ImportError as error:
         drawn[name] = str(error)
-json.dump([added, optional, drawn], sys.stdout)
+json.dump([alone, added, optional, drawn], sys.stdout)
 """
 
 
@@ -106,16 +111,54 @@ def fresh():
 
 
 def test_importing_loads_no_optional_package(fresh):
-    assert fresh[1] == []
+    assert fresh[2] == []
 
 
-def test_importing_loads_no_slow_part_of_torch_or_scikit_learn(fresh):
-    added, *_ = fresh
+def test_importing_loads_nothing_but_the_list_of_names(fresh):
+    assert [name for name in fresh[0] if name.split(".")[0] not in sys.stdlib_module_names] == [
+        "sktopk"
+    ]
+
+
+def test_importing_all_loads_no_slow_part_of_torch_or_scikit_learn(fresh):
+    added = fresh[1]
     assert "sktopk.losses" in added
     assert [name for name in added if name.split(".")[0] == "torch"] == []
     parts = ("linear_model", "ensemble", "neural_network", "datasets")
     slow = tuple(f"sklearn.{part}" for part in parts)
     assert [name for name in added if name.startswith(slow)] == []
+
+
+def test_metrics_and_decisions_load_no_torch_here_nor_in_workers():
+    command = [sys.executable, "-W", "ignore", "-m", "tests.without_torch"]
+    run = subprocess.run(
+        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == [[], [], []]
+
+
+@pytest.mark.parametrize("name", sktopk.__all__)
+def test_public_names_are_of_the_package_wherever_they_live(name):
+    value = getattr(sktopk, name)
+    assert value.__module__ == "sktopk"
+    assert pickle.loads(pickle.dumps(value)) is value
+
+
+def test_what_is_loaded_on_demand_is_what_is_listed():
+    (block,) = [n for n in ast.parse(inspect.getsource(sktopk)).body if isinstance(n, ast.If)]
+    of_editors = {name.name: line.module for line in block.body for name in line.names}
+    assert sktopk.__all__ == sorted(sktopk._HOMES)
+    assert of_editors == {name: f"_estimators.{home}" for name, home in sktopk._HOMES.items()}
+    for name, home in sktopk._HOMES.items():
+        assert vars(importlib.import_module(f"sktopk._estimators.{home}"))[name] is getattr(
+            sktopk, name
+        )
+    folder = Path(sktopk.__file__).parent
+    parts = {each.stem for each in folder.iterdir() if not each.name.startswith("_")}
+    assert set(dir(sktopk)) == {*sktopk.__all__, *parts, "__version__"}
+    assert all(getattr(sktopk, part).__name__ == f"sktopk.{part}" for part in parts)
+    with pytest.raises(AttributeError, match="module 'sktopk' has no attribute 'TopKClasifier'"):
+        sktopk.TopKClasifier  # noqa: B018
 
 
 def test_matplotlib_is_imported_only_when_something_is_drawn(fresh):

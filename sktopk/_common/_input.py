@@ -1,5 +1,6 @@
 """What users pass to fit and predict, checked: rows, labels, weights."""
 
+import sys
 from collections.abc import Iterable
 from contextlib import contextmanager
 from numbers import Real
@@ -10,11 +11,10 @@ from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
-from torch.utils.data import Dataset, IterableDataset
 
 from ._frames import check_columns, explain
 from ._groups import encode_groups
-from ._lazy_rows import DatasetRows, LazyRows, SomeRows
+from ._lazy_rows import LazyRows, SomeRows
 from ._scalars import check_readable
 from ._warnings import warn
 
@@ -290,12 +290,37 @@ def _shown(labels):
     return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
 
 
+def is_dataset(X, kind="Dataset"):
+    """Tell whether X is a Dataset of torch, which is not loaded to find out: X would have been."""
+    known = getattr(sys.modules.get("torch.utils.data"), kind, ())
+    return isinstance(X, known)
+
+
+def is_tensor(X):
+    """Tell whether X is a tensor, without loading torch."""
+    return isinstance(X, getattr(sys.modules.get("torch"), "Tensor", ()))
+
+
 def is_stream(X):
     """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
-    if isinstance(X, Dataset):
-        return isinstance(X, IterableDataset)
+    if is_dataset(X):
+        return is_dataset(X, "IterableDataset")
     known = ("shape", "__array__", "__getitem__", "__dataframe__")
     return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
+
+
+def views_of(X, transform):
+    """Return the tables that X, with callables to apply or None, holds as views of its rows."""
+    if transform is not None:
+        if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
+            raise TypeError(f"transform must be a list of callables; got {transform!r}")
+        return [view(X) for view in transform]
+    return X if isinstance(X, list | tuple) and all(map(_is_table, X)) else [X]
+
+
+def _is_table(X):
+    """Tell a table from a row."""
+    return is_dataset(X) or len(getattr(X, "shape", ())) > 1
 
 
 def check_table(X):
@@ -310,9 +335,9 @@ def check_table(X):
 def own_labels(X, y, *, needed=False):
     """y or, for None and a Dataset or rows of one, the labels that this has."""
     check_table(X)
-    if y is None and isinstance(X, Dataset):
-        X = DatasetRows(X)
-    y = X.labels() if y is None and isinstance(X, DatasetRows) else y
+    if y is None:
+        X = as_lazy(X)
+        y = X.labels() if isinstance(X, LazyRows) else None
     if needed:
         check_given(y)
     return y
@@ -329,7 +354,11 @@ def check_given(y, name="y"):
 
 def as_lazy(X, dtype="auto"):
     """A Dataset as its rows; anything else as it is."""
-    return DatasetRows(X, dtype) if isinstance(X, Dataset) else X
+    if not is_dataset(X):
+        return X
+    from ._dataset_rows import DatasetRows
+
+    return DatasetRows(X, dtype)
 
 
 def is_memory_map(X):

@@ -1,14 +1,9 @@
-"""Rows that are looked up when they are asked for: of a Dataset, some of a table."""
+"""Rows that are looked up when they are asked for."""
 
 import math
 
 import numpy as np
-import torch
 from scipy.sparse import issparse
-from torch.utils.data import Subset, TensorDataset, default_collate
-
-# Items asked of a Dataset at a time to read its labels, and rows looked at to trust `targets`.
-_LABEL_ITEMS = 256
 
 
 class LazyRows:
@@ -31,6 +26,9 @@ class LazyRows:
         rows = self[:]
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
+    def labels(self):
+        """The label of every row, where they come with the rows, or None."""
+
 
 class SomeRows(LazyRows):
     """Some rows of a table, not copied before they are asked for.
@@ -51,119 +49,3 @@ class SomeRows(LazyRows):
 
     def __getitem__(self, index):
         return self.table[self.index[index]]
-
-
-class DatasetRows(LazyRows):
-    """The rows of a map-style Dataset, fetched a batch at a time.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Its items are rows, or tuples or lists that begin with a row: tensors or arrays of
-        numbers of one shape. ``__getitems__`` is used if there is one.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Of the rows; "auto" keeps float32 and float64, and makes anything else float64.
-    """
-
-    def __init__(self, dataset, dtype="auto"):
-        if not hasattr(dataset, "__len__"):
-            raise TypeError(f"X must be a Dataset with a length; got {type(dataset).__name__}")
-        if len(dataset) == 0:
-            raise ValueError(
-                "X must have rows; found a Dataset with 0 sample(s) while at least 1 is required"
-            )
-        self.dataset = dataset
-        (item,) = self._items([0])
-        first = self._row(item, 0)
-        own = str(first.dtype).removeprefix("torch.")
-        auto = own if own in ("float32", "float64") else "float64"
-        self.dtype = np.dtype(auto if dtype == "auto" else dtype)
-        self.shape = (len(dataset), *first.shape)
-
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            index = np.arange(len(self))[index]
-        elif np.ndim(index) == 0:
-            return self[[index]][0]
-        index = np.asarray(index)
-        if not len(index):
-            return np.empty((0, *self.shape[1:]), self.dtype)
-        rows = [
-            self._row(item, number)
-            for item, number in zip(self._items(index.tolist()), index, strict=True)
-        ]
-        for row, number in zip(rows, index, strict=True):
-            if tuple(row.shape) != self.shape[1:]:
-                raise ValueError(
-                    f"X must have rows of one shape; row {number} of the Dataset has shape "
-                    f"{tuple(row.shape)}, row 0 {self.shape[1:]}"
-                )
-        # By torch, as NumPy has no bfloat16.
-        rows = default_collate(rows).to(getattr(torch, self.dtype.name)).numpy()
-        finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
-        if not finite.all():
-            refused = np.argmin(finite)
-            what = "NaN" if np.isnan(rows[refused]).any() else "infinity"
-            raise ValueError(f"Input X contains {what}: row {index[refused]} of the Dataset")
-        return rows
-
-    def labels(self):
-        """The label of every row: what the Dataset tells at once, else one pass over its items."""
-        known = _known_labels(self.dataset)
-        if known is not None:
-            # `targets` may be something else than what items have: three of them tell.
-            some = sorted({0, len(self) // 2, len(self) - 1})
-            if np.array_equal(self._read_labels(some), known[some]):
-                return known
-        parts = range(0, len(self), _LABEL_ITEMS)
-        parts = [range(i, min(i + _LABEL_ITEMS, len(self))) for i in parts]
-        return np.concatenate([self._read_labels(list(part)) for part in parts])
-
-    def _read_labels(self, index):
-        labels = []
-        for item, number in zip(self._items(index), index, strict=True):
-            if not isinstance(item, tuple | list) or len(item) < 2:
-                raise ValueError(
-                    f"y must be passed, or the items of the Dataset be (row, label); item {number} "
-                    f"is a {type(item).__name__} without a label"
-                )
-            label = item[1]
-            is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
-            labels.append(np.asarray(label).item() if is_array and np.size(label) == 1 else label)
-        return np.asarray(labels)
-
-    def _items(self, index):
-        if callable(fetch := getattr(self.dataset, "__getitems__", None)):
-            return fetch(index)
-        return [self.dataset[number] for number in index]
-
-    def _row(self, item, number):
-        row = item[0] if isinstance(item, tuple | list) and len(item) else item
-        if isinstance(row, np.ndarray) and row.dtype.kind in "fiub" and row.ndim:
-            return row
-        if isinstance(row, torch.Tensor) and not row.is_complex() and row.ndim:
-            return row.detach().cpu()
-        shown = type(row).__name__
-        if isinstance(row, np.ndarray | torch.Tensor):
-            shown += f" of {row.dtype} and shape {tuple(row.shape)}"
-        raise TypeError(
-            f"X must be a Dataset whose items are (row, label, ...) or rows, with a row a tensor "
-            f"or array of numbers of at least one dimension; got a {shown} in item {number}"
-        )
-
-
-def _known_labels(dataset):
-    """The labels, one per item, that a Dataset of a usual kind has in one place, or None."""
-    if type(dataset) is Subset:
-        labels = _known_labels(dataset.dataset)
-        return None if labels is None else labels[dataset.indices]
-    if type(dataset) is TensorDataset:
-        labels = dataset.tensors[1] if len(dataset.tensors) > 1 else None
-    else:
-        labels = getattr(dataset, "targets", None)
-    try:
-        labels = np.asarray(labels)
-        return labels if labels.shape[:1] == (len(dataset),) else None
-    except (RuntimeError, TypeError, ValueError):
-        # Lists of different lengths, tensors that are no arrays: something else than labels.
-        return None

@@ -2,11 +2,8 @@
 
 import math
 
-import torch
-from torch.utils.data import Dataset
-
-from ._input import is_memory_map, is_stream
-from ._lazy_rows import DatasetRows, LazyRows
+from ._input import as_lazy, is_dataset, is_memory_map, is_stream, is_tensor
+from ._lazy_rows import LazyRows
 
 # What of a table on disk is read at a time.
 _PART_ROWS, _PART_BYTES = 1 << 16, 1 << 26
@@ -51,7 +48,7 @@ def partial_fit_pieces(estimator, stream, y, classes, sample_weight):
 
 def has_parts(X):
     """Tell whether `parts` cuts X: a stream, a Dataset or a table on disk."""
-    return is_stream(X) or isinstance(X, Dataset | LazyRows) or is_memory_map(X)
+    return is_stream(X) or is_dataset(X) or isinstance(X, LazyRows) or is_memory_map(X)
 
 
 def parts(X):
@@ -66,8 +63,7 @@ def parts(X):
             has_more = isinstance(piece, tuple) or getattr(first, "ndim", 0) > 1
             yield _as_array(first if has_more else piece)
         return
-    if isinstance(X, Dataset):
-        X = DatasetRows(X)
+    X = as_lazy(X)
     row_bytes = math.prod(X.shape[1:]) * X.dtype.itemsize
     step = max(1, min(_PART_ROWS, _PART_BYTES // max(1, row_bytes)))
     for start in range(0, len(X), step):
@@ -75,4 +71,4 @@ def parts(X):
 
 
 def _as_array(values):
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+    return values.detach().cpu().numpy() if is_tensor(values) else values

@@ -5,9 +5,9 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
+from sktopk._common._input import views_of
+from sktopk._common._public import public
 from sktopk._common._streams import has_parts, parts
-
-from .labels._topk_predictions import views_of
 
 
 def _last_has(name):
@@ -28,6 +28,7 @@ def _last(pipe):
         raise AttributeError("steps must end in a pair (name, estimator)") from None
 
 
+@public
 class Pipeline(pipeline.Pipeline):
     r"""scikit-learn's Pipeline with the verbs of its last step: predict_top, predict_topk, ...
 
@@ -299,6 +300,7 @@ class Pipeline(pipeline.Pipeline):
         return transformed, routed[name].predict if is_routed else params
 
 
+@public
 def make_pipeline(*steps, memory=None, transform_input=None, verbose=False):
     """Make a `Pipeline` of steps, each named after its class in lower case.
 

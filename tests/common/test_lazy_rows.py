@@ -7,8 +7,8 @@ import torch
 from scipy.sparse import csr_array
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
+from sktopk._common._dataset_rows import DatasetRows
 from sktopk._common._input import is_stream, own_labels
-from sktopk._common._lazy_rows import DatasetRows
 from tests.test_datasets_as_input import TENSORS, Items, X, Y
 from tests.test_streams import Sized, Stream
 

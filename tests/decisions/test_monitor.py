@@ -286,6 +286,25 @@ def test_sets_without_a_coverage_of_all_rows_are_watched_by_rows(rng):
     assert list(sets.monitor(X).report()) == ["rows"]
 
 
+@pytest.mark.parametrize("max_size", [None, 1])
+def test_sets_of_nodes_are_watched_as_those_of_labels_are(max_size, rng):
+    X, y = make_classification(3000, n_informative=5, n_classes=4, random_state=0)
+    above = {0: "even", 2: "even", 1: "odd", 3: "odd", "even": "any", "odd": "any"}
+    inner = FrozenEstimator(LogisticRegression().fit(X[:500], y[:500]))
+    sets = SetClassifier(inner, method="lac", hierarchy=above, max_size=max_size)
+    sets.fit(X[500:1500], y[500:1500])
+    assert sets.predict_set(X[1500:]).toarray().sum(axis=1).max() > 1
+    batches = np.arange(1500) // 100
+    report = sets.monitor().update_labels(X[1500:], y[1500:], groups=batches)["promise"]
+    assert report.promise.startswith("coverage >= 0.8")
+    assert report.alarm is None
+    wrong = np.where(rng.random(1500) < 0.4, 3 - y[1500:], y[1500:])
+    assert sets.monitor().update_labels(X[1500:], wrong, groups=batches)["promise"].alarm < 8
+    # Cut without nodes to climb to, they promise nothing.
+    sets.set_params(hierarchy=None, max_size=1).fit(X[500:1500], y[500:1500])
+    assert list(sets.monitor().report()) == ["rows"]
+
+
 def test_a_desk_calibrated_with_what_came_in_keeps_its_promise_again(rng, tmp_path):
     kept = []
     for _ in range(20):

@@ -24,6 +24,7 @@ from sktopk._common._input import (
     class_weights,
     encode,
 )
+from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
     check_flag,
@@ -128,6 +129,7 @@ def _has_proba(classifier):
     return True
 
 
+@public
 class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     r"""Boosted trees, by LightGBM, for the top: rows of two classes, or labels of several.
 

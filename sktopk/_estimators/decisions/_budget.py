@@ -14,6 +14,7 @@ from sktopk._common._input import (
     check_weight,
     class_counts,
 )
+from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
     check_count,
@@ -70,6 +71,7 @@ _METRICS = {
 }
 
 
+@public
 class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     r"""Classifier that flags the rows to look at, made from any binary classifier.
 

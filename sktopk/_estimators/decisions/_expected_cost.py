@@ -6,11 +6,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_labels, check_weight, encode_labels
+from sktopk._common._public import public
 
 from ._any_classifier import predict_class_proba
 from ._base import Decision
 
 
+@public
 class ExpectedCostClassifier(Decision):
     r"""Classifier that predicts the label of least expected cost, made from any other classifier.
 

@@ -11,6 +11,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_labels, check_table, take_rows
+from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_random
 from sktopk.metrics._logged import labelled_rows
 from sktopk.metrics._ranking import encode_groups
@@ -60,6 +61,7 @@ class _Test:
         return Evidence(self.promise, *counts, e_value, p_value, self.alarm)
 
 
+@public
 class Monitor:
     r"""Watch whether rows are as they were, and whether a desk or sets still keep their promise.
 
@@ -133,7 +135,8 @@ class Monitor:
 
     X is what `decision` takes: behind a pipeline the rows that its last step gets. Of sets that
     promise coverage by class the coverage of all rows is watched, which follows; of sets by group,
-    and with `max_size`, the rows alone. A monitor can be pickled, and goes on.
+    and of those that `max_size` cuts (without a hierarchy), the rows alone. A monitor can be
+    pickled, and goes on.
 
     References
     ----------

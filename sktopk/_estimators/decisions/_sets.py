@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
 from sktopk._common._input import check_labels, check_length, encode_labels, take_rows
+from sktopk._common._public import public
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._warnings import warn
 
@@ -42,6 +43,7 @@ def _forwards(name):
     return check
 
 
+@public
 class SetClassifier(CalibratedDecision):
     r"""Classifier that answers with a set of labels per row, made from any other classifier.
 
@@ -409,9 +411,7 @@ class SetClassifier(CalibratedDecision):
         threshold = self.threshold_
         if groups is not None:
             threshold = thresholds_of_rows(groups, self.groups_, threshold)[:, None]
-        # With a hierarchy the sets of the threshold are small enough as they are.
-        is_cut = self.max_size is not None and hierarchy is None
-        max_size = self.max_size if is_cut else n_classes
+        max_size = self.max_size if self._is_cut() else n_classes
         if self._conformity.method == "topk":
             max_size = min(max_size, self.k_)
         u = np.ones(n_samples)
@@ -565,7 +565,7 @@ class SetClassifier(CalibratedDecision):
     def _promises(self):
         """Whether a coverage of all rows is promised, or follows from one of each class."""
         has_coverage = self._conformity.method not in ("topk", "average_k")
-        return has_coverage and self.max_size is None and not hasattr(self, "groups_")
+        return has_coverage and not self._is_cut() and not hasattr(self, "groups_")
 
     def _promised(self, tolerance, level):
         limit = coverage_left(float(self.coverage), self.n_calibration_, level / 2) - tolerance
@@ -577,6 +577,10 @@ class SetClassifier(CalibratedDecision):
         covered = y_set.toarray()[np.arange(len(y)), column] & (column >= 0)
         everything = np.ones(len(y), dtype=bool)
         return everything, covered, everything
+
+    def _is_cut(self):
+        """Whether `max_size` cuts sets; those of a hierarchy are small enough as they are."""
+        return self.max_size is not None and self._conformity.hierarchy is None
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from sktopk._common._input import class_weights, own_labels
+from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
@@ -29,6 +30,7 @@ from ._topk_predictions import TopKPredictions
 
 
 @estimator
+@public
 class TopKClassifier(TopKPredictions, NetClassifier):
     r"""Classifier of which one looks at the k best labels of each row.
 

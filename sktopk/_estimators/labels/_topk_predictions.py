@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy.special import softmax
-from torch.utils.data import Dataset
 
 from sktopk._common._available import available_if
+from sktopk._common._input import views_of
 from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training._class_blocks import best_classes
@@ -31,15 +31,6 @@ def has_proba(classifier):
             f"{', '.join(map(repr, proper))}, and fit"
         )
     return True
-
-
-def views_of(X, transform):
-    """Return the tables that X, with callables to apply or None, holds as views of its rows."""
-    if transform is not None:
-        if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
-            raise TypeError(f"transform must be a list of callables; got {transform!r}")
-        return [view(X) for view in transform]
-    return X if isinstance(X, list | tuple) and all(map(_is_table, X)) else [X]
 
 
 class TopKPredictions:
@@ -196,8 +187,3 @@ class TopKPredictions:
 
     def _check_predict_k(self, k):
         return self.k_ if k is None else check_k(k, len(self.classes_))
-
-
-def _is_table(X):
-    """Tell a table from a row."""
-    return isinstance(X, Dataset) or len(getattr(X, "shape", ())) > 1

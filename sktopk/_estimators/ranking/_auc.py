@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from sktopk._common._available import available_if
 from sktopk._common._input import check_classes, encode
+from sktopk._common._public import public
 from sktopk._common._scalars import check_option
 from sktopk._estimators._parameters import estimator
 from sktopk._training._process import all_objects
@@ -63,6 +64,7 @@ def _ranks(classifier):
 
 
 @estimator
+@public
 class AUCClassifier(ProgramClassifier):
     r"""Train for the area under the ROC curve, of two classes or of several.
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import fbeta_score
 
+from sktopk._common._public import public
 from sktopk._common._scalars import check_number
 from sktopk._common._warnings import warn
 from sktopk._estimators._parameters import estimator
@@ -56,6 +57,7 @@ class ProgramClassifier(RankingClassifier):
 
 
 @estimator
+@public
 class FScoreClassifier(ProgramClassifier):
     r"""Train for the F-score at the threshold that suits it best.
 
@@ -130,6 +132,7 @@ def f_score(estimator, X, y, sample_weight=None):
 
 
 @estimator
+@public
 class RecallAtPrecisionClassifier(ProgramClassifier):
     r"""Find as many positives as possible while a share of what is flagged is positive.
 
@@ -211,6 +214,7 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
 
 
 @estimator
+@public
 class PrecisionAtRecallProgramClassifier(ProgramClassifier):
     r"""Find a share of the positives with the fewest negatives among them, by a linear program.
 

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import KthLargest
@@ -12,6 +13,7 @@ from ._ranking import TopClassifier, undefined
 
 
 @estimator
+@public
 class ThresholdClassifier(TopClassifier):
     r"""Put the positives above a threshold of your choice, or the negatives below it.
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import KW_ONLY
 from numbers import Integral, Real
 
+from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import SurrogateQuantile
@@ -19,6 +20,7 @@ from ._ranking import TopClassifier, cuts, midway_above
 
 
 @estimator
+@public
 class DeepTopPushClassifier(TopClassifier):
     r"""Push every positive above the highest scored negative.
 
@@ -79,6 +81,7 @@ class DeepTopPushClassifier(TopClassifier):
 
 
 @estimator
+@public
 class TopPushKClassifier(TopClassifier):
     r"""Push every positive above the k-th highest scored negative.
 
@@ -141,6 +144,7 @@ class TopPushKClassifier(TopClassifier):
 
 
 @estimator
+@public
 class RecallAtKClassifier(TopClassifier):
     r"""Bring the positives among the k highest scored rows, of each group or of all.
 
@@ -240,6 +244,7 @@ class RecallAtKClassifier(TopClassifier):
 
 
 @estimator
+@public
 class PatMatClassifier(TopClassifier):
     r"""Bring the positives into the top share tau of all rows.
 
@@ -296,6 +301,7 @@ class PatMatClassifier(TopClassifier):
 
 
 @estimator
+@public
 class PatMatNPClassifier(TopClassifier):
     r"""Bring the positives above all but a share tau of the negatives.
 
@@ -353,6 +359,7 @@ class PatMatNPClassifier(TopClassifier):
 
 
 @estimator
+@public
 class RecallAtFPRClassifier(TopClassifier):
     r"""Find as many positives as possible while a share of the negatives is flagged at most.
 
@@ -436,6 +443,7 @@ class RecallAtFPRClassifier(TopClassifier):
 
 
 @estimator
+@public
 class PrecisionAtRecallClassifier(TopClassifier):
     r"""Find a share of the positives with the fewest negatives among them.
 

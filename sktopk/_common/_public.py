@@ -1,0 +1,10 @@
+"""Names by which classes are known outside."""
+
+
+def public(named):
+    """Say that a class or function is of `sktopk`, whatever file it lives in.
+
+    Pickles, error messages and documentation name that place, so that they outlive a move.
+    """
+    named.__module__ = "sktopk"
+    return named
