@@ -26,12 +26,17 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def arguments(doc, name, *, seeds):
-    """Return a parser with the arguments of all reproductions; `seeds` is a number per scale."""
+    """Return a parser with the arguments of all reproductions.
+
+    `seeds` is a number of repetitions per scale, "small" among them; the first is the default.
+    """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--scale", choices=list(seeds), default="small")
+    scales = list(seeds)
+    add("--scale", choices=scales, default=scales[0], help=f"default: {scales[0]}")
+    add("--small", action="store_const", dest="scale", const="small", help="that scale")
     add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
     add("--csv", type=Path, default=RESULTS / f"reproduce_{name}.csv", help="a line per run")
     add("--n-jobs", type=int, default=2, help="runs at a time, each on one core")
