@@ -84,9 +84,9 @@ def main():
     logistic, smooth = (100 * accuracy[name] for name in ("LogisticRegression", "smooth_topk"))
     at_one, _, at_three, _ = (smooth - logistic).T
     print(
-        f"\nWith three guesses smooth_topk finds {smooth[:, 2].mean():.1f} % of the digits, logistic "
-        f"regression {logistic[:, 2].mean():.1f} %:\n{interval(at_three)} points at 3, and "
-        f"{interval(at_one)} at 1 (95 % intervals, paired by seed)."
+        f"\nWith three guesses smooth_topk finds {smooth[:, 2].mean():.1f} % of the digits, "
+        f"logistic regression {logistic[:, 2].mean():.1f} %:\n{interval(at_three)} points at 3, "
+        f"and {interval(at_one)} at 1 (95 % intervals, paired by seed)."
     )
 
     mpl.use("Agg")

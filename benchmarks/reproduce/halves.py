@@ -125,7 +125,7 @@ def settings(args):
     found = [
         dict(zip(names, (model, removed, method, rate, seed), strict=True)) | SCALES[args.scale]
         for seed, model, removed, method, rate in product(
-            seeds_of(args), args.models, REMOVED, METHODS, RATES
+            seeds_of(args), args.models, args.removed, METHODS, RATES
         )
     ]
     return found
@@ -221,6 +221,7 @@ def page(runs):
 def main():
     parser = arguments(__doc__, "halves", seeds={"full": 10, "small": 2})
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--removed", nargs="+", type=float, default=list(REMOVED))
     args = parser.parse_args()
     cost = {"full": {"linear": 0.6, "convolutional": 3.0}, "small": dict.fromkeys(MODELS, 0.3)}
     runs = run_missing(run, settings(args), args, seconds=lambda s: cost[args.scale][s["model"]])

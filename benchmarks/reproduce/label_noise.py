@@ -60,8 +60,7 @@ METHODS = {
     "cross_entropy": ("cross_entropy", (0.2, 1.0)),
     "smooth, k=5": ("smooth_topk", (1.0, 5.0)),
 }
-# Noise levels of each case.
-CASES = {TEXTS: (0.0, 0.4, 0.8), PATCHES: (0.0, 0.4, 0.8)}
+CASES, OF_CASES = (TEXTS, PATCHES), (0.0, 0.4, 0.8)
 RATES, DECAYS = (1e-3, 3e-3), (0.01, 0.3)
 EPOCHS = {"full": 8, "small": 1}
 # Its seed is no other's.
@@ -142,7 +141,7 @@ def settings_to_choose_on(args):
         _setting(case, noise, method, *each, TUNING, EPOCHS[args.scale])
         for case in args.cases
         for method in METHODS
-        for noise in CASES[case]
+        for noise in args.noises
         for each in product(METHODS[method][1], RATES, DECAYS)
     ]
 
@@ -170,7 +169,7 @@ def settings_to_judge(args, runs):
         for seed in seeds_of(args)
         for case in args.cases
         for method in METHODS
-        for noise in CASES[case]
+        for noise in args.noises
         if (each := chosen(runs, case, noise, method)) is not None
     ]
 
@@ -282,7 +281,8 @@ def page(runs):
 def main():
     seeds = {"full": 5, "small": 2, "published": 3}
     parser = arguments(__doc__, "label_noise", seeds=seeds)
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    parser.add_argument("--noises", nargs="+", type=float, default=list(OF_CASES))
     args = parser.parse_args()
     if args.scale == "published":
         end = time.time() + 60 * args.minutes

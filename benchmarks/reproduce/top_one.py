@@ -183,7 +183,8 @@ def settings(args):
     ]
     return found + [
         {"part": "trace", "data": data, "method": method, "seed": seed} | TRACE
-        for seed in list(seeds_of(args))[:2]
+        for seed in seeds_of(args)
+        if seed < 2
         for data in OF_PAPER
         for method in ("DeepTopPush_0", "DeepTopPush")
     ]
