@@ -176,7 +176,7 @@ def report(results, seconds, differ, n_sets, title):
             if len(rows) < len(results["sktopk", method]):
                 package += f", {len(rows)} splits"
             size, coverage, macro, hard, empty = np.mean(rows, axis=0)
-            sd = np.std(rows, axis=0)[1]
+            sd = np.std(rows, axis=0, ddof=1)[1]
             ms = 1000 * statistics.median(seconds[key])
             yield (
                 f"| {method} | {package} | {size:.2f} | {coverage:.4f} | {sd:.4f} | {macro:.4f} "

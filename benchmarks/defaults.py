@@ -95,7 +95,10 @@ def main():
         for i, name in enumerate(settings):
             mean = " | ".join(f"{a:.4f}" for a in runs[:, i].mean(0))
             gains = " | ".join(f"{g:+.4f}" for g in won[:, i].mean(0))
-            print(f"| {case} | {name} | {mean} | {runs[:, i, 2].std():.4f} | {gains} |", flush=True)
+            print(
+                f"| {case} | {name} | {mean} | {runs[:, i, 2].std(ddof=1):.4f} | {gains} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

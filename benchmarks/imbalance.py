@@ -40,6 +40,7 @@ from sktopk import (
     TopKClassifier,
 )
 from sktopk.metrics import precision_at_recall_score, recall_at_precision_score
+from sktopk.modules import MLP
 
 # Where the scripts of the papers have what they share.
 sys.path.append(str(Path(__file__).parent / "reproduce"))
@@ -99,7 +100,15 @@ METHODS = {
         "P@R",
     ),
 }
-COMMON = {"hidden_layer_sizes": (50,), "batch_size": 128}
+# One plain network, trained with the loss from the start.
+COMMON = {
+    "module": MLP,
+    "hidden_layer_sizes": (50,),
+    "n_members": 1,
+    "warm_up": 0,
+    "early_stopping": False,
+    "batch_size": 128,
+}
 
 
 def table(case, max_rows):

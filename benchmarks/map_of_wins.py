@@ -38,6 +38,7 @@ from sktopk import TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._statistics import intervals_in_words
 from sktopk.model_selection import LossComparison, compare_losses
+from sktopk.modules import MLP
 
 # Where the scripts of the papers have what they share.
 sys.path.append(str(Path(__file__).parent / "reproduce"))
@@ -127,6 +128,7 @@ def generated_run(problem, seed):
             clf = TopKClassifier(
                 loss,
                 k=k,
+                module=MLP,
                 hidden_layer_sizes=(problem["hidden"],) if problem["hidden"] else (),
                 learning_rate=rate,
                 max_epochs=EPOCHS,
@@ -156,7 +158,9 @@ def real_runs(name):
         X, y = X[keep], y[keep]
     # Rates that cross-entropy chose more often than others on generated data, or next to it.
     rate = 0.01 if hidden else 0.03
-    clf = TopKClassifier(k=3, hidden_layer_sizes=hidden, learning_rate=rate, max_epochs=EPOCHS)
+    clf = TopKClassifier(
+        k=3, module=MLP, hidden_layer_sizes=hidden, learning_rate=rate, max_epochs=EPOCHS
+    )
     # Sparse text is reduced first and then scaled; a dense table is scaled first.
     scaler = StandardScaler()
     steps = [scaler] if reduce is None else [scaler, reduce()]

@@ -197,7 +197,7 @@ def test(X, active, X_test, activity_test, selected, seeds, out):
     for name, each in y_scores.items():
         values = measure(activity_test > ACTIVE, activity_test, each)
         means[name], draws[name] = values.mean(0), resample(activity_test, each)
-        spread = values.std(0) if len(values) > 1 else [None] * len(SCORES)
+        spread = values.std(0, ddof=1) if len(values) > 1 else [None] * len(SCORES)
         out.row(name, *map(plus_minus, means[name], spread))
     out.begin("molecules", RESAMPLED, "model", *SCORES)
     for name, each in draws.items():

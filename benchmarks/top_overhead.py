@@ -13,8 +13,8 @@ import warnings
 
 import numpy as np
 import torch
+from reproduce._balanced import Baseline
 from torch import nn
-from torch.nn import functional as F
 
 from sktopk import (
     DeepTopPushClassifier,
@@ -24,9 +24,6 @@ from sktopk import (
     RecallAtKClassifier,
     TopPushKClassifier,
 )
-from sktopk._estimators._parameters import estimator
-from sktopk._estimators.ranking._ranking import RankingClassifier
-from sktopk._training.criteria._base import Criterion
 
 CLASSIFIERS = {
     "DeepTopPush": DeepTopPushClassifier(),
@@ -38,34 +35,6 @@ CLASSIFIERS = {
     "PatMatNP": PatMatNPClassifier(buffer_size=1),
     "PrecisionAtRecall": PrecisionAtRecallClassifier(buffer_size=1),
 }
-
-
-class BalancedCrossEntropy(Criterion):
-    """The paper's baseline as a loss of the batch."""
-
-    is_mean = False
-
-    def forward(self, scores, target, sample_weight=None):
-        """Return the mean over the positives plus the mean over the negatives."""
-        each = F.binary_cross_entropy_with_logits(
-            scores.flatten(), target.to(scores.dtype), reduction="none"
-        )
-        n_positives = target.sum()
-        return (torch.where(target, each / n_positives, each / (len(target) - n_positives))).sum()
-
-
-@estimator
-class Baseline(RankingClassifier):
-    """Class-balanced cross-entropy on the same base as the others."""
-
-    def _task(self, dtype):
-        return self._task_of(dtype, BalancedCrossEntropy(), 1)
-
-    def _scorer(self):
-        return "positives_at_top", {}
-
-    def _score_threshold(self, scores, positive, weight):
-        return torch.zeros(())
 
 
 class PaperNetwork(nn.Sequential):

@@ -57,8 +57,12 @@ def rare():
     return rng.standard_normal((400, 5)) + 0.7 * y[:, None], y
 
 
+# Equation 1.
+BOTH = {"false_positives": 0.2, "false_negatives": 0.8}
+
+
 @every_threshold
-@pytest.mark.parametrize("errors", ["false_negatives", "false_positives"])
+@pytest.mark.parametrize("errors", ["false_negatives", "false_positives", BOTH], ids=str)
 def test_a_step_is_that_of_the_loss_one_reads(rare, threshold, errors):
     X, y = rare
     linear = {"hidden_layer_sizes": (), "batch_size": len(y), "weight_decay": 0.0}
@@ -90,6 +94,27 @@ def test_minibatches_bring_the_positives_up(rare, threshold, buffer_size):
     assert y[clf.predict_top(X, 20)].mean() > 2 * y.mean()
     if not isinstance(threshold, FixedThreshold):  # whose loss may diverge, says the paper
         assert clf.history_[-1]["train_loss"] < clf.history_[0]["train_loss"]
+
+
+def test_with_both_kinds_of_errors_score_is_the_weighted_mean_of_the_shares(rare):
+    X, y = rare
+    clf = ThresholdClassifier(KthLargest("all", k=40), BOTH, **QUICK).fit(X, y)
+    shares = [clone(clf).set_params(errors=name).fit(X, y) for name in BOTH]
+    for each in shares:
+        each.net_, each.threshold_ = clf.net_, clf.threshold_
+    of_negatives, of_positives = (each.score(X, y) for each in shares)
+    assert clf.score(X, y) == pytest.approx(0.2 * of_negatives + 0.8 * of_positives)
+
+
+@pytest.mark.parametrize("groups", [None, "of ten"])
+def test_both_kinds_of_errors_train_by_groups_and_by_batches(rare, groups):
+    X, y = rare
+    groups = None if groups is None else np.arange(len(y)) // 10
+    threshold = KthLargest("all", k=40 if groups is None else 2)
+    clf = ThresholdClassifier(threshold, BOTH, **QUICK)
+    clf.set_params(learning_rate=0.01, max_epochs=15).fit(X, y, groups=groups)
+    assert clf.history_[-1]["train_loss"] < clf.history_[0]["train_loss"]
+    assert y[clf.predict_top(X, 20)].mean() > 2 * y.mean()
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,19 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def arguments(doc, name, *, seeds):
-    """Return a parser with the arguments of all reproductions; `seeds` is a number per scale."""
+    """Return a parser with the arguments of all reproductions.
+
+    `seeds` is a number of repetitions per scale, "small" among them; the first is the default.
+    """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--scale", choices=list(seeds), default="small")
+    scales = list(seeds)
+    add("--scale", choices=scales, default=scales[0], help=f"default: {scales[0]}")
+    add("--small", action="store_const", dest="scale", const="small", help="that scale")
     add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
+    add("--first-seed", type=int, default=0, help="to share the seeds among machines")
     add("--csv", type=Path, default=RESULTS / f"reproduce_{name}.csv", help="a line per run")
     add("--n-jobs", type=int, default=2, help="runs at a time, each on one core")
     add("--minutes", type=float, default=math.inf, help="begin no run after so many minutes")
@@ -43,7 +49,8 @@ def arguments(doc, name, *, seeds):
 
 def seeds_of(args):
     """Return the seeds to run."""
-    return range(args.default_seeds[args.scale] if args.seeds is None else args.seeds)
+    last = args.default_seeds[args.scale] if args.seeds is None else args.seeds
+    return range(args.first_seed, last)
 
 
 def run_missing(run, settings, args, *, seconds):

@@ -23,7 +23,7 @@ from skorch.callbacks import LRScheduler
 from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise, make_long_tail
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules import NormalizedLinear
+from sktopk.modules import MLP, NormalizedLinear
 
 KS = (1, 3, 5)
 SIZES = {
@@ -100,7 +100,7 @@ def run(data, loss, k, sigma, n_noise, noise, training, size, seed):
     X, y, X_test, y_test = table_of(data, noise, size, seed)
     params = dict(TAIL[loss] if data != "cifar100" else BALANCED[loss])
     sizes = SIZES[size]
-    clf = TopKClassifier(k=k, batch_size=64, random_state=seed)
+    clf = TopKClassifier(k=k, n_members=1, warm_up=0, batch_size=64, random_state=seed)
     if loss.startswith("noised"):
         params |= {"sigma": sigma, "loss__n_noise": n_noise}
     if data.startswith("cifar100"):
@@ -108,7 +108,7 @@ def run(data, loss, k, sigma, n_noise, noise, training, size, seed):
         params["module"] = partial(network, **options)
         params["max_epochs"] = sizes["max_epochs"]
     else:
-        params["max_epochs"] = TEXT_EPOCHS
+        params |= {"module": MLP, "max_epochs": TEXT_EPOCHS}
     clf.set_params(**params)
     if training == "published":
         epochs = sizes["max_epochs"]

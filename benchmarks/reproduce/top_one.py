@@ -1,22 +1,29 @@
 """Paper 000, tables 3 to 5 and figure 3: one class of images against the rest.
 
-Class 0 of MNIST and of Fashion-MNIST against the other nine, the network of appendix D, batches
-of 32 with at least 5 positives. BaseLine is cross-entropy with balanced class weights (batches
-drawn without that condition), Prec@Rec and Pat&Mat are methods of table 1; the paper does not say
-which recall and which share they were set to. DeepTopPush_0 leaves out the delayed sample.
+Class 0 of MNIST and of Fashion-MNIST against the other nine, and the second coarse class of
+CIFAR-100 (5 %, images of 16 x 16 pixels) against the other nineteen; the networks of appendix D,
+batches of 32 with at least 5 positives for every method. BaseLine is the paper's: the mean of
+-log sigmoid(s) over the positives plus the mean of -log(1 - sigmoid(s)) over the negatives, one
+output. Prec@Rec and Pat&Mat are methods of table 1; the paper does not say which recall and which
+share they were set to. DeepTopPush_0 leaves out the delayed sample.
 
-    python benchmarks/reproduce/top_one.py                  # 3 000 of the images, Adam
-    python benchmarks/reproduce/top_one.py --scale full     # all of them, as published
+The published code takes 100 epochs of gradient descent at a rate of 1e-4, weight decay 2e-3. Here
+it is 3 epochs at 3.33e-3: the same rate times steps. Beside it the baseline at ten times that
+rate, and Adam at 1e-3.
 
-The full scale is the training of the published code (plain gradient descent, 1e-4, weight decay
-2e-3, 100 epochs) and wants an accelerator.
+    python benchmarks/reproduce/top_one.py                         # all images
+    python benchmarks/reproduce/top_one.py --data FashionMNIST --seeds 5
+    python benchmarks/reproduce/top_one.py --small                 # a minute, to see it run
+    python benchmarks/reproduce/top_one.py --scale published       # 100 epochs: an accelerator
 """
 
+import functools
 import statistics
 
 import matplotlib as mpl
 import numpy as np
-from _image_files import load_fashion_mnist, load_mnist
+from _balanced import Baseline
+from _image_files import load_cifar100, load_fashion_mnist, load_mnist
 from _networks import ConvNet
 from _paired import RULE, Finding, gain
 from _protocol import RESULTS, arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
@@ -27,7 +34,6 @@ from sktopk import (
     DeepTopPushClassifier,
     PatMatClassifier,
     PrecisionAtRecallClassifier,
-    TopKClassifier,
 )
 from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import (
@@ -35,25 +41,39 @@ from sktopk.metrics import (
     auc_at_quantile_score,
     positives_at_top_score,
     precision_at_recall_score,
+    true_positive_rate_at_fpr_score,
 )
 
-DATA = {"MNIST": load_mnist, "FashionMNIST": load_fashion_mnist}
+DATA = {
+    "FashionMNIST": load_fashion_mnist,
+    "MNIST": load_mnist,
+    "CIFAR100": load_cifar100,
+}
+# Those that the paper's tables 3 and 4 name at this size.
+OF_PAPER = ("FashionMNIST", "MNIST")
+DEEP_TOP_PUSH = DeepTopPushClassifier(buffer_size=1)
+# The classifier, its optimizer, and the factor on the learning rate of the scale. Baselines of
+# all rates compete in the findings; the table of the paper has the first.
 METHODS = {
-    "BaseLine": TopKClassifier("cross_entropy", k=1, class_weight="balanced"),
-    "Prec@Rec": PrecisionAtRecallClassifier(recall=0.5, buffer_size=1),
-    "Pat&Mat": PatMatClassifier(tau=0.05, buffer_size=1),
-    "DeepTopPush_0": DeepTopPushClassifier(buffer_size=0),
-    "DeepTopPush": DeepTopPushClassifier(buffer_size=1),
+    "BaseLine": (Baseline(), "sgd", 1),
+    "DeepTopPush": (DEEP_TOP_PUSH, "sgd", 1),
+    "BaseLine, rate x 10": (Baseline(), "sgd", 10),
+    "DeepTopPush_0": (DeepTopPushClassifier(buffer_size=0), "sgd", 1),
+    "Prec@Rec": (PrecisionAtRecallClassifier(recall=0.5, buffer_size=1), "sgd", 1),
+    "Pat&Mat": (PatMatClassifier(tau=0.05, buffer_size=1), "sgd", 1),
+    "BaseLine, Adam": (Baseline(), "adam", 1),
+    "DeepTopPush, Adam": (DEEP_TOP_PUSH, "adam", 1),
 }
+BASELINES = ("BaseLine", "BaseLine, rate x 10")
 SCALES = {
-    "small": {"n_train": 3000, "max_epochs": 5},
-    "full": {"n_train": 60_000, "max_epochs": 100},
+    "full": {"n_train": 60_000, "max_epochs": 3},
+    "small": {"n_train": 1500, "max_epochs": 1},
+    "published": {"n_train": 60_000, "max_epochs": 100},
 }
-TRAINING = {
-    "small": {},
-    "full": {"optimizer": "sgd", "learning_rate": 1e-4, "weight_decay": 2e-3},
-}
-TRACE = {"n_train": 800, "max_epochs": 2, "training": "small"}
+# Rate times steps is that of the published code, but at the scale that only shows that it runs.
+EPOCHS, RATE, WEIGHT_DECAY = 100, 1e-4, 2e-3
+ADAM = {"learning_rate": 1e-3, "weight_decay": 1e-4}
+TRACE = {"n_train": 800, "max_epochs": 2}
 RECALLS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 QUANTILES = (0.1, 0.2)
 # Table 3: precision at RECALLS, mean of six data sets, two of which are here.
@@ -74,25 +94,52 @@ TABLE_4 = {
 TABLE_5 = {"DeepTopPush": 8.0}
 
 
-def images(data, n_train, seed):
-    """Rows to train on, drawn anew by each seed, and all test rows; class 0 is positive."""
+@functools.lru_cache(maxsize=1)
+def loaded(data):
+    """All images and whether they are positive, to train on and to test on."""
     parts = []
     for subset in ("train", "test"):
-        loaded = DATA[data](subset)
-        parts += [loaded.data, (loaded.target == 0).astype(int)]
-    rows = np.random.default_rng(seed).permutation(len(parts[1]))[:n_train]
-    return parts[0][rows], parts[1][rows], *parts[2:]
+        bunch = DATA[data](subset)
+        X, positive = bunch.data, bunch.target == 0
+        if data == "CIFAR100":
+            X = X.reshape(len(X), 3, 16, 2, 16, 2).mean((3, 5))
+            positive = bunch.groups[bunch.target] == 1
+        parts += [X, positive.astype(int)]
+    return parts
 
 
-def fitted(part, data, method, seed, n_train, max_epochs, training):
+def images(data, n_train, seed):
+    """Rows to train on, drawn anew by each seed, and all test rows."""
+    X, y, *test = loaded(data)
+    rows = np.random.default_rng(seed).permutation(len(y))[:n_train]
+    return X[rows], y[rows], *test
+
+
+def network(n_channels, n_outputs):
+    """The network of appendix D; of three convolutions the third has no pixels left at 16 x 16."""
+    if n_channels == 1:
+        return ConvNet(n_channels, n_outputs)
+    return ConvNet(n_channels, n_outputs, channels=(64, 128), kernel_size=3, padding=1)
+
+
+def fitted(part, data, method, seed, n_train, max_epochs):
     """A classifier and the test rows; part "trace" records the true threshold, too."""
     X, y, *test = images(data, n_train, seed)
-    clf = clone(METHODS[method]).set_params(
-        module=ConvNet,
+    clf, optimizer, factor = METHODS[method]
+    rate = RATE * EPOCHS / max_epochs
+    training = {"learning_rate": factor * rate, "weight_decay": WEIGHT_DECAY}
+    if optimizer == "adam" or part == "trace":
+        optimizer, training = "adam", ADAM
+    clf = clone(clf).set_params(
+        module=network,
+        n_members=1,
+        warm_up=0,
+        early_stopping=False,
         batch_size=32,
         max_epochs=max_epochs,
+        optimizer=optimizer,
         random_state=seed,
-        **TRAINING[training],
+        **training,
     )
     if part == "trace":
         clf.set_params(callbacks=[TrueThreshold()])
@@ -111,11 +158,14 @@ def run(part, **setting):
         for q in QUANTILES:
             area = auc_at_quantile_score(y_test, y_score, quantile=q, normalize=normalize)
             result[f"{'normalised ' * normalize}AUC@quantile {q:g}"] = 100 * area
+    result["recall at 0.1 % false positives"] = 100 * true_positive_rate_at_fpr_score(
+        y_test, y_score, fpr=0.001
+    )
     result["positives at top"] = 100 * positives_at_top_score(y_test, y_score)
     seconds = statistics.median(epoch["dur"] for epoch in clf.history_)
     result |= {"seconds per epoch": seconds, "distance": np.nan, "exact": np.nan}
     if part == "trace":
-        # The second epoch, as in figure 3; distances over the spread of the truth.
+        # The second epoch, as in figure 3; distances in units of the scores.
         estimate, truth = (
             np.asarray(clf.history_[1][name]) for name in ("threshold", "true_threshold")
         )
@@ -125,17 +175,17 @@ def run(part, **setting):
 
 
 def settings(args):
-    sizes = SCALES[args.scale] | {"training": args.scale}
     found = [
-        {"part": "tables", "data": data, "method": method, "seed": seed} | sizes
+        {"part": "tables", "data": data, "method": method, "seed": seed} | SCALES[args.scale]
         for seed in seeds_of(args)
-        for data in DATA
-        for method in METHODS
+        for data in args.data
+        for method in args.methods
     ]
     return found + [
         {"part": "trace", "data": data, "method": method, "seed": seed} | TRACE
-        for seed in list(seeds_of(args))[:2]
-        for data in DATA
+        for seed in seeds_of(args)
+        if seed < 2
+        for data in OF_PAPER
         for method in ("DeepTopPush_0", "DeepTopPush")
     ]
 
@@ -143,7 +193,8 @@ def settings(args):
 def seconds(setting):
     if setting["part"] == "trace":
         return 18
-    return setting["max_epochs"] * setting["n_train"] / 6000 * 2.2 + 3
+    cost = 3.0 if setting["data"] == "CIFAR100" else 1.3
+    return setting["max_epochs"] * setting["n_train"] / 6000 * 2.2 * cost + 3
 
 
 def plus_minus(values, sign=""):
@@ -260,8 +311,9 @@ def page(runs, scale):
         "",
         "## Table 5: time per epoch over BaseLine, batches of 32",
         "",
-        "Measured by `benchmarks/top_overhead.py` with the same sampler for both, one process on "
-        "an idle machine (the paper: a P100 GPU); MNIST's sizes, random pixels.",
+        "Measured by `benchmarks/top_overhead.py` with the same sampler for both, one epoch each, "
+        "two fits at once on two cores (the paper: a P100 GPU): a few percent say nothing. MNIST's "
+        "sizes, random pixels.",
         "",
         overhead(),
         "",
@@ -294,10 +346,13 @@ def draw_figure_3(path):
 
 
 def main():
-    args = arguments(__doc__, "top_one", seeds={"small": 3, "full": 10}).parse_args()
+    parser = arguments(__doc__, "top_one", seeds={"full": 10, "small": 2, "published": 10})
+    parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    args = parser.parse_args()
     runs = run_missing(run, settings(args), args, seconds=seconds)
     runs = runs[runs.scale == args.scale]
-    if len(runs) >= len(settings(args)):
+    if set(METHODS) == set(runs[runs.part == "tables"].method):
         draw_figure_3(args.csv.with_name(args.csv.stem + "_figure_3.png"))
         write_page(args, page(runs, args.scale))
 

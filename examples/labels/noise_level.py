@@ -68,7 +68,7 @@ by_draws = {
     for n in (1, 5, 20)
 }
 for n_noise, scores in by_draws.items():
-    print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std():.3f}")
+    print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
 # On this problem the level of the noise hardly matters at three guesses, and none is clearly better
@@ -79,7 +79,7 @@ baseline = accuracies(loss="cross_entropy", score_scale=10).mean(0)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 place = np.arange(len(SIGMAS))
 for i, (k, color) in enumerate(((1, "#0072b2"), (3, "#d55e00"))):
-    mean, spread = by_sigma[:, :, i].mean(1), by_sigma[:, :, i].std(1)
+    mean, spread = by_sigma[:, :, i].mean(1), by_sigma[:, :, i].std(1, ddof=1)
     ax.errorbar(place, mean, spread, fmt="o-", color=color, capsize=3, label=f"top-{k}")
     ax.axhline(baseline[i], color=color, linestyle=":", label=f"top-{k}, cross-entropy")
 ax.set_xticks(place, SIGMAS)

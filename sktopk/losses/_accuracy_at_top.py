@@ -5,6 +5,7 @@ minibatch NumPy's steps cost a fifth of torch's, and on a GPU nothing may wait f
 """
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch.nn import functional as F
@@ -14,6 +15,7 @@ from ._loss import (
     REDUCTIONS,
     check_binary,
     check_name,
+    check_nonnegative,
     check_weight,
     nan_above,
     reduce_checked,
@@ -69,6 +71,23 @@ def get_surrogate(name):
     return SURROGATES[name]
 
 
+def check_errors(errors):
+    """Return the kinds of errors that count, each with its weight: pairs of a name and a float."""
+    if not isinstance(errors, Mapping):
+        check_name(errors, "errors", ERRORS)
+        return ((errors, 1.0),)
+    if unknown := [name for name in errors if name not in ERRORS]:
+        raise ValueError(
+            f"errors must have the keys {' and '.join(map(repr, ERRORS))}; got {unknown[0]!r}"
+        )
+    weights = tuple(
+        (name, check_nonnegative(weight, f"errors[{name!r}]")) for name, weight in errors.items()
+    )
+    if not any(weight for _, weight in weights):
+        raise ValueError(f"errors must have a positive weight; got {dict(errors)!r}")
+    return weights
+
+
 def check_threshold(threshold):
     """Raise unless `threshold` can be called, and is not a class of such."""
     if not callable(threshold) or isinstance(threshold, type):
@@ -88,15 +107,14 @@ def accuracy_at_top_loss(
     sample_weight=None,
     reduction="mean",
 ):
-    r"""Count the errors on one side of a threshold that depends on the scores.
+    r"""Count the errors on one side of a threshold that depends on the scores, or on both.
 
     .. math::
-        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
-        \quad \text{or} \quad
-        L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
+        L = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
+        + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
-    Eq. 5 of [1]_ with any threshold, as a mean where the paper has a sum. The other losses of
-    this family are its special cases.
+    Eq. 1 and 5 of [1]_ with any threshold, as means where the paper has sums. The other losses of
+    this family are its special cases, in which one of the two weights is 1 and the other 0.
 
     Parameters
     ----------
@@ -107,8 +125,9 @@ def accuracy_at_top_loss(
     threshold : callable
         Called as ``threshold(scores, positive, weight)``: :class:`KthLargest`,
         :class:`TopMean`, :class:`SurrogateQuantile`, :class:`FixedThreshold` or a function.
-    errors : {"false_negatives", "false_positives"}, default="false_negatives"
-        Which rows should be on the other side.
+    errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
+        Which rows should be on the other side. A dict such as ``{"false_positives": 0.1,
+        "false_negatives": 0.9}`` counts both, with the weights lambda: the loss is their sum.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
@@ -119,12 +138,14 @@ def accuracy_at_top_loss(
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights, in the mean and in the threshold.
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for those that cannot be such errors.
+        "none" has a loss per row, times the weight of its kind of errors, and 0 for those that
+        cannot be such errors.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs; of two
+        kinds of errors that holds for each.
 
     Raises
     ------
@@ -134,7 +155,7 @@ def accuracy_at_top_loss(
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 5.
+       the Top. 2020. Equations 1 and 5.
 
     Examples
     --------
@@ -154,25 +175,35 @@ def loss_at(
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
-    check_name(errors, "errors", ERRORS)
+    kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
-    counted = positive if errors == "false_negatives" else ~positive
     surrogate = get_surrogate(surrogate)
     largest = largest_score(torch, scores.detach(), sample_weight)
     if groups is not None:
         check_takes_groups(threshold)
         codes, _ = check_groups(groups, scores)
         t = threshold(scores, positive, sample_weight, codes)
-        loss = _in_groups(t, scores, counted, codes, surrogate, sample_weight, reduction, errors)
-        return nan_above(loss, largest)
-    t = threshold(scores, positive, sample_weight)
-    weight = counted.to(scores.dtype)
-    if sample_weight is not None:
-        counted = counted & (sample_weight != 0)
-        weight = weight * sample_weight
-    wrong = distance(torch, t, scores, counted, errors)
-    loss = reduce_checked(surrogate(torch, wrong), weight, reduction)
-    return nan_above(loss, largest)
+
+        def loss_of(counted, kind):
+            return _in_groups(t, scores, counted, codes, surrogate, sample_weight, reduction, kind)
+
+    else:
+        t = threshold(scores, positive, sample_weight)
+
+        def loss_of(counted, kind):
+            weight = counted.to(scores.dtype)
+            if sample_weight is not None:
+                counted = counted & (sample_weight != 0)
+                weight = weight * sample_weight
+            wrong = distance(torch, t, scores, counted, kind)
+            return reduce_checked(surrogate(torch, wrong), weight, reduction)
+
+    # One kind alone has the weight 1.
+    losses = [
+        factor * loss_of(positive if kind == "false_negatives" else ~positive, kind)
+        for kind, factor in kinds
+    ]
+    return nan_above(sum(losses[1:], losses[0]), largest)
 
 
 def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):

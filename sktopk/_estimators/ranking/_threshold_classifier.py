@@ -7,7 +7,7 @@ from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import KthLargest
-from sktopk.losses._accuracy_at_top import ERRORS, check_threshold
+from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
 
 from ._ranking import TopClassifier, undefined
 
@@ -15,19 +15,19 @@ from ._ranking import TopClassifier, undefined
 @estimator
 @public
 class ThresholdClassifier(TopClassifier):
-    r"""Put the positives above a threshold of your choice, or the negatives below it.
+    r"""Put the positives above a threshold of your choice, or the negatives below it, or both.
 
     .. math::
-        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i))
-        \quad \text{or} \quad
-        \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad t = t(f(x), y)
+        \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
+        + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
     Any threshold of :mod:`sktopk.losses` or function of the scores, with
-    :func:`sktopk.losses.accuracy_at_top_loss` (eq. 5 of [1]_). The classifiers with a name are
-    this one with a default.
+    :func:`sktopk.losses.accuracy_at_top_loss` (eq. 1 and 5 of [1]_). The classifiers with a name
+    are this one with a default.
 
     `score` is the share of the positives at or above the threshold of the rows that it is given
-    (with ``errors="false_positives"``, of the negatives below it). `threshold_` lies midway
+    (with ``errors="false_positives"``, of the negatives below it; with both kinds the mean of the
+    two shares, weighted as the errors are). `threshold_` lies midway
     between the threshold of the training rows and the next lower score.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
@@ -40,8 +40,9 @@ class ThresholdClassifier(TopClassifier):
         :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile`,
         :class:`sktopk.losses.FixedThreshold` or a function. A rank k is one of the training
         set; on minibatches, and in pieces of a stream, it stands for the same share.
-    errors : {"false_negatives", "false_positives"}, default="false_negatives"
-        Which rows should be on the other side.
+    errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
+        Which rows should be on the other side. A dict such as ``{"false_positives": 0.1,
+        "false_negatives": 0.9}`` counts both, with the weights lambda.
 
     See Also
     --------
@@ -52,7 +53,7 @@ class ThresholdClassifier(TopClassifier):
     References
     ----------
     .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5.
+       the Top. 2020. Eq. 1 and 5.
 
     Examples
     --------
@@ -67,13 +68,15 @@ class ThresholdClassifier(TopClassifier):
     """
 
     threshold: object = KthLargest("all", tau=0.01)
-    errors: str = "false_negatives"
+    errors: object = "false_negatives"
 
     def _check_params(self):
         super()._check_params()
         check_threshold(self.threshold)
         check_call(self.threshold, "threshold", "scores", "positive", "weight")
-        check_option(self.errors, "errors", ERRORS)
+        if not isinstance(self.errors, dict):
+            check_option(self.errors, "errors", ERRORS)
+        check_errors(self.errors)
 
     def _threshold(self):
         return self.threshold
@@ -90,9 +93,12 @@ def share_on_the_right_side(classifier, X, y, sample_weight=None):
     if sample_weight is not None:
         weight = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
     above = y_score >= classifier._score_threshold(y_score, positive, weight)
-    counted = positive if classifier.errors == "false_negatives" else ~positive
-    right = above if classifier.errors == "false_negatives" else ~above
-    counted = counted * weight
-    if not counted.any():
-        return undefined("ThresholdClassifier.score", "y has no row that counts")
-    return float((counted * right).sum() / counted.sum())
+    kinds, score = check_errors(classifier.errors), 0.0
+    for kind, factor in kinds:
+        is_right, counted = (above, positive) if kind == "false_negatives" else (~above, ~positive)
+        counted = counted * weight
+        if factor and not counted.any():
+            return undefined("ThresholdClassifier.score", "y has no row that counts")
+        if factor:
+            score += factor * float((counted * is_right).sum() / counted.sum())
+    return score / sum(factor for _, factor in kinds)

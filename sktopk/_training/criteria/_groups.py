@@ -119,19 +119,21 @@ class GroupRows(HardRows):
             smallest = of == "positives" and not isinstance(threshold, Largest)
             self._keep(values if smallest else -values, counts > 0, codes, present)
         # The errors, over the rows of the batch alone.
-        above = criterion.errors == "false_positives"
-        counted = positive ^ above
-        counted[n_fresh:] = False
-        if weight is not None:
-            counted &= weight > 0
-        n_rows = sum_in(codes, n_groups, counted.double())
-        scale = self._share_of(int(not above))[present] / n_rows.clamp(min=1)
-        scale = scale.to(values.dtype)[codes]
-        scale = scale if weight is None else scale * weight.to(values.dtype)
-        wrong = distance(torch, t[codes], values, counted, criterion.errors)
-        loss = (scale * SURROGATES[criterion.surrogate](torch, wrong)).sum()
-        slope = scale * SLOPES[criterion.surrogate](torch, wrong)
-        gradient = slope if above else -slope
+        loss, gradient = 0.0, 0.0
+        for kind, factor in criterion.kinds:
+            above = kind == "false_positives"
+            counted = positive ^ above
+            counted[n_fresh:] = False
+            if weight is not None:
+                counted &= weight > 0
+            n_rows = sum_in(codes, n_groups, counted.double())
+            scale = factor * self._share_of(int(not above))[present] / n_rows.clamp(min=1)
+            scale = scale.to(values.dtype)[codes]
+            scale = scale if weight is None else scale * weight.to(values.dtype)
+            wrong = distance(torch, t[codes], values, counted, kind)
+            loss = loss + (scale * SURROGATES[criterion.surrogate](torch, wrong)).sum()
+            slope = scale * SLOPES[criterion.surrogate](torch, wrong)
+            gradient = gradient + (slope if above else -slope)
         back = share * sum_in(codes, n_groups, gradient)[of_share]
         gradient = gradient.index_add(0, index, -back.to(gradient.dtype))
         largest = largest_score(torch, values, weight)

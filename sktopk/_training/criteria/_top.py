@@ -7,7 +7,7 @@ import torch
 
 from sktopk._training._process import all_objects, all_rows
 from sktopk.losses import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
-from sktopk.losses._accuracy_at_top import errors_and_gradient
+from sktopk.losses._accuracy_at_top import check_errors, errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
@@ -134,7 +134,8 @@ class TopCriterion(TwoClassCriterion):
     threshold : callable
         One of :mod:`sktopk.losses`, or any other function of scores, mask of the positives and
         weights that returns a scalar with its gradient. The weights are what the rows count for.
-    errors : {"false_negatives", "false_positives"}
+    errors : {"false_negatives", "false_positives"} or dict
+        A kind, or the weight of each.
     surrogate : str
     buffer_size : int or "auto"
         Number of hard rows carried from batch to batch: the largest scores of the rows that
@@ -153,7 +154,8 @@ class TopCriterion(TwoClassCriterion):
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
-        self.threshold, self.errors, self.surrogate = threshold, errors, surrogate
+        self.threshold, self.surrogate = threshold, surrogate
+        self.kinds = check_errors(errors)
         self.auto, self.missing = buffer_size == "auto", None
         if self.auto:
             buffer_size = MOST
@@ -257,7 +259,16 @@ class TopCriterion(TwoClassCriterion):
 
     def _errors(self, xp, scores, positive, weight, located, n_fresh=None):
         """Value and gradient of the errors among the first `n_fresh` rows."""
-        above = self.errors == "false_positives"
+        found = None
+        for kind, factor in self.kinds:
+            value, gradient = self._errors_of(kind, xp, scores, positive, weight, located, n_fresh)
+            value, gradient = factor * value, factor * gradient
+            found = (value, gradient) if found is None else (found[0] + value, found[1] + gradient)
+        return found
+
+    def _errors_of(self, kind, xp, scores, positive, weight, located, n_fresh):
+        """Those of one kind."""
+        above = kind == "false_positives"
         counted = positive ^ above
         if n_fresh is not None:
             counted[n_fresh:] = False
@@ -272,7 +283,7 @@ class TopCriterion(TwoClassCriterion):
                 * as_arrays(xp, self.mean_weight)[int(not above)]
             )
         return errors_and_gradient(
-            xp, scores, counted, weight, total, located, self.errors, self.surrogate
+            xp, scores, counted, weight, total, located, kind, self.surrogate
         )
 
     def _locate(self, xp, scores, positive, weight, hard):

@@ -1,0 +1,56 @@
+"""CIFAR-100 as rows of numbers: how well patches of an image match patches of others."""
+
+import functools
+
+import numpy as np
+import torch
+from _image_files import load_cifar100
+from torch.nn import functional as F
+
+SIDE, N_FILTERS = 6, 100
+# Of each class.
+TRAINED, CHOSEN_ON = 200, 50
+
+
+@functools.cache
+def patch_features():
+    """Features and classes to train, to choose the epoch, to test; coarse class of a class.
+
+    The filters are patches of training images, whitened (Coates, Lee, Ng 2011, with patches drawn
+    at random for k-means); of the 27 x 27 matches of an image, those above zero are averaged in
+    each quarter, and columns are standardised. 200 images of a class train, 50 choose, all
+    10 000 test images judge.
+    """
+    bunches = [load_cifar100(subset) for subset in ("train", "test")]
+    rng = np.random.default_rng(0)
+    place = np.stack([rng.permutation(500) for _ in range(100)]) + 500 * np.arange(100)[:, None]
+    train = place[:, :TRAINED].ravel()
+    valid = place[:, TRAINED : TRAINED + CHOSEN_ON].ravel()
+    images = [bunches[0].data[train], bunches[0].data[valid], bunches[1].data]
+    labels = [bunches[0].target[train], bunches[0].target[valid], bunches[1].target]
+    images = [torch.from_numpy(part) - 0.5 for part in images]
+    weight, bias = _filters(images[0], torch.Generator().manual_seed(0))
+    X = [torch.cat([_matched(part, weight, bias) for part in x.split(500)]) for x in images]
+    mean, spread = X[0].mean(0), X[0].std(0)
+    X = [((part - mean) / spread).numpy() for part in X]
+    return list(zip(X, labels, strict=True)), bunches[0].groups
+
+
+def _filters(images, generator):
+    """Weights and biases that whiten a patch and match it with whitened patches."""
+    n = 20_000
+    which = torch.randint(len(images), (n,), generator=generator)
+    top, left = torch.randint(images.shape[-1] - SIDE + 1, (2, n), generator=generator)
+    inside = torch.arange(SIDE)
+    rows, columns = top[:, None, None] + inside[:, None], left[:, None, None] + inside
+    patches = images[which[:, None, None], :, rows, columns].permute(0, 3, 1, 2).flatten(1)
+    mean = patches.mean(0)
+    values, vectors = torch.linalg.eigh((patches - mean).T @ (patches - mean) / n)
+    whiten = vectors @ torch.diag((values + 1e-3).rsqrt()) @ vectors.T
+    chosen = F.normalize((patches[:N_FILTERS] - mean) @ whiten)
+    weight = chosen @ whiten
+    return weight.reshape(N_FILTERS, *images.shape[1:2], SIDE, SIDE), -weight @ mean
+
+
+def _matched(images, weight, bias):
+    return F.adaptive_avg_pool2d(F.conv2d(images, weight, bias).relu_(), 2).flatten(1)
