@@ -13,10 +13,14 @@ from sklearn.preprocessing import StandardScaler
 
 import sktopk
 from sktopk import (
+    AUCClassifier,
     DeepTopPushClassifier,
+    FScoreClassifier,
     PrecisionAtRecallClassifier,
+    PrecisionAtRecallProgramClassifier,
     RecallAtFPRClassifier,
     RecallAtKClassifier,
+    RecallAtPrecisionClassifier,
     ThresholdClassifier,
     TopPushKClassifier,
     make_pipeline,
@@ -24,12 +28,17 @@ from sktopk import (
 from sktopk._training._batches import GroupBatches
 from sktopk._training.criteria._groups import GroupRows
 from sktopk._training.criteria._members import MemberLoss
+from sktopk._training.criteria._program import ProgramCriterion
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.callbacks import TrueThreshold
 from sktopk.io import dump, load
 from sktopk.losses import (
+    FBetaLoss,
     FixedThreshold,
     KthLargest,
+    PairwiseAUCLoss,
+    PrecisionAtRecallProgramLoss,
+    RecallAtPrecisionLoss,
     SurrogateQuantile,
     TopMean,
     accuracy_at_top_loss,
@@ -51,6 +60,10 @@ RANKERS = [
     RecallAtFPRClassifier(0.1),
     PrecisionAtRecallClassifier(),
     ThresholdClassifier(TopMean("negatives", k=3)),
+    AUCClassifier(),
+    FScoreClassifier(),
+    RecallAtPrecisionClassifier(0.5),
+    PrecisionAtRecallProgramClassifier(),
 ]
 every_ranker = pytest.mark.parametrize("clf", RANKERS, ids=lambda clf: type(clf).__name__)
 SMALL = {"module": MLP, "hidden_layer_sizes": (4,), "max_epochs": 3, "random_state": 0}
@@ -279,6 +292,91 @@ def test_members_have_hard_rows_and_weights_of_their_own():
         torch.testing.assert_close(found, expected)
 
 
+# The loss of batches that is a linear program.
+
+PROGRAMS = [
+    PairwiseAUCLoss(),
+    PairwiseAUCLoss(surrogate="logistic"),
+    FBetaLoss(beta=2.0),
+    RecallAtPrecisionLoss(precision=0.6),
+    PrecisionAtRecallProgramLoss(recall=0.7),
+]
+every_program = pytest.mark.parametrize("loss", PROGRAMS, ids=repr)
+
+
+def program_in_groups(loss, groups, positive, weight, n_parts, n_batches):
+    criterion = ProgramCriterion(loss)
+    criterion.set_groups(rows_by_group(groups, positive, weight, n_parts, n_batches))
+    return criterion
+
+
+def mean_of_each(loss, scores, positive, groups, weight):
+    """The mean over the groups with both classes, one after the other."""
+    each = []
+    for group in groups.unique():
+        rows = groups == group
+        if len(positive[rows & (weight > 0)].unique()) == 2:
+            each.append(loss(scores[rows], positive[rows], weight[rows]))
+    return torch.stack(each).mean()
+
+
+@every_program
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_program_of_a_batch_of_all_groups_is_that_of_a_loop(loss, weighted):
+    scores, positive, groups, weight = table()
+    weight = weight if weighted else torch.ones_like(weight)
+    leaf = scores.clone().requires_grad_()
+    expected = mean_of_each(loss, leaf, positive, groups, weight)
+    expected.backward()
+    criterion = program_in_groups(loss, groups, positive, weight, [1] * 5, 1)
+    index = criterion.hard_rows.join(torch.randperm(60))
+    found, gradient = criterion.loss_and_gradient(
+        scores[index, None], positive[index], weight[index] if weighted else None
+    )
+    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(gradient.flatten(), leaf.grad[index])
+
+
+@every_program
+def test_the_mean_over_batches_is_the_program_of_the_groups(loss):
+    scores, positive, groups, weight = table()
+    expected = mean_of_each(loss, scores, positive, groups, weight)
+    criterion = program_in_groups(loss, groups, positive, weight, [1] * 5, 3)
+    losses = []
+    for days in ([0, 3], [2], [1, 4]):
+        index = criterion.hard_rows.join(torch.isin(groups, torch.tensor(days)).nonzero()[:, 0])
+        each = scores[index, None], positive[index], weight[index]
+        losses.append(criterion.loss_and_gradient(*each)[0])
+    torch.testing.assert_close(torch.stack(losses).mean(), expected)
+
+
+@every_program
+def test_a_part_has_the_proportions_of_its_group(loss):
+    scores, positive, groups, _ = table()
+    criterion = program_in_groups(loss, groups, positive, torch.ones(60), [3] * 5, 15)
+    rows = (groups == 2).nonzero()[:, 0]
+    # As a sampler gives it: all positives, and a third of the negatives.
+    part = torch.cat([rows[positive[rows]], rows[~positive[rows]][::3]])
+    found, _ = criterion.loss_and_gradient(
+        scores[criterion.hard_rows.join(part), None], positive[part], None
+    )
+    own = torch.ones(len(part), dtype=torch.float64)
+    own[~positive[part]] = (~positive[rows]).sum() / (~positive[part]).sum()
+    expected = loss(scores[part], positive[part], own)
+    n_days = len(groups[positive].unique())
+    torch.testing.assert_close(found, expected * 15 / n_days / 3)
+
+
+def test_nothing_of_the_groups_is_left_in_a_program():
+    scores, positive, groups, weight = table()
+    criterion = program_in_groups(FBetaLoss(), groups, positive, weight, [1] * 5, 1)
+    criterion.set_groups(None)
+    assert criterion.hard_rows is None
+    criterion.class_total = torch.tensor([(~positive).sum(), positive.sum()]).double()
+    loss, _ = criterion.loss_and_gradient(scores[:, None], positive, None)
+    torch.testing.assert_close(loss, FBetaLoss()(scores, positive))
+
+
 # Estimators.
 
 
@@ -344,7 +442,7 @@ def test_busy_days_do_not_drown_the_others():
     ],
     ids=str,
 )
-@pytest.mark.parametrize("cls", [TopPushKClassifier, RecallAtFPRClassifier])
+@pytest.mark.parametrize("cls", [TopPushKClassifier, RecallAtFPRClassifier, AUCClassifier])
 def test_every_way_to_train_takes_groups(cls, params):
     params = {key: value for key, value in params.items() if key in cls().get_params()}
     clf = cls(module=MLP, hidden_layer_sizes=(8,), random_state=0, max_epochs=30, **params)
@@ -556,8 +654,33 @@ def test_a_threshold_without_groups_is_refused_by_name():
         clf.partial_fit(iter([(X, Y)]), groups=DAY)
     with pytest.raises(TypeError, match="no TrueThreshold with groups"):
         RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
-    with pytest.raises(TypeError, match="groups"):
-        sktopk.AUCClassifier(**SMALL).fit(X, Y, groups=DAY)
+
+
+def test_groups_of_several_classes_are_refused():
+    several = np.arange(len(Y)) % 3
+    for call in (AUCClassifier(**SMALL).fit, AUCClassifier(**SMALL).partial_fit):
+        with pytest.raises(ValueError, match="groups must be None for 3 classes: groups are parts"):
+            call(X, several, groups=DAY)
+    clf = AUCClassifier(**SMALL)
+    with pytest.raises(ValueError, match="groups must be None for 3 classes"):
+        clf.fit(X, several, groups=DAY)
+    assert not hasattr(clf, "classes_")
+    clf.fit(X, several)
+    with pytest.raises(ValueError, match="groups must be None for 3 classes"):
+        clf.score(X, several, groups=DAY)
+
+
+def test_days_without_a_class_change_nothing_of_a_program():
+    X_more = np.concatenate([X, X[:40] + 1])
+    y_more = np.concatenate([Y, np.repeat([0, 1], 20)])
+    more = np.concatenate([DAY, np.repeat([100, 101], 20)])
+    params = SMALL | {"batch_size": 10**4, "dtype": "float64"}
+    for clf in (AUCClassifier(**params), RecallAtPrecisionClassifier(0.5, **params)):
+        one = sklearn.clone(clf).fit(X, Y, groups=DAY)
+        other = sklearn.clone(clf).fit(X_more, y_more, groups=more)
+        for name, value in weights(one).items():
+            np.testing.assert_allclose(weights(other)[name], value, atol=1e-9)
+        assert one.history_[-1]["train_loss"] == pytest.approx(other.history_[-1]["train_loss"])
 
 
 def test_a_budget_around_a_ranker_passes_groups_to_its_fit():

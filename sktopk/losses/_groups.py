@@ -66,6 +66,13 @@ def first_in(codes, n_groups, mask):
     return last.scatter_reduce(0, codes[rows], rows, "amin")
 
 
+def _as_integers(key):
+    """Integers in the order of floats: their bits, those of the negative ones turned."""
+    key = key + 0.0  # of two zeros
+    bits = key.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
+    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
+
+
 class Ordered:
     """Rows ordered by group and, in each group, by rising key, tied ones as they stand.
 
@@ -89,8 +96,8 @@ class Ordered:
     """
 
     def __init__(self, key, weight, codes, n_groups):
-        order = key.argsort(stable=True)
-        # Integers are sorted in a tenth of the time that floats take, short ones in less.
+        # Integers are sorted in a quarter of the time that floats take, short ones in less.
+        order = _as_integers(key).argsort(stable=True)
         short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
         self.order = order[short[order].argsort(stable=True)]
         self.own, self.n_groups = weight[self.order], n_groups

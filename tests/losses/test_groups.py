@@ -16,6 +16,7 @@ from sktopk.losses import (
     smooth_topk_loss,
     top_push_loss,
 )
+from tests.losses.program_cases import LOSSES, every
 from tests.losses.top_cases import TOP_LOSSES, every_named_loss, every_threshold, every_top_loss
 
 N_ROWS, N_GROUPS = 56, 7
@@ -295,3 +296,156 @@ def test_k_is_of_each_group():
     # The positives miss the best of their group by 1 and by 2, those of all by 7 and 2.
     assert recall_at_k_loss(scores, target, k=1, groups=groups) == (4 + 9) / 2
     assert recall_at_k_loss(scores, target, k=1) == (64 + 9) / 2
+
+
+# Losses of the groups as wholes: linear programs.
+
+PROGRAMS = [case for case in LOSSES if case.loss is not losses.precision_at_k_loss]
+every_program = every(PROGRAMS)
+
+
+def slow_mean_of_programs(case, scores, target, groups, weight=None):
+    """The mean over the groups with rows of both classes, one group after the other."""
+    each = []
+    for group in groups.unique():
+        rows = groups == group
+        own = torch.ones_like(scores[rows]) if weight is None else weight[rows]
+        if len(target[rows][own > 0].unique()) == 2:
+            each.append(case(scores[rows], target[rows], sample_weight=own))
+    return torch.stack(each).mean()
+
+
+@every_program
+def test_programs_are_the_means_over_groups_of_the_definition(case):
+    scores, target, groups = batch()
+    each = []
+    for group in groups.unique():
+        rows = groups == group
+        if len(target[rows].unique()) == 2:
+            each.append(case.defined(scores[rows], target[rows]))
+    loss = case(scores, target, groups=groups).item()
+    assert loss == pytest.approx(sum(each) / len(each), rel=1e-10)
+
+
+@every_program
+@pytest.mark.parametrize("weighted", [False, True])
+def test_programs_and_their_gradient_are_those_of_a_loop(case, weighted):
+    for seed in range(4):
+        scores, target, groups = batch(seed=seed)
+        weight = None
+        if weighted:
+            generator = torch.Generator().manual_seed(seed)
+            weight = torch.rand(N_ROWS, dtype=torch.float64, generator=generator)
+            weight[::4] = 0
+            weight[groups == 3] = 0
+        expected = slow_mean_of_programs(case, scores, target, groups, weight)
+        (gradient,) = torch.autograd.grad(expected, scores)
+        loss, found = with_gradient(case, scores, target, groups=groups, sample_weight=weight)
+        torch.testing.assert_close(loss, expected.detach())
+        torch.testing.assert_close(found, gradient)
+
+
+@every_program
+def test_tied_scores_in_programs(case):
+    scores, target, groups = batch()
+    scores = (2 * scores.detach()).round() / 2
+    expected = slow_mean_of_programs(case, scores, target, groups)
+    torch.testing.assert_close(case(scores, target, groups=groups), expected)
+
+
+@every_program
+def test_one_group_is_no_group_of_a_program(case):
+    scores, target, _ = batch()
+    expected, gradient = with_gradient(case, scores, target)
+    loss, found = with_gradient(case, scores, target, groups=torch.full_like(target, -40))
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(found, gradient)
+
+
+@every_program
+def test_groups_without_a_class_teach_a_program_nothing(case):
+    scores, target, groups = batch()
+    loss, gradient = with_gradient(case, scores, target, groups=groups)
+    bare = (groups == 2) | (groups == 5)
+    assert not gradient[bare].any()
+    rest = case(scores[~bare], target[~bare], groups=groups[~bare]).detach()
+    torch.testing.assert_close(rest, loss)
+    loss, gradient = with_gradient(case, scores[bare], target[bare], groups=groups[bare])
+    assert loss == 0
+    assert not gradient.any()
+    nothing = scores.detach()[:0].requires_grad_()
+    loss = case(nothing, target[:0], groups=groups[:0])
+    loss.backward()
+    assert loss == 0
+
+
+@every_program
+def test_weight_is_repetition_in_groups_of_a_program(case):
+    scores, target, groups = batch()
+    times = torch.randint(4, (N_ROWS,), generator=torch.Generator().manual_seed(3))
+    index = torch.arange(N_ROWS).repeat_interleave(times)
+    repeated = scores.detach().clone().requires_grad_()
+    expected = case(repeated[index], target[index], groups=groups[index])
+    (gradient,) = torch.autograd.grad(expected, repeated)
+    loss, found = with_gradient(case, scores, target, groups=groups, sample_weight=times)
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(found, gradient)
+
+
+@every_program
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_programs_of_groups_of_every_size(case, dtype):
+    generator = torch.Generator().manual_seed(4)
+    groups = (torch.rand(20_000, generator=generator) ** 3 * 200).long()
+    scores = (2 * torch.randn(20_000, generator=generator)).to(dtype)
+    target = (torch.rand(20_000, generator=generator) < 0.1).long()
+    found = case(scores, target, groups=groups)
+    assert found.dtype == torch.float32
+    expected = slow_mean_of_programs(case, scores.double(), target, groups)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@every_program
+def test_undefined_scores_in_groups_of_a_program(case):
+    scores, target, groups = batch()
+    scores = scores.detach()
+    for value in (math.inf, math.nan):
+        scores[40] = value
+        assert case(scores, target, groups=groups).isnan()
+    weight = torch.ones(N_ROWS)
+    weight[40] = 0
+    assert not case(scores, target, groups=groups, sample_weight=weight).isnan()
+
+
+@every_program
+@pytest.mark.parametrize("label", [0, 1])
+def test_minus_infinity_in_a_group_of_a_program(case, label):
+    """As a loop has it, also where that is infinite."""
+    scores, target, groups = batch()
+    scores = scores.detach()
+    for row in ((groups == 1) & (target == label)).nonzero().flatten():
+        lower = scores.index_fill(0, row, -math.inf)
+        expected = slow_mean_of_programs(case, lower, target, groups)
+        torch.testing.assert_close(case(lower, target, groups=groups), expected)
+
+
+def test_the_pairs_of_a_large_group_come_in_blocks(monkeypatch):
+    scores, target, groups = batch()
+    loss = losses.PairwiseAUCLoss(surrogate="logistic")
+    expected = loss(scores, target, groups=groups)
+    monkeypatch.setattr("sktopk.losses.programs._pairwise_auc._PAIRS_AT_ONCE", 5)
+    torch.testing.assert_close(loss(scores, target, groups=groups), expected)
+
+
+@every_program
+def test_what_programs_refuse_of_groups(case):
+    scores, target, groups = batch()
+    with pytest.raises(TypeError, match="groups must hold integers, one for each group"):
+        case(scores, target, groups=groups.double())
+    if "surrogate" not in case.parameters:
+        with pytest.raises(ValueError, match="solver='program' must come without groups"):
+            case(scores, target, groups=groups, solver="program")
+    if case.loss is losses.pairwise_auc_loss:
+        several = torch.zeros(N_ROWS, 3)
+        with pytest.raises(ValueError, match="groups must be None for scores of several classes"):
+            case(several, target, groups=groups)

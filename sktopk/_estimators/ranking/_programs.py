@@ -42,6 +42,10 @@ class ProgramClassifier(RankingClassifier):
     def _task(self, dtype):
         return self._task_of(dtype, ProgramCriterion(self._loss()), 1)
 
+    def _has_threshold(self, positive, weight):
+        # Groups that lack a class teach nothing, here as in the loss.
+        return bool((weight > 0)[positive].any() and (weight > 0)[~positive].any())
+
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         super()._warn_of_ranking(y_score, scores, positive, weight)
         criterion = self.net_.criterion_.losses[0]
@@ -203,6 +207,8 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         super()._warn_of_ranking(y_score, scores, positive, weight)
+        if hasattr(self, "n_groups_"):
+            return
         _, found, looked_at = cuts(scores, positive, weight)
         best = (found / looked_at).max()
         if best < float(self.precision) * (1 - 1e-12):

@@ -103,6 +103,8 @@ class RankingClassifier(NetClassifier):
         Sorted labels, whichever is the positive one.
     class_count_ : ndarray of shape (2,)
         Sum of the sample weights of each class in training, float64.
+    n_groups_ : int
+        Number of groups, if `fit` got more than one.
     """
 
     _: KW_ONLY
@@ -120,6 +122,108 @@ class RankingClassifier(NetClassifier):
     _has_places = False
     # Whether validation rows of the user's, where there are some, determine the threshold.
     _judged_on_validation = False
+
+    def fit(self, X, y=None, sample_weight=None, *, groups=None, X_val=None, y_val=None):
+        r"""Train the network, with groups for the top of each of them.
+
+        .. math:: L = \frac{1}{G} \sum_g L_g
+
+        The loss of each group is that of the class on its rows alone, with a threshold of their
+        own, as the losses of :mod:`sktopk.losses` have it. A rank k is one of each group, and so
+        is an F-score, a recall or a precision.
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val
+            As for :meth:`TopKClassifier.fit`. Validation rows of your own have no groups.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, such as its day, query or plate: anything that can be
+            a key of a dict. Groups that lack the rows that can be errors (most often the
+            positives) teach nothing, and those without rows of the threshold (most often the
+            negatives) count with a loss of zero; where the loss is a linear program, groups that
+            lack a class teach nothing. Rows are held out, by `early_stopping`,
+            `calibration` and `cross_fit`, as whole groups, and scored by groups unless `scoring`
+            is set. None, and one group: all rows are one list.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`TopKClassifier.fit` does; TypeError if the threshold takes no groups,
+            ValueError for groups of rows of more than two classes.
+
+        Notes
+        -----
+        A minibatch has whole groups, up to `batch_size` rows and one group more. Groups of more
+        rows come in parts of `batch_size`, each with its share of the positives, at least
+        `min_positives`; their thresholds are estimated with the hard rows of the group, and linear
+        programs have the classes weigh what they weigh in the group.
+        `threshold_` is the median of the thresholds of the groups: for "k of each day" of new
+        days take `predict_top`, which needs no threshold. It can fit no day exactly.
+        """
+        self._check_groups(groups)
+        self._check_params()
+        return self._fit(X, y, sample_weight, X_val, y_val, groups)
+
+    @available_if(has_partial_fit)
+    def partial_fit(self, X, y=None, classes=None, sample_weight=None, groups=None):
+        """Train for one epoch on a piece of the data.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As for :meth:`TopKClassifier.partial_fit`.
+        groups : array-like of shape (n_samples,), default=None
+            As for `fit`. Groups of different pieces are different groups, whatever their names:
+            a piece should have whole ones. Hard rows are forgotten with the piece.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`TopKClassifier.partial_fit` does, and TypeError for groups of a stream.
+        """
+        self._check_groups(groups)
+        self._check_params()
+        if groups is not None:
+            check_table(X)
+        return self._partial_fit(X, y, classes, sample_weight, groups)
+
+    def score(self, X, y=None, sample_weight=None, groups=None):
+        """Return the metric that the estimator optimises; see the class.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them.
+        sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, known from `fit` or not. The score is then the mean
+            over the groups that have both classes of that of each.
+
+        Returns
+        -------
+        score : float
+            The larger, the better; NaN, with a warning, where y lacks the class it needs.
+        """
+        if groups is None:
+            return super().score(X, y, sample_weight)
+        check_is_fitted(self)
+        refuse_groups(self, self.classes_)
+        fitted, y = self._as_fitted(self.net_.params_of_net), own_labels(X, y, needed=True)
+        groups = encode_groups(groups, len(y))
+        scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda _: fitted._default_scorer())
+        return scorer(fitted, X, y, sample_weight)
+
+    def _check_groups(self, groups):
+        """Raise where groups are given to a loss that takes none; before anything else."""
 
     def decision_function(self, X):
         """Score every row, relative to the threshold.
@@ -276,6 +380,11 @@ class RankingClassifier(NetClassifier):
         # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
         return TopScorer("partial_auc_log", min_fpr=1 / max(2.0, float(n_negatives)), max_fpr=1.0)
 
+    def _run(self, training):
+        if training.given.groups is not None:
+            refuse_groups(self, training.classes)
+        super()._run(training)
+
     def _settle(self, training, final=True):
         if not self._is_ranking(self.classes_):
             return
@@ -308,9 +417,14 @@ class RankingClassifier(NetClassifier):
         each = [
             self._score_threshold(scores[rows], positive[rows], weight[rows])
             for rows in rows_of_groups(groups)
+            if self._has_threshold(positive[rows], weight[rows])
         ]
-        each = torch.stack(each)
+        each = torch.stack(each) if each else scores[:0]
         return each[each.isfinite()].median().item()  # NaN of none
+
+    def _has_threshold(self, positive, weight):
+        """Whether a group has one; that of rows which are not there may also be infinite."""
+        return True
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
@@ -374,8 +488,6 @@ class TopClassifier(RankingClassifier):
 
     Attributes
     ----------
-    n_groups_ : int
-        Number of groups, if `fit` got more than one.
     history_ : list of dict
         A row per epoch: train_loss, valid_score and valid_loss if there were validation rows,
         dur (seconds), what callbacks recorded, and `threshold`, an array of its estimate in each
@@ -397,102 +509,7 @@ class TopClassifier(RankingClassifier):
         check_option(self.surrogate, "surrogate", tuple(SURROGATES))
         check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
 
-    def fit(self, X, y=None, sample_weight=None, *, groups=None, X_val=None, y_val=None):
-        r"""Train the network, with groups for the top of each of them.
-
-        .. math:: L = \frac{1}{G} \sum_g L_g
-
-        The loss of each group is that of the class on its rows alone, with a threshold of their
-        own, as the losses of :mod:`sktopk.losses` have it. A rank k is one of each group.
-
-        Parameters
-        ----------
-        X, y, sample_weight, X_val, y_val
-            As for :meth:`TopKClassifier.fit`. Validation rows of your own have no groups.
-        groups : array-like of shape (n_samples,), default=None
-            Name of the group of each row, such as its day, query or plate: anything that can be
-            a key of a dict. Groups that lack the rows that can be errors (most often the
-            positives) teach nothing, and those without rows of the threshold (most often the
-            negatives) count with a loss of zero. Rows are held out, by `early_stopping`,
-            `calibration` and `cross_fit`, as whole groups, and scored by groups unless `scoring`
-            is set. None, and one group: all rows are one list.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :meth:`TopKClassifier.fit` does; TypeError if the threshold takes no groups.
-
-        Notes
-        -----
-        A minibatch has whole groups, up to `batch_size` rows and one group more. Groups of more
-        rows come in parts of `batch_size`, each with its share of the positives, at least
-        `min_positives`; their thresholds are estimated with the hard rows of the group.
-        `threshold_` is the median of the thresholds of the groups: for "k of each day" of new
-        days take `predict_top`, which needs no threshold. It can fit no day exactly.
-        """
-        self._check_groups(groups)
-        self._check_params()
-        return self._fit(X, y, sample_weight, X_val, y_val, groups)
-
-    @available_if(has_partial_fit)
-    def partial_fit(self, X, y=None, classes=None, sample_weight=None, groups=None):
-        """Train for one epoch on a piece of the data.
-
-        Parameters
-        ----------
-        X, y, classes, sample_weight
-            As for :meth:`TopKClassifier.partial_fit`.
-        groups : array-like of shape (n_samples,), default=None
-            As for `fit`. Groups of different pieces are different groups, whatever their names:
-            a piece should have whole ones. Hard rows are forgotten with the piece.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :meth:`TopKClassifier.partial_fit` does, and TypeError for groups of a stream.
-        """
-        self._check_groups(groups)
-        self._check_params()
-        if groups is not None:
-            check_table(X)
-        return self._partial_fit(X, y, classes, sample_weight, groups)
-
-    def score(self, X, y=None, sample_weight=None, groups=None):
-        """Return the metric that the estimator optimises; see the class.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            True labels; None only for a Dataset that has them.
-        sample_weight : array-like of shape (n_samples,), default=None
-        groups : array-like of shape (n_samples,), default=None
-            Name of the group of each row, known from `fit` or not. The score is then the mean
-            over the groups that have both classes of that of each.
-
-        Returns
-        -------
-        score : float
-            The larger, the better; NaN, with a warning, where y lacks the class it needs.
-        """
-        if groups is None:
-            return super().score(X, y, sample_weight)
-        check_is_fitted(self)
-        fitted, y = self._as_fitted(self.net_.params_of_net), own_labels(X, y, needed=True)
-        groups = encode_groups(groups, len(y))
-        scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda _: fitted._default_scorer())
-        return scorer(fitted, X, y, sample_weight)
-
     def _check_groups(self, groups):
-        """Raise where groups are given to a loss that takes none."""
         if groups is not None:
             check_takes_groups(getattr(self, "threshold", KthLargest("all", k=1)))
 
@@ -555,6 +572,15 @@ class TopClassifier(RankingClassifier):
             k = self._scaled(threshold.k, threshold.of, positive, weight)
             threshold = dataclasses.replace(threshold, k=k)
         return threshold(scores, positive, weight)
+
+
+def refuse_groups(classifier, classes):
+    """Raise unless there is one order of rows, of which groups can have a part each."""
+    if not classifier._is_ranking(classes):
+        raise ValueError(
+            f"groups must be None for {len(classes)} classes: groups are parts of an order of "
+            "rows, which two classes have"
+        )
 
 
 def _columns(y_score):

@@ -142,6 +142,26 @@ class GroupRows(HardRows):
         gradient = nan_above(gradient, largest).view_as(scores).to(scores.dtype)
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
+    def in_proportion(self, positive, weight):
+        """What a loss of the batch as a whole needs, the mean of that of its groups.
+
+        Returns
+        -------
+        codes : Tensor of shape (n_samples,)
+            The groups of the rows of the batch.
+        weight : Tensor of shape (n_samples,)
+            Those under which the classes of each group weigh what they weigh in training.
+        share : Tensor of shape ()
+            What the mean over the groups of the batch counts for, of all those with both classes:
+            they are whole ones, or a part of one.
+        """
+        present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
+        own = torch.ones_like(positive, dtype=torch.float64) if weight is None else weight.double()
+        counts = self._counts(own, positive, None, codes, present)
+        defined = (self._totals[0] > 0).all(0)
+        share = defined * self.n_batches / (np.maximum(self.n_parts, 1) * max(1, defined.sum()))
+        return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
+
     def _share_of(self, label):
         """What the loss of a part of each group counts for, where errors have this label."""
         if label not in self._shares:

@@ -12,10 +12,12 @@ from ._base import TwoClassCriterion, remedies_of
 class ProgramCriterion(TwoClassCriterion):
     """A binary loss of the batch as a whole, with rows weighted to the proportions in training.
 
+    With groups its mean over groups: see :class:`GroupRows`, of which it remembers no hard ones.
+
     Parameters
     ----------
     loss : nn.Module
-        Called as ``loss(scores, target, sample_weight)``.
+        Called as ``loss(scores, target, sample_weight)``, with groups as a fourth argument.
 
     Attributes
     ----------
@@ -25,7 +27,7 @@ class ProgramCriterion(TwoClassCriterion):
 
     def __init__(self, loss):
         super().__init__()
-        self.loss, self.remedies = loss, remedies_of(loss)
+        self.loss, self.remedies, self.groups = loss, remedies_of(loss), None
         self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
         self.register_buffer("n_without_class", torch.zeros((), dtype=torch.long))
 
@@ -34,8 +36,21 @@ class ProgramCriterion(TwoClassCriterion):
         scores, positive = check_binary(scores.flatten(), target)
         return self.loss(scores, positive, self.proportional(scores, positive, sample_weight))
 
+    def set_groups(self, make):
+        """Take a mean over groups from now on; see the base."""
+        self.groups = self.hard_rows = None if make is None else make(0)
+        if make is not None:
+            self.groups.hold(0, False, None)
+
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch, or of the batches of all processes together; see the base."""
+        if self.groups is not None:
+            codes, weight, share = self.groups.in_proportion(target == 1, weight)
+            rows = scores.detach().requires_grad_()
+            # A batch without a group of both classes teaches nothing: such days there are.
+            loss = share * self.loss(rows.flatten(), target == 1, weight, codes)
+            loss.backward()
+            return loss.detach(), rows.grad
         rows, positive = scores.detach(), target == 1
         if self.n_processes > 1:
             lengths = all_objects(len(scores))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 
+from sktopk.losses._groups import check_groups
 from sktopk.losses._loss import (
     check_binary,
     check_name,
@@ -25,6 +26,7 @@ from sktopk.losses._loss import (
 )
 
 from ._matrices import or_one
+from ._order import Groups, OneGroup
 
 SOLVERS = ("closed_form", "program")
 
@@ -39,26 +41,36 @@ class Batch(NamedTuple):
     kink: torch.Tensor
     # Whether a low number stands for a score of minus infinity; None if there is none.
     bottom: torch.Tensor | None = None
+    groups: OneGroup | Groups = OneGroup()
 
     @property
     def mirrored(self):
         """The batch with the classes and the order of scores exchanged."""
-        return Batch(
-            -self.scores, self.negative, self.positive, -self.sign, -self.kink, self.bottom
+        return self._replace(
+            scores=-self.scores,
+            positive=self.negative,
+            negative=self.positive,
+            sign=-self.sign,
+            kink=-self.kink,
         )
 
     @property
     def balanced(self):
         """The batch with weights in units of the largest: their products and inverses stay."""
-        unit = or_one(torch.maximum(self.positive.amax(), self.negative.amax()))
+        largest = self.groups.largest(torch.maximum(self.positive, self.negative))
+        unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
     def select(self, rows):
-        return Batch(*(None if part is None else part[rows] for part in self))
+        """The batch of some rows of one group."""
+        return Batch(*(None if part is None else part[rows] for part in self[:-1]))
 
 
-def split_classes(scores, target, margin, sample_weight):
-    """Check the arguments of a binary loss and return its :class:`Batch`."""
+def split_classes(scores, target, margin, sample_weight, groups=None):
+    """Check the arguments of a binary loss and return its :class:`Batch`.
+
+    With groups the weights are in float64, as sums go on from group to group.
+    """
     scores, is_positive = check_binary(scores, target)
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
@@ -73,7 +85,11 @@ def split_classes(scores, target, margin, sample_weight):
     sign = positive - negative
     if sample_weight is not None:
         positive, negative = sample_weight * positive, sample_weight * negative
-    return Batch(scores, positive, negative, sign, scores - sign, bottom)
+    if groups is None:
+        return Batch(scores, positive, negative, sign, scores - sign, bottom)
+    groups = Groups(*check_groups(groups, scores))
+    positive, negative = positive.double(), negative.double()
+    return Batch(scores, positive, negative, sign, scores - sign, bottom, groups)
 
 
 def in_units(scores, margin, *, centred=False):
@@ -113,11 +129,14 @@ class WithGradient(torch.autograd.Function):
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
     """Return the loss of a batch by one of two ways; it is 0 where a class is missing.
 
+    With groups it is the mean over those that have rows of both classes.
+
     `closed_form` returns the optimum and its derivative by the scores, which the multipliers
     of the program are; `program` returns the arguments of :func:`linear_program`. The loss tends
     to its `bound` where a score that it depends on tends to minus infinity.
     """
     check_name(solver, "solver", SOLVERS)
+    refuse_program(solver, batch)
     scores, positive, negative = batch[:3]
     if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
         loss = 0.0 * scores.sum()
@@ -129,10 +148,20 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             value, gradient = closed_form(batch, **parameters)
             if batch.bottom is not None:
                 # Where the slope at the number is not 0, the loss falls or rises on and on.
-                unbounded = (gradient * batch.bottom).any()
+                unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
-        loss = WithGradient.apply(scores, value, gradient)
+            value, gradient = batch.groups.mean(value, gradient, batch)
+        loss = WithGradient.apply(scores, value.to(scores.dtype), gradient.to(scores.dtype))
     return reduce_batch(loss, positive + negative, reduction)
+
+
+def refuse_program(solver, batch):
+    """Raise if the program of many groups is asked for."""
+    if solver == "program" and isinstance(batch.groups, Groups):
+        raise ValueError(
+            "solver='program' must come without groups: it solves one program; call the loss for "
+            "each group, or take solver='closed_form'"
+        )
 
 
 def check_finite(scores, bottom):
@@ -158,36 +187,34 @@ def optimum(program):
 
 
 class Kinks(NamedTuple):
-    """The kinks in ascending order, and the weights of the rows around them."""
+    """The kinks in ascending order, and the weights of the rows around them, in each group."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
     negative_above: torch.Tensor  # weight of the negatives after it
+    groups: OneGroup | Groups
 
     # Sums of slope times gap, of terms of one sign: no digits are lost.
 
+    @property
+    def gap(self):
+        """How far each kink is from the one before it."""
+        return self.value - self.groups.previous(self.value)
+
     def positive_hinges(self):
         """The weighted sum of the hinges of the positives at each kink."""
-        sums = (self.positive_below[:-1] * self.value.diff()).cumsum(0)
-        return torch.cat([sums.new_zeros(1), sums])
+        return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
         """The weighted sum of the hinges of the negatives at each kink."""
-        sums = (self.negative_above[:-1] * self.value.diff()).flip(0).cumsum(0).flip(0)
-        return torch.cat([sums, sums.new_zeros(1)])
+        return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
 def sort_kinks(batch):
     """Return the :class:`Kinks` of a batch."""
-    value, row = batch.kink.sort()
+    value, row, groups = batch.groups.sort(batch.kink)
     positive, negative = batch.positive.gather(0, row), batch.negative.gather(0, row)
-    return Kinks(value, positive.cumsum(0), sum_after(negative))
-
-
-def sum_after(weight):
-    """Return the sum of the weights after each, exactly 0 where none follow."""
-    reached = weight.cumsum(-1)
-    return reached[..., -1:] - reached
+    return Kinks(value, groups.within(positive), groups.after(negative), groups)
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
@@ -197,13 +224,14 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     hinge has its cost times its weight for multiplier where it is positive, 0 where it is
     negative, and those at their kink share what makes the multipliers of both classes equal.
     """
-    multiplier = negative_cost * batch.negative - positive_cost * batch.positive
-    side = batch.sign * (tau - batch.kink)
+    groups, of_rows = batch.groups, batch.groups.of_rows
+    multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
+    side = batch.sign * (of_rows(tau) - batch.kink)
     inside = multiplier * (side > 0)
-    missing = -inside.sum()
-    at_kink = multiplier * ((side == 0) & (batch.sign * missing < 0))
-    total = at_kink.sum()
-    return inside + at_kink * (missing / torch.where(total == 0, 1.0, total))
+    missing = -groups.sum(inside)
+    at_kink = multiplier * ((side == 0) & (batch.sign * of_rows(missing) < 0))
+    total = groups.sum(at_kink)
+    return inside + at_kink * of_rows(missing / torch.where(total == 0, 1.0, total))
 
 
 def sparse_matrix(entries, shape, like):

@@ -22,6 +22,7 @@ def fbeta_loss(
     beta=1.0,
     margin=1.0,
     solver="closed_form",
+    groups=None,
     sample_weight=None,
     reduction="mean",
 ):
@@ -56,6 +57,10 @@ def fbeta_loss(
         Distance m from the threshold that scores should keep, positive.
     solver : {"closed_form", "program"}, default="closed_form"
         "program" solves the linear program by :func:`linear_program`, to check the other.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
+        that of each group, over the groups with rows of both classes; the others teach nothing.
+        None: all rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; a weight of 2 counts as the row given twice.
     reduction : {"sum", "mean"}, default="mean"
@@ -96,7 +101,7 @@ def fbeta_loss(
     tensor(0.1111)
     """
     beta = check_nonnegative(beta, "beta", positive=True)
-    batch = split_classes(scores, target, margin, sample_weight)
+    batch = split_classes(scores, target, margin, sample_weight, groups)
     return batch_loss(batch, _closed_form, fbeta_program, solver, reduction, bound=1.0, beta=beta)
 
 
@@ -109,14 +114,14 @@ def _closed_form(batch, beta):
     # Numerator and denominator over 1 + beta^2.
     recall, precision = beta_shares(beta)
     batch = batch.balanced
-    total = or_one(batch.positive.sum())
     kinks = sort_kinks(batch)
+    total = kinks.groups.of_rows(or_one(batch.groups.sum(batch.positive)))
     P, N = kinks.positive_hinges(), kinks.negative_hinges()
     denominator = total + precision * (N - P)
     # Where P >= n_+ the denominator may be negative.
     error = ((recall * P + precision * N) / denominator).masked_fill(P >= total, torch.inf)
     # Between kinks the error is a monotone fraction of tau: a kink is best.
-    error, best = error.min(0)
+    error, best = kinks.groups.least(error)
     denominator = denominator.take(best)
     costs = (recall + precision * error) / denominator, precision * (1 - error) / denominator
     return error, hinge_multipliers(batch, kinks.value.take(best), *costs)

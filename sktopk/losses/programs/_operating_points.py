@@ -14,6 +14,7 @@ def precision_at_recall_program_loss(
     recall,
     margin=1.0,
     solver="closed_form",
+    groups=None,
     sample_weight=None,
     reduction="mean",
 ):
@@ -45,6 +46,10 @@ def precision_at_recall_program_loss(
         Distance m from the threshold that scores should keep, positive.
     solver : {"closed_form", "program"}, default="closed_form"
         "program" solves the linear program by :func:`linear_program`, to check the other.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
+        that of each group, over the groups with rows of both classes; the others teach nothing.
+        None: all rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; a weight of 2 counts as the row given twice.
     reduction : {"sum", "mean"}, default="mean"
@@ -82,13 +87,21 @@ def precision_at_recall_program_loss(
     >>> precision_at_recall_program_loss(scores, target, recall=0.5)
     tensor(0.2500)
     """
-    batch = split_classes(scores, target, margin, sample_weight)
+    batch = split_classes(scores, target, margin, sample_weight, groups)
     budget = 1 - check_fraction(recall, "recall")
     return batch_loss(batch, _at_budget, budget_program, solver, reduction, budget=budget)
 
 
 def recall_at_fpr_loss(
-    scores, target, *, fpr, margin=1.0, solver="closed_form", sample_weight=None, reduction="mean"
+    scores,
+    target,
+    *,
+    fpr,
+    margin=1.0,
+    solver="closed_form",
+    groups=None,
+    sample_weight=None,
+    reduction="mean",
 ):
     r"""Push the positives above the lowest threshold that surely keeps the false-positive rate.
 
@@ -120,6 +133,10 @@ def recall_at_fpr_loss(
         Distance m from the threshold that scores should keep, positive.
     solver : {"closed_form", "program"}, default="closed_form"
         "program" solves the linear program by :func:`linear_program`, to check the other.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
+        that of each group, over the groups with rows of both classes; the others teach nothing.
+        None: all rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; a weight of 2 counts as the row given twice.
     reduction : {"sum", "mean"}, default="mean"
@@ -157,7 +174,7 @@ def recall_at_fpr_loss(
     >>> recall_at_fpr_loss(scores, target, fpr=0.5)
     tensor(0.2500)
     """
-    batch = split_classes(scores, target, margin, sample_weight).mirrored
+    batch = split_classes(scores, target, margin, sample_weight, groups).mirrored
     budget = check_fraction(fpr, "fpr")
     return batch_loss(batch, _at_budget, budget_program, solver, reduction, budget=budget)
 
@@ -165,19 +182,19 @@ def recall_at_fpr_loss(
 def _at_budget(batch, budget):
     """Mean hinge of the negatives where that of the positives is `budget`."""
     batch = batch.balanced
-    kinks = sort_kinks(batch)
-    spent, allowed = kinks.positive_hinges(), budget * batch.positive.sum()
+    groups, kinks = batch.groups, sort_kinks(batch)
+    spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
     # Hinges grow with tau, from 0 at the first kink.
-    last = (spent <= allowed).sum() - 1
+    last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
     last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
-    tau = last_kink + (allowed - spent.take(last)) / slope
+    tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
     hinge = (batch.kink - tau).relu()
-    total = or_one(batch.negative.sum())
+    total = or_one(groups.sum(batch.negative))
     # tau moves with the mean score of the positives that spend the budget.
     above = batch.negative * (hinge > 0)
-    below = batch.positive * (batch.kink <= last_kink)
-    gradient = (above - above.sum() / slope * below) / total
-    return (batch.negative * hinge).sum() / total, gradient
+    below = batch.positive * (batch.kink <= groups.of_rows(last_kink))
+    gradient = above - groups.of_rows(groups.sum(above) / slope) * below
+    return groups.sum(batch.negative * hinge) / total, gradient / groups.of_rows(total)
 
 
 def budget_program(batch, budget):

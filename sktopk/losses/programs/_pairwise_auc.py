@@ -22,10 +22,11 @@ from ._batch import (
     optimum,
     or_one,
     reduce_batch,
+    refuse_program,
     sparse_matrix,
     split_classes,
-    sum_after,
 )
+from ._order import Groups, OneGroup
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16
@@ -39,6 +40,7 @@ def pairwise_auc_loss(
     surrogate="hinge",
     multi_class="ovr",
     solver="closed_form",
+    groups=None,
     sample_weight=None,
     reduction="mean",
 ):
@@ -83,6 +85,10 @@ def pairwise_auc_loss(
     solver : {"closed_form", "program"}, default="closed_form"
         "program" solves the linear program by :func:`linear_program`, to check the other; it
         exists for the hinge.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
+        that of each group, over the groups with rows of both classes; the others teach nothing.
+        None: all rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; a weight of 2 counts as the row given twice.
     reduction : {"sum", "mean"}, default="mean"
@@ -128,6 +134,10 @@ def pairwise_auc_loss(
     check_name(solver, "solver", SOLVERS)
     if solver == "program" and surrogate != "hinge":
         raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
+    if groups is not None:
+        return _in_groups(
+            scores, target, margin, surrogate, solver, sample_weight, reduction, groups
+        )
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         problems, weight = _multi_class(scores, target, margin, multi_class, sample_weight)
     else:
@@ -140,7 +150,7 @@ def pairwise_auc_loss(
         loss = problems.scores.sum()
     elif solver == "closed_form":
         problems = problems.balanced
-        loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems[:3])).sum()
+        loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems[:3], OneGroup())).sum()
         if problems.bottom is not None and surrogate != "ramp":  # which is bounded
             loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
     else:
@@ -181,6 +191,33 @@ class Problems(NamedTuple):
         return defined / (or_one(pairs) * defined.sum().clamp(min=1))
 
 
+def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reduction, groups):
+    """The mean loss of the groups that have rows of both classes."""
+    if isinstance(scores, torch.Tensor) and scores.ndim == 2:
+        raise ValueError(
+            "groups must be None for scores of several classes, of which many groups lack some; "
+            f"got groups and scores of shape {tuple(scores.shape)}"
+        )
+    batch = split_classes(scores, target, margin, sample_weight, groups)
+    refuse_program(solver, batch)
+    rows = batch.groups
+    defined = rows.defined(batch.positive, batch.negative)
+    # The pairs of each group weigh 1 together.
+    batch = batch.balanced
+    positive, negative = (
+        weight / rows.of_rows(or_one(rows.sum(weight)))
+        for weight in (batch.positive, batch.negative)
+    )
+    # Sums over other groups, of which rounding leaves something, must not reach the rest.
+    scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
+    pairs = _PAIR_SUMS[surrogate](scores, positive, negative, rows)
+    loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
+    if batch.bottom is not None and surrogate != "ramp":  # which is bounded
+        unbounded = (rows.sum(positive * batch.bottom) * rows.sum(negative)).any()
+        loss = torch.where(unbounded, loss.clamp(min=torch.inf), loss)
+    return reduce_batch(loss, batch.positive + batch.negative, reduction)
+
+
 def _multi_class(scores, target, margin, multi_class, sample_weight):
     """Check the arguments; return the problems and the weights of the rows."""
     scores, target = check_hard(scores, target, "pairwise_auc_loss")
@@ -212,38 +249,43 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
     return Problems(scores, positive, negative, bottom), weight
 
 
-# Weighted sums of l(s_j - s_i) over the pairs of each row.
+# Weighted sums of l(s_j - s_i) over the pairs of each row, or of each group.
 
 
-def _around_gaps(kink, rise, fall):
-    """Sort; return the gaps, the sum of `rise` before each and the sum of `fall` after it."""
-    kink, order = kink.sort(-1)
-    before = rise.gather(-1, order).cumsum(-1).to(kink.dtype)
-    after = sum_after(fall.gather(-1, order))
-    return kink.diff(), before[..., :-1], after[..., :-1]
+def _around_gaps(kink, rise, fall, groups):
+    """Sort; return the gap before each kink, the sum of `rise` before it, of `fall` after it.
+
+    The gaps are those within a group.
+    """
+    kink, order, groups = groups.sort(kink)
+    before = groups.within(rise.gather(-1, order)).to(kink.dtype)
+    after = groups.after(fall.gather(-1, order))
+    gap = kink - groups.previous(kink)
+    return gap, groups.previous(before), groups.previous(after), groups
 
 
-def _hinge_pairs(scores, positive, negative):
+def _hinge_pairs(scores, positive, negative, groups):
     # The integral over t of the weights of s_i - 1 < t and of s_j > t.
-    gap, before, after = _around_gaps(scores - positive.sign(), positive, negative)
+    gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
 
-def _quadratic_pairs(scores, positive, negative):
+def _quadratic_pairs(scores, positive, negative, groups):
     # The square of a hinge is twice the integral of the hinges up to it.
-    gap, before, after = _around_gaps(scores - positive.sign(), positive, negative)
+    kink = scores - positive.sign()
+    gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
-    hinges = growth.cumsum(-1)
+    hinges = groups.within(growth)
     # In this order no infinite square meets the weight 0 of negatives that are not there.
     return (gap * after * (2 * hinges - growth)).sum(-1)
 
 
-def _ramp_pairs(scores, positive, negative):
+def _ramp_pairs(scores, positive, negative, groups):
     # Pairs further apart than the margin are all alike. With gaps of at most twice that, s_i - 1
     # differs from s_i however large the scores are.
     dtype = scores.dtype
-    scores, order = scores.sort(-1)
-    scores = scores.diff(prepend=scores[..., :1]).clamp(max=2).double().cumsum(-1)
+    scores, order, groups = groups.sort(scores)
+    scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
     # As for the hinge, with s_i - 1 < t < s_i.
     kink = torch.cat([scores - positive.sign(), scores], -1)
@@ -251,15 +293,40 @@ def _ramp_pairs(scores, positive, negative):
     # would be multiplied by large gaps.
     rise = torch.cat([positive, -positive], -1).double()
     fall = torch.cat([negative, torch.zeros_like(negative)], -1)
-    gap, before, after = _around_gaps(kink, rise, fall)
+    gap, before, after, _ = _around_gaps(kink, rise, fall, groups.twice())
     return (gap * (before * after)).sum(-1).to(dtype)
 
 
-def _logistic_pairs(scores, positive, negative):
+def _logistic_pairs(scores, positive, negative, groups):
     with torch.no_grad():
-        problems = zip(scores, positive, negative, strict=True)
-        values, gradients = zip(*(_all_logistic_pairs(*p) for p in problems), strict=True)
-    return WithGradient.apply(scores, torch.stack(values), torch.stack(gradients))
+        if isinstance(groups, Groups):
+            value, gradient = _logistic_pairs_of(groups, scores.double(), positive, negative)
+        else:
+            problems = zip(scores, positive, negative, strict=True)
+            pairs = zip(*(_all_logistic_pairs(*p) for p in problems), strict=True)
+            value, gradient = map(torch.stack, pairs)
+    return WithGradient.apply(scores, value, gradient.to(scores.dtype))
+
+
+def _logistic_pairs_of(groups, scores, positive, negative):
+    """Return the sum over the pairs of all groups, a block at a time, and its gradient."""
+    high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
+    # The negatives of a group lie together: each positive has those from `first` on.
+    low = low[groups.codes[low].argsort(stable=True)]
+    n_low = torch.bincount(groups.codes[low], minlength=groups.n_groups)
+    n_pairs, first = n_low[groups.codes[high]], (n_low.cumsum(0) - n_low)[groups.codes[high]]
+    block = (n_pairs.cumsum(0) - n_pairs) // _PAIRS_AT_ONCE
+    lengths = torch.unique_consecutive(block, return_counts=True)[1].tolist()
+    value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
+    for of_block in zip(*(each.split(lengths) for each in (high, first, n_pairs)), strict=True):
+        rows, start, count = of_block
+        i, start = rows.repeat_interleave(count), start - (count.cumsum(0) - count)
+        j = low[start.repeat_interleave(count) + torch.arange(len(i), device=i.device)]
+        weight, z = positive[i] * negative[j], scores[j] - scores[i]
+        value -= (weight * F.logsigmoid(-z)).sum()
+        slope = weight * z.sigmoid()
+        gradient.index_add_(0, i, -slope).index_add_(0, j, slope)
+    return value / math.log(2), gradient / math.log(2)
 
 
 def _all_logistic_pairs(scores, positive, negative):

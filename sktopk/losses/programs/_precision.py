@@ -23,6 +23,7 @@ def recall_at_precision_loss(
     margin=1.0,
     penalty=2.0,
     solver="closed_form",
+    groups=None,
     sample_weight=None,
     reduction="mean",
 ):
@@ -58,6 +59,10 @@ def recall_at_precision_loss(
         Price M of a violation that weighs as much as all negatives, positive.
     solver : {"closed_form", "program"}, default="closed_form"
         "program" solves the linear program by :func:`linear_program`, to check the other.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
+        that of each group, over the groups with rows of both classes; the others teach nothing.
+        None: all rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; a weight of 2 counts as the row given twice.
     reduction : {"sum", "mean"}, default="mean"
@@ -95,7 +100,7 @@ def recall_at_precision_loss(
     >>> recall_at_precision_loss(scores, target, precision=1.0)
     tensor(0.2500)
     """
-    batch = split_classes(scores, target, margin, sample_weight)
+    batch = split_classes(scores, target, margin, sample_weight, groups)
     precision = check_fraction(precision, "precision")
     penalty = check_nonnegative(penalty, "penalty", positive=True)
     parameters = {"precision": precision, "penalty": penalty}
@@ -104,27 +109,30 @@ def recall_at_precision_loss(
 
 def _elastic(batch, precision, penalty):
     batch = batch.balanced
-    n_positive, n_negative = or_one(batch.positive.sum()), or_one(batch.negative.sum())
     kinks = sort_kinks(batch)
     tau, P, N = kinks.value, kinks.positive_hinges(), kinks.negative_hinges()
-    violation = precision * N + (1 - precision) * (P - n_positive)
-    price = penalty / n_negative
-    error = P / n_positive + price * violation.relu()
+    of_class = batch.positive, batch.negative
+    n_positive, n_negative = (or_one(batch.groups.sum(weight)) for weight in of_class)
+    groups, in_all = kinks.groups, kinks.groups.of_rows(n_positive)
+    violation = precision * N + (1 - precision) * (P - in_all)
+    price = groups.of_rows(penalty / n_negative)
+    error, at_kink = groups.least(P / in_all + price * violation.relu())
     # In at most one gap the violation falls to 0. There its multiplier lies between 0 and the
     # price: it is what makes the slopes of P and N equal.
-    start, end = violation[:-1], violation[1:]
-    way = start / (start - end)
-    root = torch.lerp(P[:-1], P[1:], way) / n_positive
-    root = root.masked_fill((start <= 0) | (end > 0), torch.inf)
+    start = groups.previous(violation)
+    way = start / (start - violation)
+    root = torch.lerp(groups.previous(P), P, way) / in_all
+    root, in_gap = groups.least(root.masked_fill((start <= 0) | (violation > 0), torch.inf))
     slope = precision * kinks.negative_above - (1 - precision) * kinks.positive_below
-    multiplier = torch.where(violation > 0, price, 0.0)
-    root_multiplier = (kinks.positive_below / n_positive / slope)[:-1]
+    root_multiplier = groups.previous(kinks.positive_below / in_all / slope)
 
-    error, best = torch.cat([root, error]).min(0)
-    tau = torch.cat([torch.lerp(tau[:-1], tau[1:], way), tau]).take(best)
-    multiplier = torch.cat([root_multiplier, multiplier]).take(best)
+    in_a_gap = root <= error
+    root_tau = torch.lerp(groups.previous(tau), tau, way)
+    tau = torch.where(in_a_gap, root_tau.take(in_gap), tau.take(at_kink))
+    multiplier = torch.where(violation > 0, price, 0.0).take(at_kink)
+    multiplier = torch.where(in_a_gap, root_multiplier.take(in_gap), multiplier)
     costs = 1 / n_positive + (1 - precision) * multiplier, precision * multiplier
-    return error, hinge_multipliers(batch, tau, *costs)
+    return torch.minimum(root, error), hinge_multipliers(batch, tau, *costs)
 
 
 def elastic_program(batch, precision, penalty):

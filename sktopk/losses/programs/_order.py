@@ -1,0 +1,135 @@
+"""Rows in the order of their kinks: sums along it, of all rows or of each group at once."""
+
+import torch
+
+from sktopk.losses._groups import Ordered, first_in, largest_in, sum_in
+
+
+class OneGroup:
+    """All rows as one group, the last axis of every tensor.
+
+    A number of the group is a number, which every row has.
+    """
+
+    def sum(self, values):
+        """The sum of the values of the group."""
+        return values.sum(-1)
+
+    def largest(self, weight):
+        """The largest weight of the group."""
+        return weight.amax(-1)
+
+    def of_rows(self, numbers):
+        """What each row has of the numbers of the groups."""
+        return numbers
+
+    def mean(self, value, gradient, batch):
+        """The mean of the values of the groups and its gradient."""
+        return value, gradient
+
+    def sort(self, key):
+        """Return the sorted keys, the rows in this order, and the group in this order."""
+        return *key.sort(-1), self
+
+    def twice(self):
+        """The group of the rows followed by that of the same rows once more."""
+        return self
+
+    # In the order of `sort`.
+
+    def previous(self, values):
+        """The value before each in its group; the first has its own."""
+        return torch.cat([values[..., :1], values[..., :-1]], -1)
+
+    def within(self, values):
+        """The sum of the values of the group up to each."""
+        return values.cumsum(-1)
+
+    def after(self, values):
+        """The sum of those that follow each, of which no digits are lost."""
+        sums = values.flip(-1).cumsum(-1).flip(-1)
+        return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
+
+    def last(self, mask):
+        """Where the group has its last row of a mask that is true up to it."""
+        return mask.sum() - 1
+
+    def least(self, values):
+        """The smallest value of the group and where it is."""
+        return values.min(0)
+
+
+class Groups:
+    """Rows of many groups; a tensor of shape (n_groups,) has the numbers of the groups.
+
+    Parameters
+    ----------
+    codes : Tensor of int of shape (n_samples,)
+        Numbers of the groups.
+    n_groups : int
+    """
+
+    def __init__(self, codes, n_groups):
+        self.codes, self.n_groups = codes, n_groups
+
+    def sum(self, values):
+        return sum_in(self.codes, self.n_groups, values)
+
+    def largest(self, weight):
+        return largest_in(self.codes, self.n_groups, weight).clamp(min=0)
+
+    def of_rows(self, numbers):
+        return numbers.index_select(0, self.codes)
+
+    def mean(self, value, gradient, batch):
+        defined = self.defined(batch.positive, batch.negative)
+        n_defined = defined.sum().clamp(min=1)
+        value = value.masked_fill(~defined, 0.0).sum() / n_defined
+        return value, (gradient / n_defined).masked_fill(~self.of_rows(defined), 0.0)
+
+    def defined(self, positive, negative):
+        """Whether each group has rows of both classes."""
+        return (self.sum(positive) > 0) & (self.sum(negative) > 0)
+
+    def sort(self, key):
+        known = key.detach()
+        ordered = Ordered(known, torch.ones_like(known), self.codes, self.n_groups)
+        key = key.index_select(0, ordered.order).double()
+        return key, ordered.order, OrderedGroups(ordered)
+
+    def twice(self):
+        return Groups(torch.cat([self.codes, self.codes]), self.n_groups)
+
+
+class OrderedGroups(Groups):
+    """The groups of rows that lie in order, one group after the other.
+
+    Parameters
+    ----------
+    ordered : Ordered
+    """
+
+    def __init__(self, ordered):
+        super().__init__(ordered.codes, ordered.n_groups)
+        self.start, self.stop = ordered.start, ordered.stop
+        self.first = self.codes.diff(prepend=self.codes[:1] - 1) != 0
+
+    def previous(self, values):
+        return torch.where(self.first, values, torch.cat([values[:1], values[:-1]]))
+
+    def within(self, values):
+        sums = values.cumsum(0)
+        before = sums.index_select(0, (self.start - 1).clamp(min=0))
+        return sums - self.of_rows(before.masked_fill(self.start == 0, 0.0))
+
+    def after(self, values):
+        sums = torch.cat([values.flip(0).cumsum(0).flip(0), values.new_zeros(1)])
+        return sums[1:] - self.of_rows(sums.index_select(0, self.stop))
+
+    def last(self, mask):
+        return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
+
+    def least(self, values):
+        value = -largest_in(self.codes, self.n_groups, -values)
+        place = first_in(self.codes, self.n_groups, values == self.of_rows(value))
+        return value, place.clamp(max=len(values) - 1)
