@@ -48,9 +48,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     ----------
     loss : str or nn.Module, default="smooth_topk"
         "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
-        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk",
-        "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted",
-        "smooth_topk_adjusted": functions of :mod:`sktopk.losses`; or a module called as
+        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
+        "focal"; for long tails "logit_adjusted", "smooth_topk_adjusted", "ldam",
+        "noised_topk_imbalanced" [3]_: functions of :mod:`sktopk.losses`; or a module called as
         ``loss(scores, target)``. "auto" compares "smooth_topk", "topk_hinge_convex" and
         "logit_adjusted" with "cross_entropy" on rows that they have not seen, see the notes.
     k : int or dict, default=5
@@ -80,7 +80,8 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         cross-entropy and k max(5, 10 tau) for the smooth losses, which divide scores by k tau
         and are not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
         top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with
-        ``module__normalize=True``), else 1.
+        ``module__normalize=True``), else 1. For TabularMLP it is 5 at most: members that begin
+        with cross-entropy have learnt most of the scale.
     scoring : str, callable or None, default=None
         Score of the validation rows. None is :func:`sktopk.metrics.topk_auc_log_score`, the top-k
         accuracy at all k, which hangs on more rows than the one at `k_` (of two classes the mean

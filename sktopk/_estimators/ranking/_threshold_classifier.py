@@ -13,7 +13,7 @@ from ._ranking import TopClassifier, undefined
 
 @estimator
 class ThresholdClassifier(TopClassifier):
-    r"""Put the positives above a threshold of your choice, or the negatives below it.
+    r"""For a threshold of your own: positives above it, or negatives below it.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i))
@@ -22,7 +22,7 @@ class ThresholdClassifier(TopClassifier):
 
     Any threshold of :mod:`sktopk.losses` or function of the scores, with
     :func:`sktopk.losses.accuracy_at_top_loss` (eq. 5 of [1]_). The classifiers with a name are
-    this one with a default.
+    this one with a default: take the one :doc:`of your job </top>` if there is one.
 
     `score` is the share of the positives at or above the threshold of the rows that it is given
     (with ``errors="false_positives"``, of the negatives below it). `threshold_` lies midway
