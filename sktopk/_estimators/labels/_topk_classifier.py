@@ -88,6 +88,14 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         log-probability). One of probabilities,
         such as "neg_log_loss", needs a loss that models them or `calibration`, which is then
         fitted on these rows after each epoch.
+    calibration : {"temperature", "sigmoid", "auto"} or None, default="auto"
+        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
+        probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
+        per class, normalised. "auto" is "temperature" where rows are left out of the training
+        anyway, by `cross_fit` as by default, `early_stopping` or X_val, and nothing elsewhere: it
+        costs no row and some milliseconds. It is "sigmoid" after a `warm_up` of a loss that takes
+        the class frequencies out of the scores, such as "logit_adjusted": a temperature does not
+        bring them back. None: the probabilities of the loss, if it has some.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
     net_params : dict, default=None
@@ -179,6 +187,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     loss_params: dict | None = None
     order: str | None = None
     n_candidates: int | None = None
+    calibration: str | None = "auto"
     class_weight: object = None
 
     def score(self, X, y=None, sample_weight=None):
@@ -335,6 +344,14 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         self._models_proba_ = self._k_ordered is not None or self._loss_has_proba()
         if isinstance(self.loss, str) and self.loss in LOSSES:
             self._warn_of_ignored(loss)
+
+    @property
+    def _auto_calibration(self):
+        loss = self._loss_in_use
+        named = LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
+        # A temperature does not bring back frequencies that the loss has taken out of the scores.
+        lacks_frequencies = named is not None and named.counts and not self._models_proba_
+        return "sigmoid" if lacks_frequencies else "temperature"
 
     def _loss_has_proba(self):
         """Whether the loss trains scores that stand for probabilities."""

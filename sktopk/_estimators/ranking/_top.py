@@ -18,6 +18,16 @@ from sktopk.losses._top_quantile import (
 from ._ranking import TopClassifier, cuts, midway_above
 
 
+def check_share(tau, of, of_a_number):
+    """Check that tau is a share, and say who takes a number where it is one."""
+    if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
+        raise ValueError(
+            f"tau must be a share of the {of}, in (0, 1); got {tau}. A number of {of} is the k of "
+            f"{of_a_number}(k={tau})"
+        )
+    check_number(tau, "tau", 0, 1, bounds="neither")
+
+
 @estimator
 class DeepTopPushClassifier(TopClassifier):
     r"""For a list that is read until the first false alarm: positives above every negative.
@@ -299,7 +309,7 @@ class PatMatClassifier(TopClassifier):
 
     def _check_params(self):
         super()._check_params()
-        check_number(self.tau, "tau", 0, 1, bounds="neither")
+        check_share(self.tau, "rows", "RecallAtKClassifier")
 
     def _threshold(self):
         return pat_mat_threshold(self.tau)
@@ -358,7 +368,7 @@ class PatMatNPClassifier(TopClassifier):
 
     def _check_params(self):
         super()._check_params()
-        check_number(self.tau, "tau", 0, 1, bounds="neither")
+        check_share(self.tau, "negatives", "TopPushKClassifier")
 
     def _threshold(self):
         return pat_mat_np_threshold(self.tau)
