@@ -1,5 +1,7 @@
 """scikit-learn estimators for people who can only look at the top."""
 
+import importlib
+
 from ._estimators._pipeline import Pipeline, make_pipeline
 from ._estimators.boosted._top_boost import TopBoostClassifier
 from ._estimators.decisions._budget import BudgetClassifier
@@ -48,6 +50,26 @@ __all__ = [
     "TopPushKClassifier",
     "make_pipeline",
 ]
+
+_MODULES = (
+    "boosting",
+    "callbacks",
+    "datasets",
+    "io",
+    "losses",
+    "metrics",
+    "model_selection",
+    "modules",
+    "samplers",
+)
+
+
+def __getattr__(name):
+    # So that `import sktopk` is enough for sktopk.io.dump, and takes no longer.
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # Pickles, error messages and documentation name the public place, wherever a class lives inside.
 for _name in __all__:
