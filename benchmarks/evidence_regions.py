@@ -23,6 +23,15 @@ from tables import _report as top_of_the_table
 PAPERS = Path(__file__).parent / "papers.csv"
 MARKS = re.compile(r"(<!-- from ([^>]+?): begin -->\n).*?(<!-- end -->)", re.DOTALL)
 CLASSES = ("100", "1,000", "10,000")
+# What the jobs of two classes are called by those who have them, and whom they would ask else.
+JOBS_IN_WORDS = {
+    "precision at 100": "100 a day",
+    "recall at 1 % false positives": "at most 1 % false alarms",
+    "precision at 1 %": "the first few, 1 %",
+    "positives above every negative": "until the first false alarm",
+    "average precision": "no cut, the whole order",
+}
+OTHERS = ("logistic regression", "LightGBM", "histogram boosting", "random forest")
 
 
 def table_below(name, start):
@@ -196,6 +205,19 @@ def ranks_at_the_top():
     return top_of_the_table.summary(lines)
 
 
+def rankers_by_job():
+    """The ranker of each job against what else one would use, on the reporting half."""
+    lines = top_of_the_table.read(RESULTS / "top_of_the_table.jsonl")
+    scores = top_of_the_table.job_scores(lines)
+    found = top_of_the_table.differences(scores, "binary", "reporting")
+    by_job = {(job, method): difference for job, method, difference, *_ in found}
+    rows = []
+    for job, words in JOBS_IN_WORDS.items():
+        ranker = f"`{top_of_the_table.DEFAULTS[job]}`"
+        rows.append([words, ranker, job, *(by_job.get((job, other), "") for other in OTHERS)])
+    return markdown(["job", "with", "judged by", *(f"beside {other}" for other in OTHERS)], rows)
+
+
 def promised_by_thresholds():
     """Of each promise the share of draws that kept it, and what was left, by method."""
     table = table_below("promises.md", "### Thresholds")
@@ -241,6 +263,7 @@ REGIONS = {
     "benchmarks/results/many_classes.md, predictions": best_of_many_classes,
     "benchmarks/results/scaling.csv": growth,
     "benchmarks/results/top_of_the_table.jsonl": ranks_at_the_top,
+    "benchmarks/results/top_of_the_table.jsonl, by job": rankers_by_job,
     "benchmarks/results/promises.md, thresholds": promised_by_thresholds,
     "benchmarks/results/promises.md, chosen": lambda: whole(
         table_below("promises.md", "### Rows chosen")

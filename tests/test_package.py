@@ -37,6 +37,17 @@ PUBLIC = [
 ]
 
 
+@pytest.mark.parametrize("name", [*MODULES[1:], "sktopk.callbacks"])
+def test_importing_the_package_is_enough_for_its_modules(name):
+    code = f"import sys, sktopk; assert {name} is sys.modules[{name!r}]"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_the_package_has_no_other_attributes():
+    with pytest.raises(AttributeError, match="module 'sktopk' has no attribute 'of_nothing'"):
+        sktopk.of_nothing  # noqa: B018
+
+
 @pytest.mark.parametrize(("name", "value"), PUBLIC, ids=[name for name, _ in PUBLIC])
 def test_every_public_name_is_documented(name, value):
     doc = inspect.getdoc(value)

@@ -147,7 +147,7 @@ def test_auto_takes_the_rows_that_are_left_out_anyway(rare, case, cls, method):
     np.testing.assert_array_equal(auto.fit(X, y).predict_proba(X), expected)
     assert auto.calibration_[0] == method
     # Not one row is held out for it.
-    plain = cls(**params).fit(X, y)
+    plain = cls(calibration=None, **params).fit(X, y)
     np.testing.assert_array_equal(auto.decision_function(X), plain.decision_function(X))
 
 
@@ -169,6 +169,27 @@ def test_auto_does_nothing_where_no_row_is_left_out(rare, cls, tmp_path):
     assert load(dump(auto, tmp_path / "f")).calibration == "auto"
     # A stream leaves out none.
     assert not hasattr(cls(calibration="auto", **params).partial_fit(X, y), "predict_proba")
+
+
+@pytest.mark.parametrize("loss", ["smooth_topk", "cross_entropy", "logit_adjusted"])
+def test_the_default_network_has_probabilities_by_the_frequencies_of_the_training(rare, loss):
+    X, y = rare
+    clf = TopKClassifier(loss, k=1, n_members=2, max_epochs=5, random_state=0)
+    assert hasattr(clf, "predict_proba")
+    proba = clf.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(proba.mean(0), np.bincount(y) / len(y), atol=0.03)
+    expected = softmax(log_density(X) + np.log(SHARES), axis=1)
+    assert np.abs(proba - expected).mean() < 0.03
+    assert clf.calibration_[0] == ("sigmoid" if loss == "logit_adjusted" else "temperature")
+
+
+def test_without_calibration_they_are_those_of_the_loss_alone(rare):
+    X, y = rare
+    params = {"k": 1, "n_members": 2, "max_epochs": 2, "calibration": None, "random_state": 0}
+    clf = TopKClassifier("cross_entropy", **params).fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X), softmax(clf.decision_function(X), axis=1))
+    with pytest.raises(AttributeError, match="'auto' for the one that suits: they take the rows"):
+        TopKClassifier(**params).fit(X, y).predict_proba(X)
 
 
 def test_auto_serves_votes_and_scores_of_probabilities(rare):

@@ -377,6 +377,9 @@ def test_warns_of_places_that_negatives_took_in_training(cls):
     clf, (text,) = poor(X, y)
     precision = y[clf.predict(X) == 1].mean()
     assert f"above threshold_, {precision:.0%} are positive, where 100% could be" in text
+    # The way out is no advice for whoever takes it already.
+    assert "warm_up=20" in text
+    assert "warm_up" not in poor(X, y, warm_up=3)[1][0]
     # Labels that X tells; and as few positives as there can be, each of them found.
     told = X + 5 * y[:, None]
     assert poor(told, y)[1] == []

@@ -43,7 +43,7 @@ box(0.9, 3.3, 'TopKClassifier\nloss="cross_entropy"', ANSWER)
 box(3.2, 3.3, "Do rare classes\ncount as much?", QUESTION)
 arrow((1.8, 4.3), (1.05, 3.7), "yes")
 arrow((2.4, 4.3), (3.05, 3.7), "no")
-box(1.05, 1.75, 'loss="logit_adjusted",\n"ldam" or\n"noised_topk_imbalanced"', ANSWER)
+box(1.05, 1.75, 'loss="logit_adjusted",\n"smooth_topk_adjusted"\nor "ldam"', ANSWER)
 box(4.4, 1.75, 'loss="smooth_topk",\n"noised_topk" or\n"topk_transition"', ANSWER)
 box(2.6, 0.35, 'loss="auto", or compare_losses', ANSWER)
 arrow((2.9, 2.9), (1.5, 2.3), "yes")
@@ -56,13 +56,13 @@ arrow((5.3, 4.4), (5.05, 3.8), "rows")
 arrow((5.95, 4.4), (6.05, 3.05), "labels")
 
 ROWS = [
+    ("k rows, of each day", "RecallAtKClassifier"),
+    ("a share of the rows", "PatMatClassifier"),
+    ("at most 1 % false alarms", "RecallAtFPRClassifier"),
+    ("the same, at a score", "PatMatNPClassifier"),
     ("at the first false alarm", "DeepTopPushClassifier"),
     ("a few false alarms", "TopPushKClassifier"),
-    ("k rows", "RecallAtKClassifier"),
-    ("a share of the rows", "PatMatClassifier"),
-    ("a false-positive rate", "PatMatNPClassifier"),
-    ("the same, hinges on both sides", "RecallAtFPRClassifier"),
-    ("a recall", "PrecisionAtRecallClassifier"),
+    ("80 % found", "PrecisionAtRecallClassifier"),
     ("a precision", "RecallAtPrecisionClassifier"),
     ("where both balance", "FScoreClassifier"),
     ("nowhere", "AUCClassifier"),

@@ -186,6 +186,11 @@ def columns_kept(estimator):
         raise
 
 
+def is_nan(label):
+    """Whether a label is a float that is none."""
+    return isinstance(label, float) and label != label
+
+
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     check_given(y, name)
@@ -197,6 +202,13 @@ def check_labels(y, name="y"):
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
+    if values.dtype.kind == "O" and values.ndim == 1:
+        missing = [row for row, label in enumerate(values) if label is None or is_nan(label)]
+        if missing:
+            raise ValueError(
+                f"{name} must hold class labels, none missing; {len(missing)} of {len(values)} "
+                f"are, the first of them in row {missing[0]}: drop these rows, or label them"
+            )
     kind = type_of_target(y, input_name=name)
     if kind.startswith(("multilabel", "multiclass-multioutput")):
         raise ValueError(f"{name} must hold one class label per row; got a {kind} target")

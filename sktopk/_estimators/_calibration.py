@@ -19,8 +19,14 @@ def is_planned(estimator):
     return estimator.calibration is not None
 
 
-def way_out():
+def way_out(estimator):
     """What to set where probabilities are missing, in words."""
+    settings = estimator._settings()
+    if settings.cross_fit or settings.early_stopping:
+        return (
+            "Set calibration='temperature' or 'sigmoid', or 'auto' for the one that suits: they "
+            "take the rows that are left out of the training anyway"
+        )
     return (
         "Set calibration='temperature' or 'sigmoid', for which fit holds rows out, or 'auto' with "
         "cross_fit=True or early_stopping=True, which have rows left out anyway"

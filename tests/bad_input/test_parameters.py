@@ -35,6 +35,12 @@ ROWS = {
     "tau is a share of 1": Row(
         {"tau": 1.0}, V, "tau == 1.0, must be < 1", ("PatMatClassifier", "PatMatNPClassifier")
     ),
+    "tau is a number of rows": Row(
+        {"tau": 200}, V, r"the k of RecallAtKClassifier\(k=200\)", ("PatMatClassifier",)
+    ),
+    "tau is a number of negatives": Row(
+        {"tau": 5}, V, r"the k of TopPushKClassifier\(k=5\)", ("PatMatNPClassifier",)
+    ),
     "sigma is negative": Row({"sigma": -0.1}, V, "sigma == -0.1, must be >= 0"),
     "margin is negative": Row({"margin": -1}, V, "margin == -1, must be >"),
     "margin is a string": Row({"margin": "1"}, T, "margin must be an instance of float"),

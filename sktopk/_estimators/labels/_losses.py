@@ -47,15 +47,15 @@ LOSSES = {
     "topk_grouping": NamedLoss(losses.topk_grouping_loss, ("k",), 10.0),
     "topk_transition": NamedLoss(losses.topk_transition_loss, ("k",), 10.0),
     "noised_topk": NamedLoss(losses.noised_topk_loss, ("k", "sigma"), 10.0, draws=True),
-    # Made for cosines, which they scale themselves; other scores want a little more.
-    "noised_topk_imbalanced": NamedLoss(
-        losses.noised_topk_imbalanced_loss, ("k", "sigma"), 3.0, counts=True, draws=True
-    ),
     "focal": NamedLoss(losses.focal_loss, has_sums=True),
-    "ldam": NamedLoss(losses.ldam_loss, (), 3.0, counts=True),
     "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, counts=True, models_proba=True),
     "smooth_topk_adjusted": NamedLoss(
         losses.smooth_topk_adjusted_loss, ("k", "tau"), 1.0, 5.0, 10.0, counts=True
+    ),
+    # Made for cosines, which they scale themselves; other scores want a little more.
+    "ldam": NamedLoss(losses.ldam_loss, (), 3.0, counts=True),
+    "noised_topk_imbalanced": NamedLoss(
+        losses.noised_topk_imbalanced_loss, ("k", "sigma"), 3.0, counts=True, draws=True
     ),
 }
 # Arguments of the functions that the training gives them.

@@ -50,9 +50,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     ----------
     loss : str or nn.Module, default="smooth_topk"
         "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
-        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk",
-        "noised_topk_imbalanced" [3]_, "focal", "ldam", "logit_adjusted",
-        "smooth_topk_adjusted": functions of :mod:`sktopk.losses`; or a module called as
+        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
+        "focal"; for long tails "logit_adjusted", "smooth_topk_adjusted", "ldam",
+        "noised_topk_imbalanced" [3]_: functions of :mod:`sktopk.losses`; or a module called as
         ``loss(scores, target)``. "auto" compares "smooth_topk", "topk_hinge_convex" and
         "logit_adjusted" with "cross_entropy" on rows that they have not seen, see the notes.
     k : int or dict, default=5
@@ -82,13 +82,22 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         cross-entropy and k max(5, 10 tau) for the smooth losses, which divide scores by k tau
         and are not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
         top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with
-        ``module__normalize=True``), else 1.
+        ``module__normalize=True``), else 1. For TabularMLP it is 5 at most: members that begin
+        with cross-entropy have learnt most of the scale.
     scoring : str, callable or None, default=None
         Score of the validation rows. None is :func:`sktopk.metrics.topk_auc_log_score`, the top-k
         accuracy at all k, which hangs on more rows than the one at `k_` (of two classes the mean
         log-probability). One of probabilities,
         such as "neg_log_loss", needs a loss that models them or `calibration`, which is then
         fitted on these rows after each epoch.
+    calibration : {"temperature", "sigmoid", "auto"} or None, default="auto"
+        How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
+        probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
+        per class, normalised. "auto" is "temperature" where rows are left out of the training
+        anyway, by `cross_fit` as by default, `early_stopping` or X_val, and nothing elsewhere: it
+        costs no row and some milliseconds. It is "sigmoid" after a `warm_up` of a loss that takes
+        the class frequencies out of the scores, such as "logit_adjusted": a temperature does not
+        bring them back. None: the probabilities of the loss, if it has some.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
     net_params : dict, default=None
@@ -180,6 +189,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     loss_params: dict | None = None
     order: str | None = None
     n_candidates: int | None = None
+    calibration: str | None = "auto"
     class_weight: object = None
 
     def score(self, X, y=None, sample_weight=None):
@@ -336,6 +346,14 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         self._models_proba_ = self._k_ordered is not None or self._loss_has_proba()
         if isinstance(self.loss, str) and self.loss in LOSSES:
             self._warn_of_ignored(loss)
+
+    @property
+    def _auto_calibration(self):
+        loss = self._loss_in_use
+        named = LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
+        # A temperature does not bring back frequencies that the loss has taken out of the scores.
+        lacks_frequencies = named is not None and named.counts and not self._models_proba_
+        return "sigmoid" if lacks_frequencies else "temperature"
 
     def _loss_has_proba(self):
         """Whether the loss trains scores that stand for probabilities."""

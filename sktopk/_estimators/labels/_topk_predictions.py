@@ -27,7 +27,7 @@ def has_proba(classifier):
         proper = [name for name, each in LOSSES.items() if each.models_proba]
         raise AttributeError(
             f"predict_proba is not available for loss={loss!r} without calibration: its "
-            f"scores are not probabilities. {way_out()}, or set loss to one of "
+            f"scores are not probabilities. {way_out(classifier)}, or set loss to one of "
             f"{', '.join(map(repr, proper))}, and fit"
         )
     return True

@@ -66,7 +66,7 @@ def _ranks(classifier):
 @estimator
 @public
 class AUCClassifier(ProgramClassifier):
-    r"""Train for the area under the ROC curve, of two classes or of several.
+    r"""For an order of all rows, cut nowhere: the area under the ROC curve, of two classes or more.
 
     .. math::
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
@@ -80,7 +80,10 @@ class AUCClassifier(ProgramClassifier):
     `score` is this area, the share of pairs in the right order, ties counting a half. Of two
     classes, `threshold_` is the one of the largest sum of true-positive and true-negative rate
     on the training rows, as the area itself favours none; of several, `predict` is the highest
-    score and there is no `threshold_`. On clean data cross-entropy has as large an area.
+    score and there is no `threshold_`.
+
+    Where only the top is looked at, :class:`PatMatClassifier` is for that. Beside cross-entropy
+    this loss was mostly as good, or could not be told from it: :doc:`the evidence </evidence>`.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).

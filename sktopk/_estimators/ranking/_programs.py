@@ -63,14 +63,16 @@ class ProgramClassifier(RankingClassifier):
 @estimator
 @public
 class FScoreClassifier(ProgramClassifier):
-    r"""Train for the F-score at the threshold that suits it best.
+    r"""For labels where precision and recall balance: the F-score at the threshold that suits it.
 
     .. math::
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
     The loss is a bound of 1 - F by hinges, a linear-fractional program in the threshold and the
-    hinges [1]_, solved in closed form (:func:`sktopk.losses.fbeta_loss`).
+    hinges [1]_, solved in closed form (:func:`sktopk.losses.fbeta_loss`). It could mostly not be
+    told from cross-entropy with a tuned threshold: :doc:`the evidence </evidence>`. For a fixed
+    number of rows, or so many false alarms, take a class :doc:`of that job </top>`.
 
     `score` is the F-score of `predict`. `threshold_` is the one of the largest F-score of the
     training rows, midway between two scores.
@@ -138,13 +140,15 @@ def f_score(estimator, X, y, sample_weight=None):
 @estimator
 @public
 class RecallAtPrecisionClassifier(ProgramClassifier):
-    r"""Find as many positives as possible while a share of what is flagged is positive.
+    r"""For a list of which 80 % must be hits: positives found while a share p of it is positive.
 
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
     The loss bounds both by hinges and pays for a missing precision, as most scores cannot
-    have it (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_).
+    have it (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). It could mostly
+    not be told from cross-entropy with a tuned threshold: :doc:`the evidence </evidence>`.
+    :class:`BudgetClassifier` promises a precision on new rows.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest at
     which the training rows have the precision, midway between two scores; where none has it,
@@ -222,14 +226,15 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
 @estimator
 @public
 class PrecisionAtRecallProgramClassifier(ProgramClassifier):
-    r"""Find a share of the positives with the fewest negatives among them, by a linear program.
+    r"""For 80 % found, or another share r, with the fewest negatives, by a linear program.
 
     .. math::
         \min_f \; \text{false-positive rate} \quad\text{with}\quad \text{recall} \ge r
 
     The loss bounds the errors on both sides of a free threshold by hinges
     (:func:`sktopk.losses.precision_at_recall_program_loss`, a linear program [1]_), where
-    :class:`PrecisionAtRecallClassifier` has one of the scores for its threshold.
+    :class:`PrecisionAtRecallClassifier` has one of the scores for its threshold. It could mostly
+    not be told from cross-entropy with a tuned threshold: :doc:`the evidence </evidence>`.
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` lies midway between
     the score that a share r of the positives reaches and the next lower score, on the training

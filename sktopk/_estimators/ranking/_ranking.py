@@ -39,6 +39,7 @@ from sktopk.metrics._top_scorer import TopScorer
 
 # The share of what precision could be at its own threshold below which a training has failed.
 POOR = 2 / 3
+BEGIN_WITH_CROSS_ENTROPY = ", and warm_up=20, which begins with cross-entropy"
 
 
 def has_proba(classifier):
@@ -47,7 +48,7 @@ def has_proba(classifier):
     if not (hasattr(classifier, "calibration_") if fitted else is_planned(classifier)):
         raise AttributeError(
             "predict_proba is not available without calibration: scores above a threshold are "
-            f"not probabilities. {way_out()}, and fit"
+            f"not probabilities. {way_out(classifier)}, and fit"
         )
     return True
 
@@ -408,7 +409,8 @@ class RankingClassifier(NetClassifier):
         if final:
             self._warn_of_ranking(scores, *tensors)
             if self._has_places and rows is training.given and not training.partial:
-                self._warn_of_precision(scores > self.threshold_, positive, weight)
+                warms_up = training.settings.warm_up > 0
+                self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
@@ -439,7 +441,7 @@ class RankingClassifier(NetClassifier):
                 ConvergenceWarning,
             )
 
-    def _warn_of_precision(self, flagged, positive, weight):
+    def _warn_of_precision(self, flagged, positive, weight, warms_up):
         """Warn if many of the rows trained on that came to the places of positives are none."""
         weights = [float(weight[mask].sum()) for mask in (flagged & positive, flagged, positive)]
         found, looked_at, there = weights
@@ -448,7 +450,7 @@ class RankingClassifier(NetClassifier):
             warn(
                 f"Of the training rows above threshold_, {found / looked_at:.0%} are positive, "
                 f"where {best / looked_at:.0%} could be: the training has not put the positives on "
-                "top. Another random_state may, and warm_up=20, which begins with cross-entropy; "
+                f"top. Another random_state may{'' if warms_up else BEGIN_WITH_CROSS_ENTROPY}; "
                 "where X does not tell more, TopKClassifier('cross_entropy') orders rows as well"
             )
 

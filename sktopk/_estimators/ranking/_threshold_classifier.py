@@ -15,7 +15,7 @@ from ._ranking import TopClassifier, undefined
 @estimator
 @public
 class ThresholdClassifier(TopClassifier):
-    r"""Put the positives above a threshold of your choice, or the negatives below it, or both.
+    r"""For a threshold of your own: positives above it, negatives below it, or both.
 
     .. math::
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
@@ -23,7 +23,7 @@ class ThresholdClassifier(TopClassifier):
 
     Any threshold of :mod:`sktopk.losses` or function of the scores, with
     :func:`sktopk.losses.accuracy_at_top_loss` (eq. 1 and 5 of [1]_). The classifiers with a name
-    are this one with a default.
+    are this one with a default: take the one :doc:`of your job </top>` if there is one.
 
     `score` is the share of the positives at or above the threshold of the rows that it is given
     (with ``errors="false_positives"``, of the negatives below it; with both kinds the mean of the
