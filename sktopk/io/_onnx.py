@@ -240,7 +240,6 @@ def _add_members(graph, network, scale, dtype):
     def buffer(name):
         return graph.constant(getattr(network, name).numpy())
 
-    missing = graph.add("IsNaN", "X")
     z = graph.add("Mul", graph.add("Sub", "X", buffer("center")), buffer("scale"))
     z = graph.add("Where", graph.add("IsNaN", z), number(0), z)
     z = graph.add("Clip", z, number(-FAR), number(FAR))
@@ -251,8 +250,13 @@ def _add_members(graph, network, scale, dtype):
         z = graph.add("Gather", z, buffer("bin_column"), axis=1)
         z = graph.add("Mul", graph.add("Sub", z, buffer("bin_start")), buffer("bin_slope"))
         parts.append(graph.add("Clip", z, number(0), number(1)))
-    if network.missing_indicator:
+    if len(network.missing_column):
+        missing = graph.add("IsNaN", graph.add("Gather", "X", buffer("missing_column"), axis=1))
         parts.append(graph.cast(dtype, missing))
+    if len(network.category_column):
+        values = graph.add("Gather", "X", buffer("category_column"), axis=1)
+        own = graph.constant(network.category_value.numpy().astype(dtype))
+        parts.append(graph.cast(dtype, graph.add("Equal", values, own)))
     encoded, each = graph.add("Concat", *parts, axis=1), []
     for m in range(network.n_members):
         graph.value = encoded
