@@ -19,6 +19,7 @@ from sktopk._common._input import (
     check_labelled,
     check_labels,
     check_validation,
+    columns_with_missing,
     columns_kept,
     encode,
     is_stream,
@@ -167,7 +168,7 @@ class NetClassifier(TrainedNet):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            Finite numbers; float memory maps are read batch by batch, and map-style Datasets of
+            Numbers, no infinite ones; float memory maps are read batch by batch, and map-style Datasets of
             torch, of (row, label, ...) or rows. With `module`, also (n_samples, channels, height,
             width). float64 or float32; anything else becomes float64.
         y : array-like of shape (n_samples,), default=None
@@ -226,6 +227,20 @@ class NetClassifier(TrainedNet):
         cross-fit, and rows are held out for early stopping instead; with an optimizer other than
         "adamw" the weight decay is 1e-4.
 
+        The network of tables takes missing values (NaN, None, NA): they count as the median of
+        the column, and where the rows trained on have some, an indicator tells them from it. In
+        a column in which they had none, a missing value is the median and nothing else. Rows of
+        a Dataset must have none.
+
+        It also takes frames with columns of categories: of a categorical dtype, or of texts,
+        which are left as numbers where all of them are such. A category is an indicator, and so
+        is a missing value in such a column. Of more than 50 the rarest share one, which is then
+        that of any category that `fit` has not seen; where there are no more, an unseen one is
+        none of them, as is a missing value where `fit` has seen none. `categories_` has them.
+        What `fit` has found of a column stays: `partial_fit` and warm starts add nothing to it,
+        and where `partial_fit` begins, with ``module=TabularMLP``, the first piece decides.
+        Any other network refuses both.
+
         With `checkpoint`, the progress is written before the first epoch and after every
         `checkpoint_every` of them, each time whole or not at all. The same call of fit finds the
         file and goes on from it: network, optimizer, callbacks (learning-rate schedules), random
@@ -253,7 +268,10 @@ class NetClassifier(TrainedNet):
         if (fitted := chosen.pop("fitted", None)) is not None:
             return self._take_over(fitted, chosen)
         with columns_kept(self):
-            given = check_labelled(self, X, y, sample_weight, groups, reset=new)
+            of_tables = self._suits_tables
+            given = check_labelled(
+                self, X, y, sample_weight, groups, reset=new, takes_tables=of_tables
+            )
             training = self._plan(given, X_val, y_val, new, chosen)
         self._run(training)
         self._warn_unsettled(training)
@@ -303,7 +321,8 @@ class NetClassifier(TrainedNet):
         announced = None
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        rows = check_labelled(self, X, y, sample_weight, groups, reset=new)
+        own = self.module is TabularMLP
+        rows = check_labelled(self, X, y, sample_weight, groups, reset=new, takes_tables=own)
         known = self._known_classes(rows.y, announced, new)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
         target = encode(known, rows.y)
@@ -315,6 +334,7 @@ class NetClassifier(TrainedNet):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = bool(self._suits_tables)
         tags.classifier_tags.multi_class = self._multi_class
         tags.classifier_tags.poor_score = self._poor_score
         return tags
@@ -497,6 +517,11 @@ class NetClassifier(TrainedNet):
             module_params["hidden_layer_sizes"] = settings.hidden_layer_sizes
         elif module in OURS and not isinstance(self.hidden_layer_sizes, str):
             module_params.setdefault("hidden_layer_sizes", self.hidden_layer_sizes)
+        if module is TabularMLP:
+            if missing := getattr(self, "_missing_", None):
+                module_params.setdefault("missing_indicator", missing)
+            if hasattr(self, "categories_"):
+                module_params.setdefault("n_categories", self.categories_.sizes)
         optimizer = settings.optimizer
         optimizer = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
         score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
@@ -558,7 +583,15 @@ class NetClassifier(TrainedNet):
         vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
         self._of_tables_ = training.settings.of_tables
         self._note_groups(training.rows.groups)
+        if self._missing_ is not None:
+            each = all_objects(columns_with_missing(X))
+            self._missing_ = tuple(sorted(set().union(*each)))
         try:
+            if hasattr(self, "categories_") and world_size() > 1:
+                raise ValueError(
+                    "X must hold numbers where several processes train together, each of which "
+                    "would find other categories: encode them in front"
+                )
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)

@@ -61,7 +61,8 @@ def to_onnx(estimator, path):
     TypeError
         If the estimator has no network of this package, or labels that a graph cannot hold.
     ValueError
-        If a BudgetClassifier has no fixed threshold, or a step cannot be converted.
+        If a BudgetClassifier has no fixed threshold, or a step cannot be converted; if the
+        network was trained on a frame with columns of categories: encode them in front.
 
     Notes
     -----
@@ -90,6 +91,12 @@ def to_onnx(estimator, path):
     """
     onnx = import_extra("onnx", "to_onnx", "onnx")
     steps, net, budget = _parts(estimator)
+    if hasattr(net, "categories_"):
+        raise ValueError(
+            f"X of fit was a frame with categories in columns {list(net.categories_.values)} (from "
+            "0), and a graph takes one table of numbers: encode them by a step in front, in the "
+            "program that calls the graph, or keep the estimator by dump"
+        )
     dtype = net._numpy_dtype()
     module = copy.deepcopy(net.net_.module_).cpu().eval()
     shape = tuple(net.input_shape_)

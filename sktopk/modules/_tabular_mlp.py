@@ -54,10 +54,9 @@ class TabularMLP(nn.Module):
         take at most 512 inputs more than there are columns.
     missing_indicator : bool or sequence of int, default=False
         Columns that have one more, 1 where they are missing: all of them, none, or these.
-    n_categories : sequence of int, default=None
-        Of each column: how many categories its values 0, 1, 2, ... number; 0 for a column of
-        numbers. A category is one more column, 1 in its rows; other values are none. None for
-        numbers in all columns.
+    n_categories : dict of {int: int}, default=None
+        By column: how many categories its values 0, 1, 2, ... number. A category is one more
+        column, 1 in its rows; other values are none. Columns that are not there hold numbers.
     dtype : torch.dtype, default=None
         Of weights and scales; None is torch's default.
     generator : torch.Generator, default=None
@@ -121,17 +120,10 @@ class TabularMLP(nn.Module):
         generator=None,
     ):
         super().__init__()
-        n_categories = (0,) * n_features if n_categories is None else tuple(n_categories)
-        if len(n_categories) != n_features:
-            raise ValueError(
-                f"n_categories must have a number for each of {n_features} columns; got "
-                f"{len(n_categories)}"
-            )
+        n_categories = dict(n_categories or {})
         if n_encoded == "auto":
-            n_numbers = n_categories.count(0)
+            n_numbers = n_features - len(n_categories)
             n_encoded = min(n_bins * n_numbers, _ROOM) if n_numbers <= _WIDE else 0
-        if isinstance(missing_indicator, bool):
-            missing_indicator = range(n_features) if missing_indicator else ()
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.n_members = n_members
@@ -140,20 +132,23 @@ class TabularMLP(nn.Module):
         self.n_categories = n_categories
         self.dropout = Dropout(dropout, generator=generator)
         self.register_buffer("center", torch.zeros(n_features, dtype=dtype))
-        scale = torch.tensor([0.0 if n else 1.0 for n in n_categories], dtype=dtype)
-        self.register_buffer("scale", scale)
+        self.register_buffer("scale", torch.ones(n_features, dtype=dtype))
         self.register_buffer("bin_column", torch.zeros(n_encoded, dtype=torch.long))
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
-        categories = [(j, value) for j, n in enumerate(n_categories) for value in range(n)]
+        categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
+        if missing_indicator is True:
+            missing = torch.arange(n_features)
+        else:
+            missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
         # Known by the parameters: no part of the state.
-        for name, columns in {
-            "missing_column": missing_indicator,
-            "category_column": [j for j, _ in categories],
-            "category_value": [value for _, value in categories],
+        for name, each in {
+            "missing_column": missing,
+            "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
+            "category_value": torch.tensor([value for _, value in categories], dtype=torch.long),
         }.items():
-            buffer = torch.tensor(list(columns), dtype=torch.long)
-            self.register_buffer(name, buffer, persistent=False)
+            self.register_buffer(name, each, persistent=False)
+        self.scale[list(n_categories)] = 0.0
         n_inputs = n_features + n_encoded + len(self.missing_column) + len(categories)
         sizes = (n_inputs, *hidden_layer_sizes, n_outputs)
         self.layers = nn.ModuleList(
@@ -193,7 +188,7 @@ class TabularMLP(nn.Module):
         weight = weight.detach().double()
         needed = torch.zeros(self.n_features, dtype=torch.long)
         for j in range(self.n_features):
-            if self.n_categories[j]:
+            if j in self.n_categories:
                 continue
             values = _values(X[:, j], weight)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)

@@ -235,7 +235,7 @@ def _network_of_a_table(n_features, n_outputs, rows):
         {"missing_indicator": True},
         {"missing_indicator": [1]},
         {"n_bins": 0},
-        {"n_categories": [0, 0, 0, 3]},
+        {"n_categories": {3: 3}},
     ],
 )
 def test_members_missing_and_infinite_values(dtype, n_members, params):
