@@ -65,7 +65,9 @@ class Categories:
         import pandas as pd
 
         columns = dict(enumerate(X[name] for name in X.columns))
-        numbers = {str(column.dtype).lower() for j, column in columns.items() if j not in self.values}
+        numbers = {
+            str(column.dtype).lower() for j, column in columns.items() if j not in self.values
+        }
         # What the numbers are stored as is no reason for float64 beside columns of float32.
         dtype = np.float32 if numbers == {"float32"} else np.float64
         for j, column in columns.items():

@@ -19,8 +19,8 @@ from sktopk._common._input import (
     check_labelled,
     check_labels,
     check_validation,
-    columns_with_missing,
     columns_kept,
+    columns_with_missing,
     encode,
     is_stream,
 )
@@ -168,9 +168,11 @@ class NetClassifier(TrainedNet):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            Numbers, no infinite ones; float memory maps are read batch by batch, and map-style Datasets of
-            torch, of (row, label, ...) or rows. With `module`, also (n_samples, channels, height,
-            width). float64 or float32; anything else becomes float64.
+            Numbers, no infinite ones; missing values and, of frames, columns of categories are
+            for the default network (see the notes). Float memory maps are read batch by batch,
+            and map-style Datasets of torch, of (row, label, ...) or rows. With `module`, also
+            (n_samples, channels, height, width). float64 or float32; anything else becomes
+            float64.
         y : array-like of shape (n_samples,), default=None
             Class labels: integers, strings, booleans or categories; at least two classes. None
             reads those of a Dataset: in one pass over its items, or from `targets` (`tensors` of
@@ -267,12 +269,14 @@ class NetClassifier(TrainedNet):
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         if (fitted := chosen.pop("fitted", None)) is not None:
             return self._take_over(fitted, chosen)
+        of_tables = self._suits_tables if new else self._of_tables_
+        # A loss that was chosen has a say in what "auto" is.
+        settings = (self._with(**chosen) if chosen else self)._settings(of_tables)
         with columns_kept(self):
-            of_tables = self._suits_tables
             given = check_labelled(
                 self, X, y, sample_weight, groups, reset=new, takes_tables=of_tables
             )
-            training = self._plan(given, X_val, y_val, new, chosen)
+            training = self._plan(given, X_val, y_val, new, settings, chosen)
         self._run(training)
         self._warn_unsettled(training)
         out_of_fold = None
@@ -413,7 +417,7 @@ class NetClassifier(TrainedNet):
         """Return the validation rows that the user passed."""
         return check_validation(self, X_val, y_val, classes)
 
-    def _plan(self, given, X_val, y_val, new, chosen):
+    def _plan(self, given, X_val, y_val, new, settings, chosen):
         """Return what a call of `fit` trains on, and from where it starts."""
         classes = self._all_classes(given.y)
         if not new and not np.array_equal(classes, self.classes_):
@@ -424,9 +428,6 @@ class NetClassifier(TrainedNet):
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
         rows, own, folds = given, validation is not None, None
-        of_tables = self._suits_tables if new else self._of_tables_
-        # A loss that was chosen has a say in what "auto" is.
-        settings = (self._with(**chosen) if chosen else self)._settings(of_tables)
         if settings.cross_fit:
             folds = self._folds(given, encode(classes, given.y), settings.n_members)
         # Where no row can be left out, members go without unless it is asked for alone.

@@ -318,6 +318,9 @@ class TrainingParameters(BaseEstimator):
     @property
     def _suits_tables(self):
         """Whether the parameters ask for the network of tables, with all that belongs to it."""
+        if getattr(self, "n_candidates", None) is not None:
+            # Steps of a few classes are for one plain network.
+            return False
         if self.module is not None:
             return self.module is TabularMLP
         if isinstance(self.net_params, dict) and not OF_MLP.isdisjoint(self.net_params):

@@ -79,8 +79,8 @@ class TabularMLP(nn.Module):
     Notes
     -----
     NaN counts as missing: it is the median of the column, and the indicator's weights learn what
-    else it tells; of a column of categories it is none of them. Infinite values are far away on their side. Until :meth:`from_data` has seen
-    rows, columns are clipped and nothing else.
+    else it tells; of a column of categories it is none of them. Infinite values are far away on
+    their side. Until :meth:`from_data` has seen rows, columns are clipped and nothing else.
 
     Equation 1 of [1]_ leaves the first and the last bin open. Here they end with the rows that
     `from_data` has seen, behind which the clipped column goes on towards 3 or -3.
@@ -163,10 +163,10 @@ class TabularMLP(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating point. NaN and infinite values are passed over, and columns of categories. Of more than 20 000 rows
-            every second, third and so on is looked at, and all of them where a column seems
-            constant. A column that is constant, or missing everywhere, has the scale 0: its
-            values are not seen, now or later.
+            Floating point. NaN and infinite values are passed over, and columns of categories.
+            Of more than 20 000 rows every second, third and so on is looked at, and all of them
+            where a column seems constant. A column that is constant, or missing everywhere, has
+            the scale 0: its values are not seen, now or later.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative; weight 2 equals the row given twice, weight 0 its absence.
 

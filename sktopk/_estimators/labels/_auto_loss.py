@@ -70,7 +70,7 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     copy = clone(estimator)
     of_tables = copy._suits_tables
     labelled = check_labelled(copy, X, y, sample_weight, reset=True, takes_tables=of_tables)
-    X, y, weight = labelled[:3]
+    X, y = labelled[:2]
     # A CSR matrix without its rows of weight 0.
     X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
     labelled = labelled._replace(X=X)
