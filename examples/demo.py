@@ -58,7 +58,8 @@ def main():
     for name, runs_of in found.items():
         scores = np.array([each for each, *_ in runs_of])
         at_k[name] = scores[:, KS.index(K)]
-        cells = [f"{m:.3f} ({s:.3f})" for m, s in zip(scores.mean(0), scores.std(0, ddof=1), strict=True)]
+        spread = scores.std(0, ddof=1) if len(SEEDS) > 1 else np.zeros(len(KS))
+        cells = [f"{m:.3f} ({s:.3f})" for m, s in zip(scores.mean(0), spread, strict=True)]
         seconds = np.mean([took for _, took, _ in runs_of])
         print(f"{name:22s}" + "".join(f"{cell:>15s}" for cell in cells) + f"{seconds:9.1f}")
 

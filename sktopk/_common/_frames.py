@@ -2,6 +2,11 @@
 
 import numpy as np
 
+# What those who meet missing values or categories with another network can do.
+TAKES_TABLES = (
+    "the default network takes {what} as they are, in fit (module=None with hidden layers, or "
+    "module=sktopk.modules.TabularMLP, in partial_fit as well)"
+)
 # How the dtypes of pandas, polars and pyarrow begin that stand for moments and durations.
 _TIMES = ("date", "time", "period", "duration")
 
@@ -28,24 +33,25 @@ def check_columns(X):
             )
 
 
-def explain(X, error):
+def explain(X, error, takes_missing=False):
     """Raise an error that names the first column of a frame that is no column of finite numbers.
 
-    Returns if there is none: then the frame was refused for something else.
+    Returns if there is none: then the frame was refused for something else. NaN is not the
+    reason where the network takes it.
     """
     for name in X.columns:
         values = np.asarray(X[name])
         if values.dtype.kind not in "fiub":
-            _explain_objects(name, values, error)
+            _explain_objects(name, values, error, takes_missing)
             continue
-        wrong = ~np.isfinite(values)
+        wrong = np.isinf(values) if takes_missing else ~np.isfinite(values)
         if wrong.any():
-            is_nan = np.isnan(values).any()
+            is_nan = np.isnan(values[wrong]).any()
             wrong = np.isnan(values) if is_nan else wrong
             raise ValueError(_missing(name, wrong, "NaN" if is_nan else "infinity")) from error
 
 
-def _explain_objects(name, values, error):
+def _explain_objects(name, values, error, takes_missing):
     """Raise for the first value of a column that is no number."""
     missing = []
     for row, value in enumerate(values.tolist()):
@@ -59,16 +65,21 @@ def _explain_objects(name, values, error):
             advice = ""
             if isinstance(value, str):
                 advice = (
-                    ". Encode it first, for example by scikit-learn's OneHotEncoder in a "
-                    "ColumnTransformer"
+                    ". A column is one of categories if it holds nothing but texts in fit: make "
+                    "numbers of them, or texts of all"
                 )
+                if not takes_missing:
+                    advice = (
+                        ". Encode it first, for example by scikit-learn's OneHotEncoder in a "
+                        f"ColumnTransformer; {TAKES_TABLES.format(what='columns of texts')}"
+                    )
             raise kind(
                 f"X must hold numbers; column {name!r} has {_shortened(value)} in row {row}: "
                 f"{reason}{advice}"
             ) from error
         if is_nan:
             missing.append(row)
-    if missing:
+    if missing and not takes_missing:
         wrong = np.zeros(len(values), bool)
         wrong[missing] = True
         raise ValueError(_missing(name, wrong, "NaN")) from error
@@ -76,7 +87,10 @@ def _explain_objects(name, values, error):
 
 def _missing(name, wrong, what):
     count = int(wrong.sum())
-    advice = "impute them first, or drop the rows" if what == "NaN" else "clip them first"
+    advice = "clip them first"
+    if what == "NaN":
+        takes = TAKES_TABLES.format(what="missing values")
+        advice = f"impute them first, or drop the rows; {takes}"
     return (
         f"Input X contains {what}: column {name!r}, in {count} of {len(wrong)} rows, the first of "
         f"them row {int(wrong.argmax())}. X must hold finite numbers: {advice}"

@@ -12,17 +12,25 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from ._frames import check_columns, explain
+from ._categories import Categories
+from ._frames import TAKES_TABLES, check_columns, explain
 from ._groups import encode_groups
 from ._lazy_rows import LazyRows, SomeRows
 from ._scalars import check_readable
 from ._warnings import warn
 
+# Of a table, what is looked at together.
+_BLOCK_NUMBERS = 1 << 22
 FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
 
 
-def check_rows(estimator, X, *, reset):
-    """Return X as a float array, CSR or lazy rows, images only where a `module` can take them."""
+def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
+    """Return X as a float array, CSR or lazy rows, images only where a `module` can take them.
+
+    With `reset` the columns become those that the estimator knows, and `takes_tables` says
+    whether its network takes missing values and, of frames, columns of categories. These have an
+    order by what their rows weigh.
+    """
     check_table(X)
     X = as_lazy(X, estimator.dtype)
     n_dim = getattr(X, "ndim", 2)
@@ -31,16 +39,28 @@ def check_rows(estimator, X, *, reset):
             f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "
             f"with dim {n_dim}. Images (n_samples, channels, height, width) need module="
         )
+    if reset:
+        vars(estimator).pop("categories_", None)
+        estimator._missing_ = () if takes_tables else None
+    # A fit of before these were known refused them.
+    takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
         # Numbers are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have rows of numbers; got a Dataset of shape {X.shape}")
         if reset:
             vars(estimator).pop("feature_names_in_", None)
+        X = _encode(estimator, X, is_frame=False)
     else:
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
             check_columns(X)
+            if reset and takes_missing:
+                weight = check_weight(sample_weight, X.shape[0])
+                if (categories := Categories.of(X, weight)) is not None:
+                    vars(estimator).pop("feature_names_in_", None)
+                    estimator.categories_ = categories
+        X = _encode(estimator, X, is_frame)
         try:
             X = validate_data(
                 estimator,
@@ -50,11 +70,15 @@ def check_rows(estimator, X, *, reset):
                 dtype=FLOATS[estimator.dtype],
                 allow_nd=n_dim > 2,
                 ensure_2d=n_dim <= 2,
+                ensure_all_finite="allow-nan" if takes_missing else True,
             )
         except (RuntimeError, TypeError, ValueError) as error:
             check_readable(X, "X")
-            if is_frame:
-                explain(X, error)
+            if is_frame and "feature names" not in str(error):
+                explain(X, error, takes_missing)
+            if str(error).startswith("Input X contains NaN"):
+                takes = TAKES_TABLES.format(what="missing values")
+                raise ValueError(f"Input X contains NaN: impute it first; {takes}") from error
             raise
     if reset:
         _warn_of_channels_last(X.shape)
@@ -66,6 +90,40 @@ def check_rows(estimator, X, *, reset):
             f"X must have rows of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
         )
     return X
+
+
+def _encode(estimator, X, is_frame):
+    """X with numbers in the place of the categories that the estimator knows, if any."""
+    categories = getattr(estimator, "categories_", None)
+    if categories is None:
+        return X
+    if not is_frame:
+        raise TypeError(
+            "X must be a frame, as in fit, where columns "
+            f"{', '.join(map(str, categories.values))} (from 0) held categories; got "
+            f"{type(X).__name__}"
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    # Of other columns scikit-learn says which are missing.
+    return categories.encode(X) if names is None or list(X.columns) == list(names) else X
+
+
+def columns_with_missing(X):
+    """The numbers of the columns of a table, as it was checked, that have missing values."""
+    table = X
+    while isinstance(table, SomeRows):
+        table = table.table
+    if len(X.shape) != 2 or isinstance(table, LazyRows):
+        # Rows of a Dataset have none.
+        return ()
+    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = X[np.arange(start, min(start + step, X.shape[0]))]
+        if issparse(rows):
+            found[rows.indices[np.isnan(rows.data)]] = True
+        else:
+            found |= np.isnan(rows).any(axis=0)
+    return tuple(np.flatnonzero(found).tolist())
 
 
 def _warn_of_channels_last(shape):
@@ -85,6 +143,7 @@ def check_validation(estimator, X_val, y_val, classes):
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
         raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
+    frame = X_val if hasattr(estimator, "categories_") else None
     try:
         X_val = check_rows(estimator, X_val, reset=False)
     except (TypeError, ValueError) as error:
@@ -103,7 +162,7 @@ def check_validation(estimator, X_val, y_val, classes):
             f"y_val has labels that y has not, {_shown(unknown)}: no row of them can be "
             "predicted right"
         )
-    return Labelled(X_val, y_val, np.ones(len(y_val)))
+    return Labelled(X_val, y_val, np.ones(len(y_val)), frame=frame)
 
 
 def check_weight(sample_weight, n_samples):
@@ -165,7 +224,7 @@ def take_params(params, index, n_samples):
     }
 
 
-COLUMNS = ("n_features_in_", "feature_names_in_", "input_shape_")
+COLUMNS = ("n_features_in_", "feature_names_in_", "input_shape_", "categories_", "_missing_")
 
 
 def columns_of(estimator):
@@ -383,28 +442,40 @@ def is_memory_map(X):
 
 
 class Labelled(NamedTuple):
-    """Rows with their labels and weights, and numbers of their groups or None, checked."""
+    """Rows with their labels and weights, and numbers of their groups or None, checked.
+
+    A frame with categories, of which `X` has the numbers, is there as it was given, too.
+    """
 
     X: object
     y: np.ndarray
     weight: np.ndarray
     groups: np.ndarray | None = None
+    frame: object = None
 
     def take(self, mask):
         """The rows where `mask` is true."""
         groups = None if self.groups is None else self.groups[mask]
-        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask], groups)
+        frame = None if self.frame is None else take_rows(self.frame, np.flatnonzero(mask))
+        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask], groups, frame)
 
 
-def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset):
-    """Return the rows of positive weight with their labels, weights and groups, checked."""
+def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False):
+    """Return the rows of positive weight with their labels, weights and groups, checked.
+
+    See `check_rows`.
+    """
     y = check_labels(own_labels(X, y))
-    X = check_rows(estimator, X, reset=reset)
+    frame = X
+    X = check_rows(
+        estimator, X, reset=reset, takes_tables=takes_tables, sample_weight=sample_weight
+    )
+    frame = frame if hasattr(estimator, "categories_") else None
     check_length(y, X.shape[0])
     if groups is not None:
         groups = encode_groups(groups, X.shape[0])
         # One group is no group.
         groups = groups if groups.any() else None
-    rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]), groups)
+    rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]), groups, frame)
     mask = rows.weight > 0
     return rows if mask.all() else rows.take(mask)

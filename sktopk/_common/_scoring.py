@@ -28,8 +28,14 @@ def weight_for(scorer, weight):
     return {"sample_weight": weight} if takes else {}
 
 
-def with_names(X, estimator):
-    """Return X as a frame where `estimator` was fitted to one: scorers may ask for columns."""
+def with_names(rows, estimator):
+    """Return X of `rows` as a frame if `estimator` was fitted to one: scorers may ask for columns.
+
+    With categories it is the frame that was given.
+    """
+    X = rows.X
+    if rows.frame is not None:
+        return rows.frame
     if not hasattr(estimator, "feature_names_in_") or isinstance(X, LazyRows):
         return X
     make = pd.DataFrame.sparse.from_spmatrix if issparse(X) else pd.DataFrame

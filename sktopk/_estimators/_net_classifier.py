@@ -20,6 +20,7 @@ from sktopk._common._input import (
     check_labels,
     check_validation,
     columns_kept,
+    columns_with_missing,
     encode,
     is_stream,
 )
@@ -167,9 +168,11 @@ class NetClassifier(TrainedNet):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            Finite numbers; float memory maps are read batch by batch, and map-style Datasets of
-            torch, of (row, label, ...) or rows. With `module`, also (n_samples, channels, height,
-            width). float64 or float32; anything else becomes float64.
+            Numbers, no infinite ones; missing values and, of frames, columns of categories are
+            for the default network (see the notes). Float memory maps are read batch by batch,
+            and map-style Datasets of torch, of (row, label, ...) or rows. With `module`, also
+            (n_samples, channels, height, width). float64 or float32; anything else becomes
+            float64.
         y : array-like of shape (n_samples,), default=None
             Class labels: integers, strings, booleans or categories; at least two classes. None
             reads those of a Dataset: in one pass over its items, or from `targets` (`tensors` of
@@ -226,6 +229,20 @@ class NetClassifier(TrainedNet):
         cross-fit, and rows are held out for early stopping instead; with an optimizer other than
         "adamw" the weight decay is 1e-4.
 
+        The network of tables takes missing values (NaN, None, NA): they count as the median of
+        the column, and where the rows trained on have some, an indicator tells them from it. In
+        a column in which they had none, a missing value is the median and nothing else. Rows of
+        a Dataset must have none.
+
+        It also takes frames with columns of categories: of a categorical dtype, or of texts,
+        which are left as numbers where all of them are such. A category is an indicator, and so
+        is a missing value in such a column. Of more than 50 the rarest share one, which is then
+        that of any category that `fit` has not seen; where there are no more, an unseen one is
+        none of them, as is a missing value where `fit` has seen none. `categories_` has them.
+        What `fit` has found of a column stays: `partial_fit` and warm starts add nothing to it,
+        and where `partial_fit` begins, with ``module=TabularMLP``, the first piece decides.
+        Any other network refuses both.
+
         With `checkpoint`, the progress is written before the first epoch and after every
         `checkpoint_every` of them, each time whole or not at all. The same call of fit finds the
         file and goes on from it: network, optimizer, callbacks (learning-rate schedules), random
@@ -252,9 +269,14 @@ class NetClassifier(TrainedNet):
         chosen = self._choose(X, y, sample_weight, X_val, y_val) if new else {}
         if (fitted := chosen.pop("fitted", None)) is not None:
             return self._take_over(fitted, chosen)
+        of_tables = self._suits_tables if new else self._of_tables_
+        # A loss that was chosen has a say in what "auto" is.
+        settings = (self._with(**chosen) if chosen else self)._settings(of_tables)
         with columns_kept(self):
-            given = check_labelled(self, X, y, sample_weight, groups, reset=new)
-            training = self._plan(given, X_val, y_val, new, chosen)
+            given = check_labelled(
+                self, X, y, sample_weight, groups, reset=new, takes_tables=of_tables
+            )
+            training = self._plan(given, X_val, y_val, new, settings, chosen)
         self._run(training)
         self._warn_unsettled(training)
         out_of_fold = None
@@ -303,7 +325,8 @@ class NetClassifier(TrainedNet):
         announced = None
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        rows = check_labelled(self, X, y, sample_weight, groups, reset=new)
+        own = self.module is TabularMLP
+        rows = check_labelled(self, X, y, sample_weight, groups, reset=new, takes_tables=own)
         known = self._known_classes(rows.y, announced, new)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
         target = encode(known, rows.y)
@@ -315,6 +338,7 @@ class NetClassifier(TrainedNet):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = bool(self._suits_tables)
         tags.classifier_tags.multi_class = self._multi_class
         tags.classifier_tags.poor_score = self._poor_score
         return tags
@@ -393,7 +417,7 @@ class NetClassifier(TrainedNet):
         """Return the validation rows that the user passed."""
         return check_validation(self, X_val, y_val, classes)
 
-    def _plan(self, given, X_val, y_val, new, chosen):
+    def _plan(self, given, X_val, y_val, new, settings, chosen):
         """Return what a call of `fit` trains on, and from where it starts."""
         classes = self._all_classes(given.y)
         if not new and not np.array_equal(classes, self.classes_):
@@ -404,9 +428,6 @@ class NetClassifier(TrainedNet):
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
         rows, own, folds = given, validation is not None, None
-        of_tables = self._suits_tables if new else self._of_tables_
-        # A loss that was chosen has a say in what "auto" is.
-        settings = (self._with(**chosen) if chosen else self)._settings(of_tables)
         if settings.cross_fit:
             folds = self._folds(given, encode(classes, given.y), settings.n_members)
         # Where no row can be left out, members go without unless it is asked for alone.
@@ -497,6 +518,11 @@ class NetClassifier(TrainedNet):
             module_params["hidden_layer_sizes"] = settings.hidden_layer_sizes
         elif module in OURS and not isinstance(self.hidden_layer_sizes, str):
             module_params.setdefault("hidden_layer_sizes", self.hidden_layer_sizes)
+        if module is TabularMLP:
+            if missing := getattr(self, "_missing_", None):
+                module_params.setdefault("missing_indicator", missing)
+            if hasattr(self, "categories_"):
+                module_params.setdefault("n_categories", self.categories_.sizes)
         optimizer = settings.optimizer
         optimizer = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
         score_scale = score_scale if isinstance(self.score_scale, str) else self.score_scale
@@ -558,7 +584,15 @@ class NetClassifier(TrainedNet):
         vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
         self._of_tables_ = training.settings.of_tables
         self._note_groups(training.rows.groups)
+        if self._missing_ is not None:
+            each = all_objects(columns_with_missing(X))
+            self._missing_ = tuple(sorted(set().union(*each)))
         try:
+            if hasattr(self, "categories_") and world_size() > 1:
+                raise ValueError(
+                    "X must hold numbers where several processes train together, each of which "
+                    "would find other categories: encode them in front"
+                )
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)

@@ -156,7 +156,8 @@ class TrainingParameters(BaseEstimator):
     module : callable, default=None
         An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module``, for images
         ``(n_channels, n_outputs)``. None is a network of tables,
-        :class:`sktopk.modules.TabularMLP`, which scales and encodes the columns;
+        :class:`sktopk.modules.TabularMLP`, which scales and encodes the columns, and takes
+        missing values and categories;
         :class:`sktopk.modules.MLP` is a plain one. See the notes of `fit` for what "auto" is
         with which.
     hidden_layer_sizes : tuple of int or "auto", default="auto"
@@ -255,6 +256,10 @@ class TrainingParameters(BaseEstimator):
     calibration_ : tuple (str, ndarray, ndarray)
         With `calibration`: its name, "temperature" or "sigmoid", and slopes and intercepts of the
         scores.
+    categories_ : Categories
+        If X was a frame with columns of categories: `values`, by the number of the column its
+        categories, the most frequent first and None, a missing value, before them; and `pooled`,
+        the columns whose rarer ones share an indicator. See the notes of `fit`.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
@@ -314,11 +319,15 @@ class TrainingParameters(BaseEstimator):
     @property
     def _suits_tables(self):
         """Whether the parameters ask for the network of tables, with all that belongs to it."""
+        if getattr(self, "n_candidates", None) is not None:
+            # Steps of a few classes are for one plain network.
+            return False
         if self.module is not None:
             return self.module is TabularMLP
-        if not OF_MLP.isdisjoint(self.net_params or ()):
+        if isinstance(self.net_params, dict) and not OF_MLP.isdisjoint(self.net_params):
             return False
-        return is_auto(self.hidden_layer_sizes) or len(self.hidden_layer_sizes) > 0
+        # A size of something that is not allowed, too: tags are asked for before any check.
+        return is_auto(self.hidden_layer_sizes) or np.size(self.hidden_layer_sizes) > 0
 
     # Whether cross-entropy may come before the loss, and members may leave out rows.
     _may_warm_up = _may_cross_fit = True

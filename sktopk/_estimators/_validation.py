@@ -51,7 +51,7 @@ class ValidationScore:
 
     def __init__(self, classifier, rows, settle):
         self.classifier, self.rows, self.settle = classifier, rows, settle
-        self.X, scoring = with_names(rows.X, classifier), classifier.scoring
+        self.X, scoring = with_names(rows, classifier), classifier.scoring
         if scoring is None:
             self.scorer = classifier._validation_scorer(rows.y, rows.weight)
             if rows.groups is not None:

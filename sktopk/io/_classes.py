@@ -8,6 +8,7 @@ from sklearn.frozen import FrozenEstimator
 
 import sktopk
 from sktopk import losses
+from sktopk._common._categories import Categories
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._any_classifier import GivenScores
 from sktopk._estimators.decisions._conformal import Conformity
@@ -35,7 +36,7 @@ _OF_LOSSES = tuple(
     if isinstance(each, type) and dataclasses.is_dataclass(each)
 )
 _OF_DECISIONS = CalibrationRows, Conformity, Hierarchy, IsotonicProbability, Rate
-_RECORDS = (*_OF_DECISIONS, TopKScorer, TopScorer, *_OF_LOSSES)
+_RECORDS = (*_OF_DECISIONS, Categories, TopKScorer, TopScorer, *_OF_LOSSES)
 _STEPS = tuple(getattr(import_module(module), name) for module in STEPS for name in STEPS[module])
 NETS = {each for each in _OURS if issubclass(each, NetClassifier)}
 ESTIMATORS = {each.__name__: each for each in (*_OURS, GivenScores, FrozenEstimator, *_STEPS)}

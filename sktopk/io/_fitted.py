@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 import sktopk
+from sktopk._common._categories import Categories
 from sktopk._common._scalars import place_of
 from sktopk._estimators._calibration import METHODS as CALIBRATION_METHODS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
@@ -261,6 +262,32 @@ def _is_hierarchy(value, n_classes):
     return bool(within and parent[-1] == n_nodes - 1 and (children > 1).all())
 
 
+def _are_columns(value, n_features):
+    """Whether these are numbers of columns, each once."""
+    if not isinstance(value, tuple) or not all(_is_int(j, 0) for j in value):
+        return False
+    return len(set(value)) == len(value) and all(j < n_features for j in value)
+
+
+def _are_categories(value, n_features):
+    """Whether each column has different categories, of texts and numbers, a missing one first."""
+    if not isinstance(value, Categories) or not isinstance(value.values, dict):
+        return False
+    if not value.values or not _are_columns(tuple(value.values), n_features):
+        return False
+    pooled = _are_columns(value.pooled, n_features) and set(value.pooled) <= set(value.values)
+    return pooled and all(map(_are_different, value.values.values()))
+
+
+def _are_different(values):
+    if not isinstance(values, list) or not all(
+        isinstance(each, str | int | float) or (each is None and i == 0)
+        for i, each in enumerate(values)
+    ):
+        return False
+    return len(set(values)) == len(values) and all(each == each for each in values)
+
+
 def _are_calibration_rows(value):
     """Whether scores, labels, weights and keys belong to the same rows, and can be compared."""
     if not isinstance(value, CalibrationRows) or not isinstance(value.scores, np.ndarray):
@@ -307,10 +334,12 @@ _CHECKS = {
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_of_tables_": lambda v, c, f: isinstance(v, bool),
     "_probability": lambda v, c, f: _is_probability(v),
+    "_missing_": lambda v, c, f: v is None or _are_columns(v, f),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
     "_seed": lambda v, c, f: _is_int(v, 0),
     "calibration_": lambda v, c, f: _is_calibration(v, c),
     "class_count_": lambda v, c, f: _are_shares(v, c),
+    "categories_": lambda v, c, f: _are_categories(v, f),
     "classes_": lambda v, c, f: _are_labels(v),
     "cost_matrix_": lambda v, c, f: (
         _is_array(v, c, c) and v.dtype.kind == "f" and bool(np.isfinite(v).all())

@@ -61,7 +61,8 @@ def to_onnx(estimator, path):
     TypeError
         If the estimator has no network of this package, or labels that a graph cannot hold.
     ValueError
-        If a BudgetClassifier has no fixed threshold, or a step cannot be converted.
+        If a BudgetClassifier has no fixed threshold, or a step cannot be converted; if the
+        network was trained on a frame with columns of categories: encode them in front.
 
     Notes
     -----
@@ -90,6 +91,12 @@ def to_onnx(estimator, path):
     """
     onnx = import_extra("onnx", "to_onnx", "onnx")
     steps, net, budget = _parts(estimator)
+    if hasattr(net, "categories_"):
+        raise ValueError(
+            f"X of fit was a frame with categories in columns {list(net.categories_.values)} (from "
+            "0), and a graph takes one table of numbers: encode them by a step in front, in the "
+            "program that calls the graph, or keep the estimator by dump"
+        )
     dtype = net._numpy_dtype()
     module = copy.deepcopy(net.net_.module_).cpu().eval()
     shape = tuple(net.input_shape_)
@@ -240,7 +247,6 @@ def _add_members(graph, network, scale, dtype):
     def buffer(name):
         return graph.constant(getattr(network, name).numpy())
 
-    missing = graph.add("IsNaN", "X")
     z = graph.add("Mul", graph.add("Sub", "X", buffer("center")), buffer("scale"))
     z = graph.add("Where", graph.add("IsNaN", z), number(0), z)
     z = graph.add("Clip", z, number(-FAR), number(FAR))
@@ -251,8 +257,13 @@ def _add_members(graph, network, scale, dtype):
         z = graph.add("Gather", z, buffer("bin_column"), axis=1)
         z = graph.add("Mul", graph.add("Sub", z, buffer("bin_start")), buffer("bin_slope"))
         parts.append(graph.add("Clip", z, number(0), number(1)))
-    if network.missing_indicator:
+    if len(network.missing_column):
+        missing = graph.add("IsNaN", graph.add("Gather", "X", buffer("missing_column"), axis=1))
         parts.append(graph.cast(dtype, missing))
+    if len(network.category_column):
+        values = graph.add("Gather", "X", buffer("category_column"), axis=1)
+        own = graph.constant(network.category_value.numpy().astype(dtype))
+        parts.append(graph.cast(dtype, graph.add("Equal", values, own)))
     encoded, each = graph.add("Concat", *parts, axis=1), []
     for m in range(network.n_members):
         graph.value = encoded

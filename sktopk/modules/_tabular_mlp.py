@@ -50,10 +50,13 @@ class TabularMLP(nn.Module):
     n_encoded : int or "auto", default="auto"
         Number of bins that there is room for, of all columns: each of more than two values gets
         as many as fit if all have the same limit, and where 2 do not fit none has any. "auto" is
-        ``n_bins * n_features``, at most 512, and 0 for more than 256 columns: the first layer has
-        at most 512 inputs more than there are columns.
-    missing_indicator : bool, default=False
-        Whether there is one more column for each, 1 where it is missing.
+        ``n_bins`` for each column of numbers, at most 512, and 0 for more than 256 of these: they
+        take at most 512 inputs more than there are columns.
+    missing_indicator : bool or sequence of int, default=False
+        Columns that have one more, 1 where they are missing: all of them, none, or these.
+    n_categories : dict of {int: int}, default=None
+        By column: how many categories its values 0, 1, 2, ... number. A category is one more
+        column, 1 in its rows; other values are none. Columns that are not there hold numbers.
     dtype : torch.dtype, default=None
         Of weights and scales; None is torch's default.
     generator : torch.Generator, default=None
@@ -66,14 +69,18 @@ class TabularMLP(nn.Module):
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
         Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope`` between 0 and 1,
         the bins of a column in ascending order. Slopes of bins that no column needs are 0.
+    missing_column : Tensor of shape (n_indicators,)
+        Buffer: the columns with an indicator.
+    category_column, category_value : Tensor of shape (sum of n_categories,)
+        Buffers: the category is there where ``x[..., category_column] == category_value``.
     layers : ModuleList of MemberLinear
         The first axis of all parameters is that of the members.
 
     Notes
     -----
     NaN counts as missing: it is the median of the column, and the indicator's weights learn what
-    else it tells. Infinite values are far away on their side. Until :meth:`from_data` has seen
-    rows, columns are clipped and nothing else.
+    else it tells; of a column of categories it is none of them. Infinite values are far away on
+    their side. Until :meth:`from_data` has seen rows, columns are clipped and nothing else.
 
     Equation 1 of [1]_ leaves the first and the last bin open. Here they end with the rows that
     `from_data` has seen, behind which the clipped column goes on towards 3 or -3.
@@ -107,26 +114,42 @@ class TabularMLP(nn.Module):
         n_bins=8,
         n_encoded="auto",
         missing_indicator=False,
+        n_categories=None,
         *,
         dtype=None,
         generator=None,
     ):
         super().__init__()
+        n_categories = dict(n_categories or {})
         if n_encoded == "auto":
-            n_encoded = min(n_bins * n_features, _ROOM) if n_features <= _WIDE else 0
+            n_numbers = n_features - len(n_categories)
+            n_encoded = min(n_bins * n_numbers, _ROOM) if n_numbers <= _WIDE else 0
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.n_members = n_members
         self.n_bins = n_bins
         self.n_encoded = n_encoded
-        self.missing_indicator = missing_indicator
+        self.n_categories = n_categories
         self.dropout = Dropout(dropout, generator=generator)
         self.register_buffer("center", torch.zeros(n_features, dtype=dtype))
         self.register_buffer("scale", torch.ones(n_features, dtype=dtype))
         self.register_buffer("bin_column", torch.zeros(n_encoded, dtype=torch.long))
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
-        n_inputs = n_features * (1 + missing_indicator) + n_encoded
+        categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
+        if missing_indicator is True:
+            missing = torch.arange(n_features)
+        else:
+            missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
+        # Known by the parameters: no part of the state.
+        for name, each in {
+            "missing_column": missing,
+            "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
+            "category_value": torch.tensor([value for _, value in categories], dtype=torch.long),
+        }.items():
+            self.register_buffer(name, each, persistent=False)
+        self.scale[list(n_categories)] = 0.0
+        n_inputs = n_features + n_encoded + len(self.missing_column) + len(categories)
         sizes = (n_inputs, *hidden_layer_sizes, n_outputs)
         self.layers = nn.ModuleList(
             MemberLinear(n_members, *pair, dtype=dtype, generator=generator)
@@ -140,10 +163,10 @@ class TabularMLP(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating point. NaN and infinite values are passed over. Of more than 20 000 rows
-            every second, third and so on is looked at, and all of them where a column seems
-            constant. A column that is constant, or missing everywhere, has the scale 0: its
-            values are not seen, now or later.
+            Floating point. NaN and infinite values are passed over, and columns of categories.
+            Of more than 20 000 rows every second, third and so on is looked at, and all of them
+            where a column seems constant. A column that is constant, or missing everywhere, has
+            the scale 0: its values are not seen, now or later.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative; weight 2 equals the row given twice, weight 0 its absence.
 
@@ -165,6 +188,8 @@ class TabularMLP(nn.Module):
         weight = weight.detach().double()
         needed = torch.zeros(self.n_features, dtype=torch.long)
         for j in range(self.n_features):
+            if j in self.n_categories:
+                continue
             values = _values(X[:, j], weight)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
             needed[j] = n_distinct - 1 if n_distinct > 2 else 0
@@ -193,11 +218,9 @@ class TabularMLP(nn.Module):
     def encode(self, x):
         """Return what the first layer sees of rows x (n_samples, n_features).
 
-        The clipped columns, the bins, and one indicator of missing values for each column if
-        there are any: shape (n_samples, n_features + n_encoded) or (n_samples, 2 * n_features +
-        n_encoded). Axes in front are kept.
+        The clipped columns, the bins, the indicators of missing values and the categories, as
+        many as there are: shape (n_samples, n_inputs). Axes in front are kept.
         """
-        missing = torch.isnan(x)
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
         # Missing is the median; and an infinite value of a constant column is that constant.
         z = torch.nan_to_num(z, nan=0.0)
@@ -205,8 +228,10 @@ class TabularMLP(nn.Module):
         if self.n_encoded:
             bins = (z[..., self.bin_column] - self.bin_start) * self.bin_slope
             parts.append(bins.clamp(0, 1))
-        if self.missing_indicator:
-            parts.append(missing.to(z.dtype))
+        if len(self.missing_column):
+            parts.append(torch.isnan(x[..., self.missing_column]).to(z.dtype))
+        if len(self.category_column):
+            parts.append((x[..., self.category_column] == self.category_value).to(z.dtype))
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def forward(self, x):

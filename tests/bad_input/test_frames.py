@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk.modules import MLP
 
 Y = np.tile([0, 0, 1], 10)
 NUMBERS = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["age", "size"])
@@ -57,7 +58,11 @@ REFUSED = {
     "polars times": (pl.DataFrame({"town": DAYS.to_numpy()}), TypeError, "'town' holds times"),
     "polars null": (pl.DataFrame({"town": [None, 1] * 15}), ValueError, "column 'town', in 15 of"),
 }
-CLASSIFIERS = (TopKClassifier(k=1, max_epochs=1), DeepTopPushClassifier(max_epochs=1))
+# What the default network takes of these, tests/test_missing_and_categories.py has.
+CLASSIFIERS = (
+    TopKClassifier(k=1, module=MLP, max_epochs=1),
+    DeepTopPushClassifier(module=MLP, max_epochs=1),
+)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -73,7 +78,7 @@ def test_names_the_column(case):
 @pytest.mark.parametrize("case", ["words", "times", "booleans with None"])
 def test_names_it_in_validation_rows_and_predictions(case):
     X, error, says = REFUSED[case]
-    clf = TopKClassifier(k=1, max_epochs=1).fit(with_column(range(30)), Y)
+    clf = TopKClassifier(k=1, module=MLP, max_epochs=1).fit(with_column(range(30)), Y)
     with pytest.raises(error, match=says):
         clf.predict(X)
     with pytest.raises(error, match=f"X_val is not allowed.*{says}"):

@@ -229,12 +229,21 @@ def _network_of_a_table(n_features, n_outputs, rows):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n_members", [1, 3])
-@pytest.mark.parametrize("params", [{"missing_indicator": True}, {"n_bins": 0}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"missing_indicator": True},
+        {"missing_indicator": [1]},
+        {"n_bins": 0},
+        {"n_categories": {3: 3}},
+    ],
+)
 def test_members_missing_and_infinite_values(dtype, n_members, params):
     onnx = pytest.importorskip("onnx")
     torch.manual_seed(0)
     X = torch.randn(50, 4, dtype=dtype)
     X[::5, 1], X[0, 0], X[1, 0], X[:, 2] = torch.nan, torch.inf, -torch.inf, 1
+    X[:, 3] = X[:, 3].round()
     network = TabularMLP(4, 3, n_members=n_members, **params).to(dtype).from_data(X).eval()
     # A constant column elsewhere.
     X[:, 2] = torch.inf

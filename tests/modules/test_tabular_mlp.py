@@ -117,7 +117,7 @@ def encoded(net, X, j):
     """Clipped column, bins and indicator of column j."""
     out, d = net.encode(X), net.n_features
     bins = out[:, d : d + net.n_encoded][:, (net.bin_column == j) & (net.bin_slope > 0)]
-    return out[:, j], bins, out[:, d + net.n_encoded + j] if net.missing_indicator else None
+    return out[:, j], bins, out[:, d + net.n_encoded + j] if len(net.missing_column) else None
 
 
 def piecewise_linear(value, edges):
@@ -253,6 +253,42 @@ def test_a_missing_value_is_the_median_and_said_to_be_missing():
         torch.testing.assert_close(a, c)
         torch.testing.assert_close(b, d)
     assert encoded(net, X, 0)[2].tolist() == X[:, 0].isnan().double().tolist()
+
+
+def test_an_indicator_of_some_columns_leaves_the_others_at_their_median():
+    X = table(n=301)
+    X[::5, 0], X[::7, 3] = NAN, NAN
+    net, whole = (network(X, missing_indicator=each) for each in ([3], True))
+    d = 5 + net.n_encoded
+    out, expected = net.encode(X), whole.encode(X)
+    torch.testing.assert_close(out[:, :d], expected[:, :d])
+    assert out.shape[1] == d + 1
+    assert out[:, d].tolist() == X[:, 3].isnan().double().tolist()
+
+
+def test_a_category_is_a_column_and_any_other_value_none():
+    X = table(n=40)
+    X[:, 1] = torch.arange(40) % 3
+    X[0, 1], X[1, 1], X[2, 1], X[3, 1] = NAN, -1.0, 3.0, 0.5
+    net, without = (network(X, n_categories=each) for each in ({1: 3}, None))
+    assert net.n_encoded == without.n_encoded - net.n_bins
+    out = net.encode(X)
+    of_categories = out[:, 5 + net.n_encoded :]
+    for row, value in enumerate(X[:, 1].tolist()):
+        assert of_categories[row].tolist() == [float(value == each) for each in range(3)]
+    # Nothing else is made of such a column, even where it would be a far one.
+    assert (out[:, 1] == 0).all()
+    others = out[:, [0, 2, 3, 4]], without.encode(X)[:, [0, 2, 3, 4]]
+    torch.testing.assert_close(*others)
+    X[:, 1] = INF
+    assert (net.encode(X)[:, 5 + net.n_encoded :] == 0).all()
+    assert (net.encode(X)[:, 1] == 0).all()
+    assert not net.state_dict().keys() & {"category_column", "category_value", "missing_column"}
+
+
+def test_categories_take_no_room_from_the_bins_of_numbers():
+    net = TabularMLP(300, 2, n_categories=dict.fromkeys(range(100, 300), 5))
+    assert net.n_encoded == 512
 
 
 def test_values_too_rare_for_the_sample_still_count():

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sktopk._common._folds_by_content import deal
-from sktopk._common._input import Labelled, check_labelled, encode
+from sktopk._common._input import check_labelled, encode
 from sktopk._common._scalars import check_random
 from sktopk._common._scoring import with_names
 from sktopk._common._warnings import warn
@@ -68,9 +68,12 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     """
     # On a copy, which may note what it likes.
     copy = clone(estimator)
-    X, y, weight, _ = check_labelled(copy, X, y, sample_weight, reset=True)
+    of_tables = copy._suits_tables
+    labelled = check_labelled(copy, X, y, sample_weight, reset=True, takes_tables=of_tables)
+    X, y = labelled[:2]
     # A CSR matrix without its rows of weight 0.
     X = X[:] if hasattr(X, "nnz") and not issparse(X) else X
+    labelled = labelled._replace(X=X)
     classes = copy._all_classes(y)
     target = encode(classes, y)
     validation = copy._validation(X_val, y_val, classes)
@@ -88,12 +91,12 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
             f"{BASELINE}: {n_distinct} distinct rows to score are too few, at least {LEAST_ROWS}"
         )
     scorer = make_scorer(estimator, estimator.scoring, k)
-    rows = _rows(copy, X, y, weight)
-    judged = rows if validation is None else _rows(copy, *validation[:3])
-    settings = copy._settings(copy._suits_tables)
+    rows = _rows(copy, labelled)
+    judged = rows if validation is None else _rows(copy, validation)
+    settings = copy._settings(of_tables)
     members = None
     if validation is None and settings.cross_fit:
-        members = copy._folds(Labelled(X, y, weight), target, settings.n_members)
+        members = copy._folds(labelled, target, settings.n_members)
     keeps_fit = members is not None and estimator.checkpoint is None
     copy.set_params(warm_start=False, verbose=0, checkpoint=None)
     # A fit that is kept has the seed that it would have alone.
@@ -156,8 +159,9 @@ def _candidates(estimator, k, of_tables):
         yield _Candidate(loss, scale)
 
 
-def _rows(estimator, X, y, weight):
-    return Rows(with_names(X, estimator), y, None if np.all(weight == 1) else weight)
+def _rows(estimator, labelled):
+    weight = None if np.all(labelled.weight == 1) else labelled.weight
+    return Rows(with_names(labelled, estimator), labelled.y, weight)
 
 
 def _judge(estimator, candidate, rows, train, score, about, given, keeps_fit):

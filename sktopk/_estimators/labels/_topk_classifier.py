@@ -215,11 +215,6 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         return super().score(X, y, sample_weight)
 
     @property
-    def _suits_tables(self):
-        # Steps of a few classes are for one plain network.
-        return super()._suits_tables and self.n_candidates is None
-
-    @property
     def _warms_up(self):
         """Whether cross-entropy comes first."""
         if not isinstance(self.warm_up, str):

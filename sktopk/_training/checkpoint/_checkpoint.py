@@ -249,13 +249,15 @@ def describe_call(estimator, after, given, validation):
     Of tables see `describe_table`; labels, weights and groups are known by all of them. `after`
     is the net that the training goes on from, or None.
     """
-    X, y, weight, groups = given
+    X, y, weight, groups = given[:4]
     call = {"estimator": type(estimator).__qualname__} | versions()
     for name, value in estimator.get_params(deep=False).items():
         if name not in IMMATERIAL:
             call[name] = shortened(describe(value))
     call["device"] = str(check_device(estimator.device))
     call["X"], call["y"], call["sample_weight"] = describe_table(X), _labels(y), describe(weight)
+    if hasattr(estimator, "categories_"):
+        call["categories"] = shortened(describe(estimator.categories_))
     if groups is not None:
         call["groups"] = describe(groups)
     if validation is not None:
