@@ -68,6 +68,8 @@ CHANGEABLE = {
     "verbose",
     "random_state",
 }
+# Epochs whose mean score judges the last of them, where members rank the rows that they leave out.
+AVERAGED = 3
 
 
 def has_partial_fit(classifier):
@@ -727,7 +729,9 @@ class NetClassifier(TrainedNet):
             what = "Training, valid_score on the rows that members leave out"
             settle = functools.partial(self._settle, training, final=False)
             score = MemberScores(self, training.rows, training.folds, settle)
-            callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol)
+            # The positives of a fold may be few; of labels every row has one.
+            n_averaged = AVERAGED if self.net_.n_outputs == 1 else 1
+            callbacks["validation"] = Validation(score, self.n_iter_no_change, self.tol, n_averaged)
         if n_warm_up := self._n_warm_up(training):
             callbacks["warm_up"] = WarmUpEnd(n_warm_up, callbacks.get("validation"))
         if self.verbose == 1:

@@ -173,8 +173,8 @@ class TrainingParameters(BaseEstimator):
         Whether each member is trained without one of `n_members` folds of the rows (fewer if a
         class has fewer rows), so that every row has a score of a member that has not seen it,
         see `oob_decision_function_`. These take the place of rows held out: for
-        `early_stopping`, where each member keeps its own best epoch (by the mean of its score
-        with the two before, as a fold has few rows), and `calibration`.
+        `early_stopping`, where each member keeps its own best epoch (a ranker's by the
+        mean of its score and the two before), and `calibration`.
         Rows that are equal lie in one fold. "auto" is True for several members of TabularMLP.
     warm_up : int or "auto", default="auto"
         Epochs of cross-entropy before those of the loss, with `early_stopping` at most so many.

@@ -14,8 +14,6 @@ from .criteria._top import TopCriterion
 
 # What the learning rate is multiplied by when the warm-up is over.
 RATE_AFTER_WARM_UP = 0.25
-# Epochs whose scores count for a member, the last one and those before: its fold has few rows.
-SMOOTHED = 3
 
 
 class ProgressBar(Callback):
@@ -110,16 +108,18 @@ class Validation(Callback):
     ----------
     score : callable
         Returns a float, the larger the better, or a list of them with one for each member of the
-        network, which then keeps its own best weights: those of the epoch whose score is best in
-        the mean with the two before.
+        network, which then keeps its own best weights.
     patience : int or None
         Epochs without an improvement of more than `tol`, of any member, after which to stop and
         put the best weights back; None only records.
     tol : float
+    n_averaged : int, default=1
+        Each epoch is judged by the mean of its score and those before it, of so many in all.
     """
 
-    def __init__(self, score, patience, tol):
+    def __init__(self, score, patience, tol, n_averaged=1):
         self.score, self.patience, self.tol = score, patience, tol
+        self.n_averaged = n_averaged
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
         self.best_, self.age_, self.weights_ = -np.inf, 0, None
@@ -142,9 +142,8 @@ class Validation(Callback):
             self.best_loss_ = min(loss, self.best_loss_)
         if self.patience is None:
             return
-        if scores.ndim:
-            self.recent_ = [*self.recent_, scores][-SMOOTHED:]
-            scores = np.mean(self.recent_, axis=0)
+        self.recent_ = [*self.recent_, scores][-self.n_averaged :]
+        scores = np.mean(self.recent_, axis=0)
         # The same ranks in other rows are no better by the last digit of a sum.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
         better = scores > self.best_ + rounding
