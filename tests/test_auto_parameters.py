@@ -143,6 +143,19 @@ def test_two_classes_are_judged_by_their_log_probability():
     assert score == pytest.approx(-log_loss(y, proba, sample_weight=weight))
 
 
+def test_a_balanced_score_is_the_mean_over_classes():
+    rng = np.random.default_rng(0)
+    y, weight = rng.choice([0, 1, 2, 3], 60, p=[0.7, 0.1, 0.1, 0.1]), rng.random(60)
+    y_score = rng.standard_normal((60, 4))
+
+    def score(rows, **params):
+        return OrderScorer(**params)(Given(y_score[rows], range(4)), None, y[rows], weight[rows])
+
+    each = [score(y == c) for c in range(4)]
+    assert score(y >= 0, balanced=True) == pytest.approx(np.mean(each))
+    assert score(y >= 0) == pytest.approx(np.average(each, weights=np.bincount(y, weight)))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -55,6 +55,18 @@ def test_logit_adjusted_knows_the_probabilities_of_the_model(rare):
     assert np.mean(clf.predict(X) == proba.argmax(1)) < 0.9
 
 
+def test_the_default_network_labels_as_if_classes_were_equally_frequent(rare):
+    X, y = rare
+    params = {"k": 1, "n_members": 2, "max_epochs": 8, "random_state": 0}
+    adjusted, plain = (
+        TopKClassifier(loss, **params).fit(X, y).predict(X)
+        for loss in ("logit_adjusted", "cross_entropy")
+    )
+    ideal = log_density(X).argmax(1)
+    assert np.mean(adjusted == ideal) > 0.9
+    assert np.mean(plain == ideal) < 0.8
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.5, 2.0])
 def test_any_share_of_the_frequencies_is_put_back(rare, tau):
     X, y = rare
@@ -171,8 +183,18 @@ def test_auto_does_nothing_where_no_row_is_left_out(rare, cls, tmp_path):
     assert not hasattr(cls(calibration="auto", **params).partial_fit(X, y), "predict_proba")
 
 
-@pytest.mark.parametrize("loss", ["smooth_topk", "cross_entropy", "logit_adjusted"])
-def test_the_default_network_has_probabilities_by_the_frequencies_of_the_training(rare, loss):
+@pytest.mark.parametrize(
+    ("loss", "method"),
+    [
+        ("smooth_topk", "temperature"),
+        ("cross_entropy", "temperature"),
+        ("logit_adjusted", "temperature"),
+        ("smooth_topk_adjusted", "sigmoid"),
+    ],
+)
+def test_the_default_network_has_probabilities_by_the_frequencies_of_the_training(
+    rare, loss, method
+):
     X, y = rare
     clf = TopKClassifier(loss, k=1, n_members=2, max_epochs=5, random_state=0)
     assert hasattr(clf, "predict_proba")
@@ -180,7 +202,7 @@ def test_the_default_network_has_probabilities_by_the_frequencies_of_the_trainin
     np.testing.assert_allclose(proba.mean(0), np.bincount(y) / len(y), atol=0.03)
     expected = softmax(log_density(X) + np.log(SHARES), axis=1)
     assert np.abs(proba - expected).mean() < 0.03
-    assert clf.calibration_[0] == ("sigmoid" if loss == "logit_adjusted" else "temperature")
+    assert clf.calibration_[0] == method
 
 
 def test_without_calibration_they_are_those_of_the_loss_alone(rare):

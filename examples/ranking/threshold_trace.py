@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktopk import DeepTopPushClassifier
 from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import ThresholdTraceDisplay, positives_at_top_score
+from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -30,13 +31,14 @@ X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 # %%
 # Without and with hard rows
 # --------------------------
-# ``TrueThreshold`` scores all rows before each step, which is slow and only for
-# pictures like this one.
+# ``TrueThreshold`` scores all rows before each step, which is slow and only for pictures like this
+# one. ``module=MLP`` is the training of the paper: one network, with this loss from the start.
 
 models = {}
 for buffer_size in (0, 1, 8):
     clf = DeepTopPushClassifier(
         buffer_size=buffer_size,
+        module=MLP,
         hidden_layer_sizes=(20,),
         batch_size=32,
         max_epochs=8,

@@ -20,14 +20,21 @@ class OrderScorer:
     ----------
     unit : float
         What the loss divides scores by.
+    balanced : bool, default=False
+        Whether every class of the rows weighs as much.
     """
 
-    def __init__(self, unit=1.0):
-        self.unit = unit
+    def __init__(self, unit=1.0, balanced=False):
+        self.unit, self.balanced = unit, balanced
 
     def __call__(self, estimator, X, y, sample_weight=None):
         """Return the score, the larger the better."""
         y_score, classes = estimator.decision_function(X), estimator.classes_
+        if self.balanced:
+            sample_weight = np.ones(len(y)) if sample_weight is None else sample_weight
+            index = np.unique(y, return_inverse=True)[1]
+            total = np.bincount(index, sample_weight)[index]
+            sample_weight = np.divide(sample_weight, total, where=total > 0, out=np.zeros(len(y)))
         if len(classes) > 2:
             return topk_auc_log_score(y, y_score, labels=classes, sample_weight=sample_weight)
         # A label that is neither has no probability to speak of.

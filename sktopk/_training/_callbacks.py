@@ -11,6 +11,7 @@ from sktopk.modules._members import of_member
 from ._process import all_objects
 from ._state import copied_weights
 from .criteria._top import TopCriterion
+from .criteria._warm_up import WarmUp
 
 # What the learning rate is multiplied by when the warm-up is over.
 RATE_AFTER_WARM_UP = 0.25
@@ -93,6 +94,8 @@ class TrueThreshold(Callback):
         self.threshold_ = threshold
 
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+        if isinstance(net.criterion_, WarmUp) and not net.criterion_.warm:
+            return  # cross-entropy has none
         trace = net.criterion_.trace.setdefault("true_threshold", [])
         trace.append(self.threshold_().reshape(1))
 

@@ -156,6 +156,13 @@ def test_epochs_that_are_no_integers_are_refused(recorded, epoch):
         ThresholdTraceDisplay.from_estimator(recorded, epoch=epoch)
 
 
+def test_epochs_of_cross_entropy_are_told_which_have_thresholds(data):
+    clf = fit(data, warm_up=3, max_epochs=2)
+    with pytest.raises(ValueError, match=r"epoch=3 is of cross-entropy.*epochs from 4 to 5 have"):
+        ThresholdTraceDisplay.from_estimator(clf, epoch=3)
+    assert len(ThresholdTraceDisplay.from_estimator(clf, epoch=(3, 4)).threshold) > 0
+
+
 def test_epochs_out_of_range_are_told_the_range(fitted):
     with pytest.raises(ValueError, match=r"number of epochs trained \(3\).* got 7"):
         ThresholdTraceDisplay.from_estimator(fitted, epoch=7)

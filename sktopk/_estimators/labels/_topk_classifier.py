@@ -87,17 +87,23 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     scoring : str, callable or None, default=None
         Score of the validation rows. None is :func:`sktopk.metrics.topk_auc_log_score`, the top-k
         accuracy at all k, which hangs on more rows than the one at `k_` (of two classes the mean
-        log-probability). One of probabilities,
-        such as "neg_log_loss", needs a loss that models them or `calibration`, which is then
-        fitted on these rows after each epoch.
+        log-probability); of losses with class priors or counts, such as "logit_adjusted", the mean
+        over classes. One of probabilities, such as "neg_log_loss", needs a loss that models them
+        or `calibration`, which is then fitted on these rows after each epoch.
+    warm_up : int or "auto", default="auto"
+        Epochs of cross-entropy before those of the loss, with `early_stopping` at most so many.
+        The loss then starts from the best weights, at a quarter of the learning rate; the best
+        epoch of all is kept. 0 trains with the loss from the start, as the papers do. "auto" is
+        `max_epochs` of TabularMLP, else 0, and 0 for "cross_entropy" and "logit_adjusted", which is
+        one.
     calibration : {"temperature", "sigmoid", "auto"} or None, default="auto"
         How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
         probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
         per class, normalised. "auto" is "temperature" where rows are left out of the training
         anyway, by `cross_fit` as by default, `early_stopping` or X_val, and nothing elsewhere: it
-        costs no row and some milliseconds. It is "sigmoid" after a `warm_up` of a loss that takes
-        the class frequencies out of the scores, such as "logit_adjusted": a temperature does not
-        bring them back. None: the probabilities of the loss, if it has some.
+        costs no row and some milliseconds. It is "sigmoid" where the loss takes the class
+        frequencies out of the scores in a way that is not known, such as "smooth_topk_adjusted": a
+        temperature does not bring them back. None: the probabilities of the loss, if it has some.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
     net_params : dict, default=None
@@ -229,7 +235,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     @property
     def _may_warm_up(self):
-        return self._loss_in_use != "cross_entropy"
+        # What is cross-entropy begins with itself.
+        loss = self._loss_in_use
+        return not (isinstance(loss, str) and loss in LOSSES and LOSSES[loss].models_proba)
 
     @property
     def _loss_in_use(self):
@@ -451,4 +459,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         return make_topk_scorer(self.k_)
 
     def _validation_scorer(self, y_val, weight):
-        return OrderScorer(self._exponent_unit_)
+        loss = self._loss_in_use
+        # A loss that weighs classes alike would not be kept for what it gains with rare ones.
+        balanced = isinstance(loss, str) and loss in LOSSES and LOSSES[loss].counts
+        return OrderScorer(self._exponent_unit_, balanced)

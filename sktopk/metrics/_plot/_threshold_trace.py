@@ -116,13 +116,20 @@ class ThresholdTraceDisplay:
             If `estimator` has no thresholds in its history, or `epoch` is neither an
             integer nor a pair of them.
         ValueError
-            If there is no such epoch.
+            If there is no such epoch, or it is one of cross-entropy (`warm_up`), which has no
+            threshold.
         NotFittedError
             If `estimator` is not fitted.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
         rows = history[first - 1 : last]
+        if not any(len(row["threshold"]) for row in rows):
+            known = [i for i, row in enumerate(history, 1) if len(row["threshold"])]
+            where = f"epochs from {known[0]} to {known[-1]} have" if known else "no other has"
+            raise ValueError(
+                f"epoch={epoch!r} is of cross-entropy (warm_up), without a threshold: {where} one"
+            )
         n_before = sum(len(row["threshold"]) for row in history[: first - 1])
         threshold = np.concatenate([row["threshold"] for row in rows])
         true_threshold = None
