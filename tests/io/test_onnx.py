@@ -174,7 +174,7 @@ def test_probabilities_are_part_of_the_graph(blobs, path, case, dtype):
 
 def test_without_probabilities_there_is_no_such_output(blobs, path):
     X, y = blobs
-    assert "proba" not in run(TopKClassifier(k=2, **QUICK).fit(X, y), path, X)[1]
+    assert "proba" not in run(TopKClassifier(k=2, calibration=None, **QUICK).fit(X, y), path, X)[1]
     clf = DeepTopPushClassifier(calibration="sigmoid", **QUICK).fit(X, y > 2)
     budget = BudgetClassifier(FrozenEstimator(clf), budget=0.1, random_state=0).fit(X, y > 2)
     assert "proba" not in run(budget, path, X)[1]
