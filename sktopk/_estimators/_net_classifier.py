@@ -99,6 +99,8 @@ class Training:
         Of a new one.
     settings : SimpleNamespace
         The parameters that may be "auto", with what that stands for.
+    missing : tuple of int
+        Columns in which these rows have missing values, where the network takes some.
     partial : bool
         Whether the rows come on top of those of calls before.
     chosen : dict
@@ -120,6 +122,7 @@ class Training:
     new: bool
     seed: int
     settings: SimpleNamespace
+    missing: tuple = ()
     partial: bool = False
     chosen: dict = field(default_factory=dict)
     validation: Labelled | None = None
@@ -334,7 +337,11 @@ class NetClassifier(TrainedNet):
         target = encode(known, rows.y)
         # The first piece of a stream does not tell the scales of its columns.
         settings = self._settings(of_tables=False if new else None)
-        self._run(Training(rows, rows, target, known, 1, new, seed, settings, partial=True))
+        missing = columns_with_missing(rows.X) if new and self._missing_ is not None else ()
+        training = Training(
+            rows, rows, target, known, 1, new, seed, settings, missing, partial=True
+        )
+        self._run(training)
         return self
 
     def __sklearn_tags__(self):
@@ -442,6 +449,7 @@ class NetClassifier(TrainedNet):
                 share = self.validation_fraction
                 mask = held_out_groups(given.y, given.groups, share, random)
             rows, validation = given.take(~mask), given.take(mask)
+        takes_missing = new and self._missing_ is not None
         return Training(
             given,
             rows,
@@ -451,6 +459,7 @@ class NetClassifier(TrainedNet):
             new,
             seed,
             settings,
+            missing=columns_with_missing(rows.X) if takes_missing else (),
             chosen=chosen,
             validation=validation,
             own_validation=own,
@@ -570,16 +579,17 @@ class NetClassifier(TrainedNet):
         """Train, with a new net or the one there is."""
         weight, n_classes = training.rows.weight, len(training.classes)
         count = np.bincount(training.target, weight, minlength=n_classes)
-        seeds, counts = zip(*all_objects((training.seed, count)), strict=True)
+        each = all_objects((training.seed, count, training.missing))
+        seeds, counts, missing = zip(*each, strict=True)
         count = sum(counts)
         with trainable():
             if training.new:
-                self._start(training, count, seeds[0])
+                self._start(training, count, seeds[0], set().union(*missing))
             elif training.partial:
                 count += self.class_count_
             self._train(training, count)
 
-    def _start(self, training, count, seed):
+    def _start(self, training, count, seed, missing):
         """Put a new net in the place of whatever was fitted before."""
         X = training.rows.X
         self._forget(keep=COLUMNS)
@@ -587,8 +597,7 @@ class NetClassifier(TrainedNet):
         self._of_tables_ = training.settings.of_tables
         self._note_groups(training.rows.groups)
         if self._missing_ is not None:
-            each = all_objects(columns_with_missing(X))
-            self._missing_ = tuple(sorted(set().union(*each)))
+            self._missing_ = tuple(sorted(missing))
         try:
             if hasattr(self, "categories_") and world_size() > 1:
                 raise ValueError(
