@@ -152,6 +152,6 @@ def test_a_monitor_of_a_monitor_is_none(saved):
 
     edit(saved, change)
     with pytest.raises(
-        ValueError, match="missing or used twice|decision of Monitor|arrays do not belong"
+        ValueError, match=r"missing or used twice|decision of Monitor|arrays do not belong"
     ):
         load(saved)
