@@ -110,7 +110,7 @@ def false_alarms(n_rows, n_rates, n_days, n_peers, n_peer_days):
         + "|---" * 6
         + "|"
     )
-    mass = ScoreBins(rng.normal(size=500), rng).mass
+    mass = ScoreBins.of(rng.normal(size=500), rng).mass
     share = rng.dirichlet(mass, size=n_rows)
     rows, rate = RowBets(mass, (n_rows,)), RateBets(1 - PRECISION, (n_rates,))
 

@@ -84,9 +84,9 @@ print(f"one name of the taxonomy: {covered.mean():.2f}, one species: {cut_covere
 # %%
 # At which rank?
 # --------------
-# Sharp photographs get species, blurred ones genera and families. (What is promised about blurred
-# ones, calibration rows of their own would have to say.) Two names, such as "Quercus or Fagus",
-# instead of one leave more of them at lower ranks.
+# Of sharp photographs four in five get a species; the less sharp they are, the more get a family
+# or the whole kingdom. (What is promised about blurred ones, calibration rows of their own would
+# have to say.) Two names instead of one, such as "Quercus or Fagus", leave nearly all at species.
 
 ranks = {name: rank for rank in flora for name in flora[rank]}
 order = list(flora)

@@ -12,6 +12,7 @@ from sktopk._common._values import Decoder
 from ._classes import ESTIMATORS, MODULES, NETS, RECORDS
 from ._encode import TYPES
 from ._fitted import check_inner, check_state
+from ._monitor import restored
 from ._steps import check_step
 
 # Estimators within estimators, and what a walk through all of them visits: each that is referred
@@ -43,6 +44,7 @@ class EstimatorDecoder(Decoder):
             "estimator": self._estimator,
             "frame": self._frame,
             "module": lambda name: _class_of(MODULES, name),
+            "monitor": lambda state: restored(self._named(state)),
             "omitted": lambda name: self.given[name],
             "optimizer": self._optimizer,
             "record": self._record,

@@ -9,10 +9,12 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from sktopk import Monitor
 from sktopk._common._values import Encoder, NotPlainError
 
 from ._classes import MODULES, NAMES, NETS, RECORDS, REFUSED
 from ._fitted import check_params, is_kept
+from ._monitor import state_of
 
 CAN_HOLD = (
     "a file can hold: plain values, arrays, sktopk's classifiers, Pipeline, FrozenEstimator and "
@@ -63,6 +65,8 @@ class EstimatorEncoder(Encoder):
             return {"record": kind.__name__, "fields": self._named(_fields(value))}
         if kind in NAMES:
             return self._estimator(value)
+        if kind is Monitor:
+            return {"monitor": self._attributes(state_of(value), "Monitor", can_omit=False)}
         if isinstance(value, type) and getattr(torch.optim, value.__name__, None) is value:
             return {"optimizer": value.__name__}
         if isinstance(value, type) and MODULES.get(value.__name__) is value:

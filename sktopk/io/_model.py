@@ -2,6 +2,7 @@
 
 import os
 
+from sktopk import Monitor
 from sktopk._common._array_file import read_arrays, write_arrays
 from sktopk._common._fingerprints import versions
 from sktopk._common._values import NotPlainError
@@ -24,10 +25,11 @@ def dump(estimator, path, *, omit=()):
     ----------
     estimator : estimator
         One of this package, a scikit-learn Pipeline or FrozenEstimator around one, or a
-        `BudgetClassifier`, `SetClassifier` or `ExpectedCostClassifier` around those. Other steps
-        of scikit-learn must be in ``sktopk.io.STEPS``. Of a search, pass its
-        ``best_estimator_``. The `memory` of a Pipeline is not kept, nor are requests of metadata
-        routing.
+        `BudgetClassifier`, `SetClassifier` or `ExpectedCostClassifier` around those; or a
+        `Monitor` of one of these, with all it has seen. Other steps of scikit-learn must be in
+        ``sktopk.io.STEPS``. Of a search, pass its ``best_estimator_``. The `memory` of a Pipeline
+        is not kept, nor are requests of metadata routing. `TopBoostClassifier` is refused:
+        LightGBM reads the text of its trees without checking it.
     path : str or path-like
         File to write; one that exists is replaced, and keeps its mode.
     omit : collection of str, default=()
@@ -108,7 +110,7 @@ def load(path, *, trusted=False, **given):
     Returns
     -------
     estimator : estimator
-        Predicts as the one that was dumped, and trains on from there.
+        Predicts as the one that was dumped, and trains on from there; a `Monitor` watches on.
 
     Raises
     ------
@@ -149,7 +151,7 @@ def load(path, *, trusted=False, **given):
         _check_given(given, content["omitted"])
         decoder = EstimatorDecoder(arrays, given, trusted)
         estimator = decoder.decode(content["model"])
-        if decoder.arrays or not hasattr(estimator, "get_params"):
+        if decoder.arrays or not (hasattr(estimator, "get_params") or type(estimator) is Monitor):
             raise ValueError("its arrays do not belong to its estimator")
     except OSError:
         raise

@@ -17,6 +17,7 @@ from sktopk._common._extras import import_extra
 from sktopk._common._scalars import place_of
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk._estimators.decisions._expected_cost import ExpectedCostClassifier
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk.modules import MLP, Members, NormalizedLinear, ScaledScores, TabularMLP
 from sktopk.modules._members import mean_of_members
@@ -33,9 +34,9 @@ def to_onnx(estimator, path):
     ----------
     estimator : estimator
         A fitted classifier of this package with a network, a `BudgetClassifier` with
-        ``per="fit"`` around one, either of them inside a FrozenEstimator, or as the last step of
-        a Pipeline whose other steps skl2onnx converts from one table of numbers: scalers, PCA,
-        TruncatedSVD and the like.
+        ``per="fit"`` or an `ExpectedCostClassifier` around one, any of them inside a
+        FrozenEstimator, or as the last step of a Pipeline whose other steps skl2onnx converts from
+        one table of numbers: scalers, PCA, TruncatedSVD and the like.
     path : str or path-like
         File to write; one that exists is replaced.
 
@@ -61,8 +62,9 @@ def to_onnx(estimator, path):
     TypeError
         If the estimator has no network of this package, or labels that a graph cannot hold.
     ValueError
-        If a BudgetClassifier has no fixed threshold, or a step cannot be converted; if the
-        network was trained on a frame with columns of categories: encode them in front.
+        If a BudgetClassifier has no fixed threshold (per batch or group, "fdr" and "cost" look at
+        a batch as a whole), or a step cannot be converted; if the network was trained on a
+        frame with columns of categories: encode them in front.
 
     Notes
     -----
@@ -90,7 +92,7 @@ def to_onnx(estimator, path):
     [[0, 1]]
     """
     onnx = import_extra("onnx", "to_onnx", "onnx")
-    steps, net, budget = _parts(estimator)
+    steps, net, decision = _parts(estimator)
     if hasattr(net, "categories_"):
         raise ValueError(
             f"X of fit was a frame with categories in columns {list(net.categories_.values)} (from "
@@ -103,7 +105,7 @@ def to_onnx(estimator, path):
     model = _layers(onnx, module, shape, dtype) or _traced(onnx, module, shape, net.net_.dtype)
     scores = model.graph.output[0].name
     model = onnx.compose.merge_models(
-        model, _head(onnx, net, dtype, budget), io_map=[(scores, "net_scores")]
+        model, _head(onnx, net, dtype, decision), io_map=[(scores, "net_scores")]
     )
     if steps:
         model = _with_steps(onnx, steps, model, dtype)
@@ -114,8 +116,8 @@ def to_onnx(estimator, path):
 
 
 def _parts(estimator):
-    """Steps before the network, the estimator that has it, a budget around it."""
-    steps, budget = [], None
+    """Steps before the network, the estimator that has it, a decision around it."""
+    steps, decision = [], None
     while not isinstance(estimator, NetClassifier):
         if isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
@@ -123,21 +125,25 @@ def _parts(estimator):
             before = estimator.steps[:-1]
             steps += [(n, step) for n, step in before if step not in (None, "passthrough")]
             estimator = estimator.steps[-1][1]
-        elif isinstance(estimator, BudgetClassifier) and budget is None:
+        elif isinstance(estimator, BudgetClassifier | ExpectedCostClassifier) and decision is None:
             check_is_fitted(estimator, "estimator_")
-            if estimator._per != "fit" or estimator.constraint == "fdr":
-                which = "constraint='fdr'" if estimator._per == "fit" else f"per={estimator._per!r}"
+            if isinstance(estimator, BudgetClassifier) and not estimator._has_threshold():
+                is_per = estimator.constraint == "count"
+                name = "per" if is_per else "constraint"
+                value = estimator._per if is_per else estimator.constraint
                 raise ValueError(
-                    f'{which} has no fixed threshold; a graph needs one, as per="fit" finds it'
+                    f"{name}={value!r} has no fixed threshold, as it looks at a batch as a whole; "
+                    'a graph needs one, as per="fit" finds it'
                 )
-            estimator, budget = estimator.estimator_, estimator
+            estimator, decision = estimator.estimator_, estimator
         else:
             raise TypeError(
-                "estimator must be a classifier of sktopk with a network, a BudgetClassifier "
-                f"around one, or a Pipeline that ends in one; got {type(estimator).__name__}"
+                "estimator must be a classifier of sktopk with a network, a BudgetClassifier or "
+                "ExpectedCostClassifier around one, or a Pipeline that ends in one; got "
+                f"{type(estimator).__name__}"
             )
     check_is_fitted(estimator)
-    return steps, estimator, budget
+    return steps, estimator, decision
 
 
 class _Graph:
@@ -311,8 +317,9 @@ def _traced(onnx, module, shape, dtype):
     return onnx.compose.add_prefix(model, "net_", rename_inputs=False)
 
 
-def _head(onnx, net, dtype, budget):
+def _head(onnx, net, dtype, decision):
     """From the scores of the network to those of `decision_function`, labels, probabilities."""
+    budget = decision if isinstance(decision, BudgetClassifier) else None
     graph, classes = _Graph(onnx, "head", "net_scores", dtype), _labels(net.classes_)
     n_classes, turned = len(classes), _is_turned(net)
     several = net.net_.n_outputs > 1 and n_classes > 2
@@ -322,6 +329,8 @@ def _head(onnx, net, dtype, budget):
     of_classes = graph.value
     # Of two classes the score of the positive one, which says above 0 where it is predicted.
     scores = of_classes if several else _binary_scores(graph, net, dtype)
+    if isinstance(decision, ExpectedCostClassifier):
+        return _costs_head(graph, net, decision, in_order, scores)
     if budget is not None:
         if turned != _is_turned(budget):
             graph.add("Neg")
@@ -350,6 +359,28 @@ def _head(onnx, net, dtype, budget):
     if budget is None and hasattr(net, "predict_proba"):
         _add_proba(graph, net, in_order if net.net_.n_outputs > 1 else None, scores)
         outputs.append(("proba", dtype, [*rows, n_classes]))
+    return graph.model([("net_scores", dtype, [*rows, None])], outputs)
+
+
+def _costs_head(graph, net, decision, of_classes, scores):
+    """From scores to what each answer saves, and the label that saves most."""
+    classes, dtype = _labels(decision.classes_), graph.dtype
+    if _is_turned(net):
+        scores = graph.add("Neg", scores)
+    _add_proba(graph, net, of_classes if net.net_.n_outputs > 1 else None, scores)
+    proba = graph.cast(np.float64)
+    cost = graph.add("MatMul", proba, graph.constant(decision.cost_matrix_))
+    index = graph.add("ArgMin", cost, axis=1, keepdims=0)
+    graph.add("Gather", graph.constant(classes), index, name="label")
+    saved, rows = graph.add("Neg", cost), ["n_samples"]
+    if len(classes) == 2:
+        second, first = (
+            graph.add("Gather", saved, graph.constant(np.array(c)), axis=1) for c in (1, 0)
+        )
+        saved = graph.add("Sub", second, first)
+    graph.add("Cast", saved, name="scores", to=graph.kind(dtype))
+    shape = rows if len(classes) == 2 else [*rows, len(classes)]
+    outputs = [("scores", dtype, shape), ("label", classes.dtype, rows)]
     return graph.model([("net_scores", dtype, [*rows, None])], outputs)
 
 

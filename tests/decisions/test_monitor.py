@@ -72,7 +72,7 @@ def test_rows_like_the_calibration_rows_fall_into_bins_as_the_urn_says(digits, r
     counts = []
     for _ in range(2000):
         scores = rng.normal(size=60).round(digits)
-        bins = ScoreBins(scores[:50], rng)
+        bins = ScoreBins.of(scores[:50], rng)
         counts.append(bins.counts(scores[50:], rng))
     expected = bins.mass / 51 * 10
     error = np.std(counts, axis=0) / 2000**0.5
@@ -85,7 +85,7 @@ def test_rows_like_the_calibration_rows_fall_into_bins_as_the_urn_says(digits, r
 
 @pytest.mark.parametrize(("n_draws", "n_days"), [(2000, 100), (100, 10_000)])
 def test_rows_alike_hardly_ever_raise_an_alarm(n_draws, n_days, rng):
-    mass = ScoreBins(rng.normal(size=30), rng).mass
+    mass = ScoreBins.of(rng.normal(size=30), rng).mass
     share = rng.dirichlet(mass, size=n_draws)  # what so many calibration rows leave possible
     bets = RowBets(mass, (n_draws,))
     days = (partial(bets.update, rng.multinomial(20, share).astype(float)) for _ in range(n_days))
@@ -284,6 +284,16 @@ def test_sets_without_a_coverage_of_all_rows_are_watched_by_rows(rng):
     with pytest.raises(ValueError, match="monitor needs rows to compare with"):
         sets.monitor()
     assert list(sets.monitor(X).report()) == ["rows"]
+
+
+@pytest.mark.parametrize("unit", ["D", "ns"])
+def test_a_day_is_named_by_its_date(unit, rng):
+    monitor = desk_of(rng).monitor(random_state=0)
+    days = np.repeat(np.arange("2026-05-01", "2026-05-04", dtype="datetime64[D]"), 50)
+    scores, _ = day(rng, 150, shift=5.0)
+    report = monitor.update(scores, groups=pd.Series(days.astype(f"datetime64[{unit}]")))
+    assert report["rows"].n_batches == 3
+    assert report["rows"].alarm == "2026-05-01"
 
 
 @pytest.mark.parametrize("max_size", [None, 1])

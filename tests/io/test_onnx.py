@@ -21,6 +21,8 @@ from sktopk import (
     AUCClassifier,
     BudgetClassifier,
     DeepTopPushClassifier,
+    ExpectedCostClassifier,
+    RecallAtKClassifier,
     SetClassifier,
     TopKClassifier,
 )
@@ -278,6 +280,28 @@ def test_a_graph_does_not_change_the_estimator(blobs, path):
     np.testing.assert_array_equal(clf.fit(X, y).decision_function(X), expected)
 
 
+@pytest.mark.parametrize("kind", [TopKClassifier, RecallAtKClassifier])
+@pytest.mark.parametrize("names", ["several", "two", "two turned"])
+def test_least_expected_costs_are_part_of_the_graph(blobs, path, kind, names):
+    X, y = blobs
+    if names != "several":
+        y = np.where(y > 2, *(("ok", "zap") if names == "two" else ("zap", "ok")))
+    elif kind is not TopKClassifier:
+        pytest.skip("ranks two classes")
+    of_two = {"pos_label": "zap"} if kind is not TopKClassifier else {}
+    net = kind(
+        k=1, calibration="temperature" if names == "several" else "sigmoid", **QUICK, **of_two
+    )
+    n_classes = len(np.unique(y))
+    cost = np.random.default_rng(0).uniform(0, 9, (n_classes, n_classes)) * (1 - np.eye(n_classes))
+    clf = ExpectedCostClassifier(make_pipeline(StandardScaler(), net), cost_matrix=cost).fit(X, y)
+    rows, out = run(clf, path, X)
+    close(rows, clf, out["scores"])
+    assert list(out) == ["scores", "label"]
+    np.testing.assert_array_equal(out["label"], clf.predict(rows))
+    assert np.any(out["label"] != clf.estimator_.predict(rows))
+
+
 def test_what_has_no_graph_is_refused_by_name(cancer, path):
     X, y = cancer
     clf = TopKClassifier(k=1, **QUICK).fit(X, y)
@@ -294,6 +318,9 @@ def test_what_has_no_graph_is_refused_by_name(cancer, path):
         to_onnx(budget, path)
     budget = BudgetClassifier(frozen, constraint="fdr", budget=0.2).fit(X, y)
     with pytest.raises(ValueError, match=r"constraint='fdr' has no fixed threshold"):
+        to_onnx(budget, path)
+    budget = BudgetClassifier(frozen, constraint="cost", budget=20).fit(X, y)
+    with pytest.raises(ValueError, match=r"constraint='cost' has no fixed threshold"):
         to_onnx(budget, path)
     pipe = make_pipeline(FunctionTransformer(np.sin), clf).fit(X, y)
     with pytest.raises(ValueError, match="skl2onnx cannot convert the steps FunctionTransformer"):

@@ -52,9 +52,20 @@ class ScoreBins:
 
     Rows that tie get random places, calibration rows and new ones alike. Given n rows, as many of
     their n + 1 gaps belong to a bin as `mass` says.
+
+    Parameters
+    ----------
+    scores, places : ndarray of shape (n_bins - 1,)
+        Where bins are cut, rising.
+    mass : ndarray of shape (n_bins,)
     """
 
-    def __init__(self, scores, random):
+    def __init__(self, scores, places, mass):
+        self.scores, self.places, self.mass = scores, places, mass
+
+    @classmethod
+    def of(cls, scores, random):
+        """Return the bins of calibration rows."""
         n = len(scores)
         place = random.uniform(size=n)
         order = np.lexsort((place, scores))
@@ -65,8 +76,8 @@ class ScoreBins:
                 kept.append(rank)
                 last = rank
         cut = order[np.asarray(kept, dtype=np.intp) - 1]
-        self.scores, self.places = scores[cut], place[cut]
-        self.mass = np.diff(np.r_[0, kept, n + 1]).astype(np.float64)
+        mass = np.diff(np.r_[0, kept, n + 1]).astype(np.float64)
+        return cls(scores[cut], place[cut], mass)
 
     def counts(self, scores, random):
         """Return how many new rows fall into each bin."""

@@ -174,16 +174,21 @@ class Monitor:
                 f"{type(decision).__name__}"
             )
         check_is_fitted(decision, "estimator_")
+        self.decision = decision
+        scores = decision._reference_scores() if reference is None else self._scores(reference)
+        random = check_random(random_state)
+        self._begin(decision, delta, tolerance, random, ScoreBins.of(scores, random))
+
+    def _begin(self, decision, delta, tolerance, random, bins):
+        """Begin to watch."""
         self.decision, self.delta, self.tolerance = decision, delta, tolerance
-        self._random, self._labelled = check_random(random_state), []
+        self._random, self._bins, self._labelled = random, bins, []
         self._promise, of_rows = None, float(delta)
         if decision._promises():
             of_rows = of_promise = float(delta) / 2
             self._promise, of_promise = decision._promised(float(tolerance), of_promise)
-        scores = decision._reference_scores() if reference is None else self._scores(reference)
-        self._bins = ScoreBins(scores, self._random)
         like = "rows are like those that calibrated"
-        self._tests = {"rows": _Test(like, RowBets(self._bins.mass), of_rows)}
+        self._tests = {"rows": _Test(like, RowBets(bins.mass), of_rows)}
         if self._promise is not None:
             self._tests["promise"] = _Test(str(self._promise), self._promise.bets(), of_promise)
 
@@ -196,7 +201,8 @@ class Monitor:
             Each row once, flagged or not; scores of a `decision` made by ``from_scores``.
         groups : array-like of shape (n_samples,), default=None
             Name of the batch of each row, such as its day, by which alarms are named; batches
-            follow each other as their first rows do. None: one batch, with a number from 0.
+            follow each other as their first rows do. Of times the name is their text, such as
+            "2026-05-01". None: one batch, with a number from 0.
 
         Returns
         -------
@@ -403,5 +409,7 @@ def _batches(groups, n_samples, test):
         return [(len(test.names), np.arange(n_samples))]
     code = encode_groups(groups, n_samples)
     first = np.unique(code, return_index=True)[1]
-    names = np.asarray(groups)[first].tolist()
-    return [(name, np.flatnonzero(code == number)) for number, name in enumerate(names)]
+    names = np.asarray(groups)[first]
+    # NumPy would make integers of times in nanoseconds.
+    names = np.datetime_as_string(names, "auto") if names.dtype.kind == "M" else names
+    return [(name, np.flatnonzero(code == number)) for number, name in enumerate(names.tolist())]
