@@ -12,6 +12,7 @@ import textwrap
 from itertools import dropwhile
 from pathlib import Path
 
+import groups
 import imbalance
 import molecules
 import pandas as pd
@@ -246,6 +247,16 @@ def boosted_for_the_top():
     return top_boost.summary(top_of_the_table.read(RESULTS / "top_boost.jsonl"))
 
 
+def boosted_for_labels():
+    """Trees with a top-k loss beside the log loss, tables of several classes."""
+    return top_boost.summary_of_classes(top_of_the_table.read(RESULTS / "top_boost_classes.jsonl"))
+
+
+def of_groups(data):
+    """Losses for the top of each group beside those of one list."""
+    return groups.values(pd.read_csv(RESULTS / "groups.csv"), data)
+
+
 def papers():
     return whole(pd.read_csv(PAPERS))
 
@@ -276,6 +287,9 @@ REGIONS = {
         table_below("monitoring.md", "### False alarms")
     ),
     "benchmarks/results/top_boost.jsonl": boosted_for_the_top,
+    "benchmarks/results/top_boost_classes.jsonl": boosted_for_labels,
+    "benchmarks/results/groups.csv, drifting days": lambda: of_groups("drifting days"),
+    "benchmarks/results/groups.csv, clinc150": lambda: of_groups("clinc150"),
     "benchmarks/papers.csv": papers,
 }
 

@@ -420,3 +420,73 @@ def test_folds_spend_money(data):
 def test_bad_costs_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **{"cost": [1, 2]} | options)
+
+
+@pytest.mark.parametrize("metric", ["precision", "recall", "value"])
+def test_with_groups_it_is_the_mean_over_the_curves_of_each(metric, rng):
+    day = rng.permutation(np.repeat(list("abcd"), [12, 30, 21, 5]))
+    y, scores = rng.random(68) < 0.4, rng.integers(0, 12, 68)
+    y[day == "d"] = False
+    y[np.flatnonzero(day == "a")[:2]] = True
+    value = {"value": rng.random(68)} if metric == "value" else {}
+    display = BudgetCurveDisplay.from_predictions(
+        y, scores, groups=day, metric=metric, share_of_groups=0.5, **value
+    )
+    curves = []
+    for name in "abcd":
+        rows = day == name
+        if metric == "recall" and name == "d":
+            continue
+        own = {"value": value["value"][rows]} if value else {}
+        one = BudgetCurveDisplay.from_predictions(y[rows], scores[rows], metric=metric, **own)
+        curves.append(
+            [[each[min(k, len(each) - 1)] for k in range(30)]
+             for each in (one.score, one.chance, one.ideal)]
+        )  # fmt: skip
+    score, chance, ideal = np.mean(curves, 0)
+    np.testing.assert_array_equal(display.k, np.arange(1, 31))
+    np.testing.assert_allclose(display.score, score)
+    np.testing.assert_allclose(display.chance, chance)
+    np.testing.assert_allclose(display.ideal, ideal)
+    of_each = np.array(curves)[:, 0]
+    np.testing.assert_allclose(display.low, np.quantile(of_each, 0.25, axis=0))
+    np.testing.assert_allclose(display.high, np.quantile(of_each, 0.75, axis=0))
+
+
+def test_the_band_is_drawn_around_the_curve_and_one_group_has_none_to_speak_of(rng):
+    y, scores = rng.random(60) < 0.4, rng.normal(size=60)
+    day = np.repeat([1, 2, 3], 20)
+    display = BudgetCurveDisplay.from_predictions(y, scores, groups=day, max_k=10, budget=5)
+    (path,) = display.band_.get_paths()
+    drawn = {tuple(point) for point in path.vertices.round(9)}
+    assert {*zip(display.k, display.low.round(9), strict=True)} <= drawn
+    assert {*zip(display.k, display.high.round(9), strict=True)} <= drawn
+    assert display.ax_.get_xlabel() == "k (rows of each group looked at, best first)"
+    assert display.budget_.get_xdata().tolist() == [5]
+    alone = BudgetCurveDisplay.from_predictions(y, scores, groups=np.ones(60))
+    plain = BudgetCurveDisplay.from_predictions(y, scores)
+    np.testing.assert_allclose(alone.score, plain.score)
+    np.testing.assert_array_equal(alone.low, alone.high)
+    assert plain.band_ is None
+
+
+def test_groups_of_a_fitted_classifier_and_what_does_not_go_with_them(data):
+    X, y, X_test, y_test = data
+    day = np.arange(len(y_test)) % 7
+    clf = LogisticRegression().fit(X, y)
+    display = BudgetCurveDisplay.from_estimator(clf, X_test, y_test, groups=day)
+    assert display.by == "group"
+    desk = BudgetClassifier(clf, budget=20).fit(X, y)
+    # 20 of all rows are none of each day.
+    assert BudgetCurveDisplay.from_estimator(desk, X_test, y_test, groups=day).budget is None
+    scores = clf.decision_function(X_test)
+    for other in ({"cost": np.ones(len(day))}, {"propensity": np.ones(len(day))}):
+        with pytest.raises(ValueError, match=f"do not go with {next(iter(other))}"):
+            BudgetCurveDisplay.from_predictions(y_test, scores, groups=day, **other)
+    with pytest.raises(ValueError, match="share_of_groups"):
+        BudgetCurveDisplay.from_predictions(y_test, scores, groups=day, share_of_groups=1)
+    with pytest.warns(UndefinedMetricWarning, match="no positives, recall is NaN"):
+        nothing = BudgetCurveDisplay.from_predictions(
+            y_test == 9, scores, pos_label=True, groups=day
+        )
+    assert np.isnan(nothing.score).all()

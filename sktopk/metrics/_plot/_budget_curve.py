@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
 from sktopk.metrics._ranking import Ranking, estimated, is_positive
 from sktopk.metrics._top_scorer import scores_of_two_classes
@@ -19,6 +20,7 @@ _YLABELS = {
 }
 _XLABELS = {
     "rows": "k (rows looked at, best first)",
+    "group": "k (rows of each group looked at, best first)",
     "cost": "Cost of the rows looked at, best first",
 }
 
@@ -47,6 +49,9 @@ class BudgetCurveDisplay:
     :math:`\sum_{i \le k} c_i`; the ideal order is by value per cost, with a part of a row for the
     rest of the budget.
 
+    With groups, such as days, k rows of each are looked at: the curve is the mean over the groups,
+    and a band around it has most of theirs. It is the spread of days, not an error of their mean.
+
     Parameters
     ----------
     k : array-like of shape (n_points,) or list of them
@@ -64,8 +69,10 @@ class BudgetCurveDisplay:
         The k to mark, if it is among `k`, or the cost up to the largest. None: no mark.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
-    by : {"rows", "cost"}, default="rows"
-        What `k` counts.
+    by : {"rows", "cost", "group"}, default="rows"
+        What `k` counts: rows, what they cost, or rows of each group.
+    low, high : array-like of shape (n_points,), default=None
+        The band of the groups at each k. None: no band.
 
     Attributes
     ----------
@@ -81,6 +88,8 @@ class BudgetCurveDisplay:
         The ideal line.
     budget_ : matplotlib Line2D or None
         The mark of the budget.
+    band_ : matplotlib PolyCollection or None
+        The band of the groups.
 
     See Also
     --------
@@ -105,6 +114,10 @@ class BudgetCurveDisplay:
     ... )
     >>> display.k
     array([ 5. , 25. , 30. , 60. , 67.5, 75. ])
+    >>> day = ["Mon", "Mon", "Tue", "Tue", "Wed", "Wed"]
+    >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, groups=day)
+    >>> display.score, display.low
+    (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
     def __init__(
@@ -118,6 +131,8 @@ class BudgetCurveDisplay:
         budget=None,
         name=None,
         by="rows",
+        low=None,
+        high=None,
     ):
         self.k = k
         self.score = score
@@ -127,6 +142,8 @@ class BudgetCurveDisplay:
         self.budget = budget
         self.name = name
         self.by = by
+        self.low = low
+        self.high = high
 
     @classmethod
     def from_estimator(
@@ -140,7 +157,7 @@ class BudgetCurveDisplay:
             Fitted classifier with ``classes_`` and ``decision_function`` or
             ``predict_proba``. Of a
             `BudgetClassifier` the classifier inside is drawn, and the number of rows
-            of X that it flags is marked, unless that depends on groups; with
+            of X that it flags is marked, unless that depends on groups or they are given; with
             ``constraint="cost"`` rows are in its order, by expected value per cost, and its
             budget is marked.
         X : array-like of shape (n_samples, n_features)
@@ -166,7 +183,12 @@ class BudgetCurveDisplay:
         if _spends(estimator):
             if cost is not None:
                 kwargs.setdefault("budget", estimator.budget)
-        elif _has_budget(estimator) and estimator.per != "group" and cost is None:
+        elif (
+            _has_budget(estimator)
+            and estimator.per != "group"
+            and cost is None
+            and kwargs.get("groups") is None
+        ):
             if len(flagged := estimator.predict_top(X)):
                 kwargs.setdefault("budget", len(flagged))
         pos_label, y_score = _ranking_scores(estimator, X, pos_label, value, cost)
@@ -186,6 +208,8 @@ class BudgetCurveDisplay:
         budget=None,
         pos_label=None,
         propensity=None,
+        groups=None,
+        share_of_groups=0.8,
         name=None,
         ax=None,
         **kwargs,
@@ -217,6 +241,13 @@ class BudgetCurveDisplay:
             Of a log, as in `precision_at_k_score`: the probability in (0, 1] with which a label
             came to be known, NaN where it did not, so that the curve is an estimate without bias
             (of recall a ratio of two). `value` of a row of unknown label does not count.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, such as its day; not with `cost` or `propensity`.
+            Curve, chance and ideal are then means over groups that count the same, of recall over
+            those with positives; a group of fewer than k rows has what all of them bring.
+        share_of_groups : float, default=0.8
+            The share of the groups that the band has at each k, in (0, 1): .8 is from their
+            quantile .1 to .9.
         name : str, default=None
             Name of the curve. None: "Classifier".
         ax : matplotlib Axes, default=None
@@ -238,9 +269,22 @@ class BudgetCurveDisplay:
         metric = _checked_metric(metric, value, cost, max_k, budget)
         if cost is not None and propensity is not None:
             raise ValueError("propensity counts rows and does not go with cost: pass one of them")
-        given = metric, value, cost, max_k, propensity
-        k, score, chance, ideal = _curves(y_true, y_score, pos_label, *given)
         shown = {"metric": metric, "by": "rows" if cost is None else "cost", "budget": budget}
+        if groups is None:
+            given = metric, value, cost, max_k, propensity
+            k, score, chance, ideal = _curves(y_true, y_score, pos_label, *given)
+        else:
+            if cost is not None or propensity is not None:
+                other = "propensity" if cost is None else "cost"
+                raise ValueError(f"groups count rows of each and do not go with {other}")
+            check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
+            codes = encode_groups(groups, len(y_score))
+            given = metric, value, max_k
+            k, curves = _curves_of_groups(y_true, y_score, pos_label, codes, *given)
+            score, chance, ideal = curves.mean(1)
+            tail = (1 - share_of_groups) / 2
+            shown["low"], shown["high"] = np.quantile(curves[0], [tail, 1 - tail], axis=0)
+            shown["by"] = "group"
         shown["name"] = "Classifier" if name is None else name
         display = cls(k, score, chance=chance, ideal=ideal, **shown)
         return display.plot(ax, **({} if max_k is None else {"n_budgets": None}) | kwargs)
@@ -366,16 +410,19 @@ class BudgetCurveDisplay:
         Returns
         -------
         display : BudgetCurveDisplay
-            This object, with `ax_`, `figure_`, `line_`, `chance_level_`, `ideal_` and
-            `budget_`.
+            This object, with `ax_`, `figure_`, `line_`, `chance_level_`, `ideal_`, `budget_`
+            and `band_`.
         """
         ax = curve_axes(self, ax, markevery=0.12)
         style = {"label": self.name if name is None else name, **kwargs}
         self.line_ = draw_curves(ax, self.k, self.score, style)
         k, score = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
         self.budget_ = self._draw_budget(ax, k, score, color=ax.lines[-1].get_color())
-        self.chance_level_ = self.ideal_ = None
+        self.chance_level_ = self.ideal_ = self.band_ = None
         k = min(k, key=len)
+        if self.low is not None:
+            color = self.line_.get_color()
+            self.band_ = ax.fill_between(k, self.low, self.high, color=color, alpha=0.2, lw=0)
         if plot_chance_level and self.chance is not None:
             self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
         if plot_ideal and self.ideal is not None:
@@ -494,6 +541,29 @@ def _curves(y_true, y_score, pos_label, metric, value, cost, max_k, propensity=N
     elif metric == "recall":
         curves /= gain.sum()
     return k[:max_k], *curves[:, :max_k]
+
+
+def _curves_of_groups(y_true, y_score, pos_label, codes, metric, value, max_k):
+    """Return k and the curves of each group, of shape (3, n_groups, n_points)."""
+    positive = is_positive(y_true, pos_label)
+    y_score = np.asarray(y_score)
+    if value is not None:
+        value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
+    largest = np.bincount(codes).max()
+    each = []
+    for code in np.unique(codes):
+        rows = codes == code
+        if metric == "recall" and not positive[rows].any():
+            continue
+        own = None if value is None else value[rows]
+        _, *curves = _curves(positive[rows], y_score[rows], None, metric, own, None, None)
+        curves = np.stack(curves)
+        each.append(np.pad(curves, [(0, 0), (0, largest - curves.shape[1])], mode="edge"))
+    if not each:
+        message = "BudgetCurveDisplay: no positives, recall is NaN"
+        warnings.warn(message, UndefinedMetricWarning, stacklevel=3)
+        each = [np.full((3, largest), np.nan)]
+    return np.arange(1, largest + 1)[:max_k], np.stack(each, 1)[..., :max_k]
 
 
 def _best_for(spent, gain, cost):
