@@ -228,7 +228,7 @@ def test_a_comparison_takes_only_runs_that_both_have(paired):
         {"loss": ["ce", "ce", "x", "y"], "seed": [0, 1, 1, 2], "top": [1.0, 2.0, 5.0, 9.0]}
     )
     found = paired.gain(runs, "x", "top", baselines=["ce"], column="loss", pair=["seed"])
-    assert (found.n, found.mean, found.verdict) == (1, 3.0, "one run")
+    assert (found.n, found.mean, found.verdict) == (1, 3.0, "too few runs")
     for loss in ("y", "not run", "ce"):
         none = paired.gain(runs, loss, "top", baselines=["ce"], column="loss", pair=["seed"])
         assert none is None
