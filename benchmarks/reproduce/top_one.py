@@ -255,7 +255,8 @@ def page(runs, scale):
         "",
         f"`benchmarks/reproduce/top_one.py`, scale {scale}: {sizes['n_train']} training images, "
         f"{sizes['max_epochs']} epochs of gradient descent at "
-        f"{RATE * EPOCHS / sizes['max_epochs']:.3g} (the paper: {EPOCHS} at {RATE:g}, the same rate times steps), weight decay "
+        f"{RATE * EPOCHS / sizes['max_epochs']:.3g} (the paper: {EPOCHS} at {RATE:g}, the same "
+        "rate times steps), weight decay "
         f"{WEIGHT_DECAY:g}, batches of 32 with at least 5 positives for every method; all 10 000 "
         "test images. BaseLine is the paper's: both classes weigh the same, one output. Runs, each "
         f"with its own order of the rows and initial weights: {done}. ± is half a 95 % confidence "
