@@ -39,7 +39,7 @@ JOBS = {
     },
     "images of one class above the others": {"reproduce_top_one": bool},
     "active molecules above the others": {"molecules": bool},
-    "rows by an area, F1, precision or recall": {"imbalance": bool},
+    "rows by an area, F1, precision or recall": {"imbalance": bool, "reproduce_halves": bool},
 }
 
 

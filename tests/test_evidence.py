@@ -158,6 +158,30 @@ def test_page_of_a_reproduction_is_what_its_runs_make(evidence, name):
     assert (evidence.RESULTS / f"reproduce_{name}.md").read_text() == text.rstrip() + "\n"
 
 
+@pytest.mark.parametrize("name", ["label_noise", "halves"])
+def test_page_of_a_fair_reproduction_is_what_its_runs_make(evidence, name):
+    text = getattr(evidence, name).page(evidence.table_of(f"reproduce_{name}"))
+    assert (evidence.RESULTS / f"reproduce_{name}.md").read_text() == text.rstrip() + "\n"
+
+
+def test_settings_of_two_runs_are_no_evidence(evidence, paired):
+    few = [paired.Gain("ce", 1.0, 2.0, 1.0, 0.1, n) for n in (1, 2, 3)]
+    assert [gain.verdict for gain in few] == ["too few runs", "too few runs", "won"]
+    for findings in evidence.all_findings().values():
+        assert {f.verdict for f in findings} <= set(paired.VERDICTS)
+
+
+def test_the_papers_in_a_minute_say_what_was_measured(evidence, found):
+    text = evidence.page(found)
+    for stem, name in (("smooth_topk", "reproduce_label_noise"), ("noised_topk", None)):
+        row = _line(text, f"| [{evidence.PAGES[stem][0][-10:-1]}]")
+        for f in found.get(name, ()):
+            assert f"{f.setting}: {f.difference} ({f.verdict})" in row
+    halves = Counter(f.verdict for f in found["reproduce_halves"])
+    row = _line(text, "| [paper 004]")
+    assert f"{halves['as good']} as good" in row
+
+
 def test_pages_of_imbalance_and_molecules_are_what_their_runs_make(evidence):
     runs = evidence.table_of("imbalance")
     text = evidence.imbalance.page(runs, runs.scale.iloc[0])
@@ -180,8 +204,8 @@ def test_another_figure_in_a_file_is_another_figure_on_the_page(evidence, tmp_pa
     assert _line(after, row) != _line(before, row)
     assert _line(after, "| AUC, hinge |") == _line(before, "| AUC, hinge |")
     job = "| rows by an area, F1, precision or recall |"
-    assert "| nothing was found for it | `AUC, hinge` |" in _line(before, job)
-    # Five of 25 settings are more than chance.
+    assert "| nothing was found for it | `AUC, quadratic` |" in _line(before, job)
+    # Five more of 29 settings are more than chance.
     assert "| **compare**: it may pay | `F-score` |" in _line(after, job)
 
 
@@ -228,7 +252,7 @@ def test_a_comparison_takes_only_runs_that_both_have(paired):
         {"loss": ["ce", "ce", "x", "y"], "seed": [0, 1, 1, 2], "top": [1.0, 2.0, 5.0, 9.0]}
     )
     found = paired.gain(runs, "x", "top", baselines=["ce"], column="loss", pair=["seed"])
-    assert (found.n, found.mean, found.verdict) == (1, 3.0, "one run")
+    assert (found.n, found.mean, found.verdict) == (1, 3.0, "too few runs")
     for loss in ("y", "not run", "ce"):
         none = paired.gain(runs, loss, "top", baselines=["ce"], column="loss", pair=["seed"])
         assert none is None

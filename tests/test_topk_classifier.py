@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
@@ -15,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from sktopk import TopKClassifier
-from sktopk.losses import SmoothTopKLoss
+from sktopk.losses import SmoothTopKLoss, topk_transition_loss
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 
@@ -312,3 +313,21 @@ def test_several_k_at_once(blobs, loss):
     assert (both.predict(X) == y).mean() > (alone.predict(X) == y).mean() - 0.05
     single = quick(loss=loss, k={3: 2.0}, sigma=0.0).fit(X, y)
     np.testing.assert_allclose(single.decision_function(X), alone.decision_function(X))
+
+
+def test_a_step_of_the_transition_loss_takes_its_weight_for_a_constant_where_that_is_asked(blobs):
+    X, y = blobs
+    linear = TopKClassifier(
+        "topk_transition", k=2, hidden_layer_sizes=(), optimizer="sgd", score_scale=1.0,
+        weight_decay=0.0, batch_size=len(y), max_epochs=1, random_state=0,
+    )  # fmt: skip
+    start = clone(linear).set_params(learning_rate=1e-300).fit(X, y).net_.module_[0]
+    stepped = []
+    for detach in (False, True):
+        clf = clone(linear).set_params(learning_rate=0.3, loss__detach_weight=detach).fit(X, y)
+        scores = start(torch.as_tensor(X, dtype=start.weight.dtype))
+        loss = topk_transition_loss(scores, torch.from_numpy(y), k=2, detach_weight=detach)
+        (gradient,) = torch.autograd.grad(loss, start.weight)
+        stepped.append(clf.net_.module_[0].weight)
+        torch.testing.assert_close(stepped[-1], start.weight - 0.3 * gradient)
+    assert not torch.allclose(*stepped)

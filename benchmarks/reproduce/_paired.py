@@ -9,6 +9,8 @@ from sktopk.metrics._statistics import verdict_of
 # What an interval of a difference can say, and the difference that does not matter: a point.
 VERDICTS = ("won", "as good", "cannot tell", "lost")
 MARGIN = 1.0
+# Fewer runs say nothing.
+LEAST = 3
 RULE = (
     "a 95 % confidence interval above 0 is won, below 0 lost; one that holds 0 is as good if all "
     f"of it lies within {MARGIN:g} point, and else cannot tell"
@@ -34,9 +36,9 @@ class Gain:
 
     @property
     def verdict(self):
-        """One of VERDICTS, by the 95 % confidence interval."""
-        if self.n < 2:
-            return "one run"
+        """One of VERDICTS, by the 95 % confidence interval, or that runs are too few for it."""
+        if self.n < LEAST:
+            return "too few runs"
         return verdict(self.mean, self.half)
 
     @property

@@ -175,7 +175,11 @@ def findings(runs):
 
 def page(runs):
     table = type(runs)(chosen(runs))
-    n_seeds = table.groupby("model").seed.nunique()
+    settings = table.groupby(["model", "removed", "method"]).seed.nunique()
+    n_runs = {
+        model: f"{n.min()} to {n.max()}" if n.min() < n.max() else f"{n.min()}"
+        for model, n in settings.groupby(level="model", sort=False)
+    }
     text = [
         "# Two halves, most of one removed: trained for the metric, or by cross-entropy",
         "",
@@ -188,7 +192,7 @@ def page(runs):
         f"batches of {BATCH_SIZE}, {SCALES['full']['steps']} of them, the learning rate "
         f"({', '.join(f'{r:g}' for r in RATES)}) chosen on validation rows for each method and "
         "metric, the threshold of F1 there as well. "
-        + "; ".join(f"{model}: {n} runs" for model, n in n_seeds.items())
+        + "; ".join(f"{model}: {n} runs" for model, n in n_runs.items())
         + " with rows and initial weights of their own; differences in points, paired by run: "
         + f"{RULE}. {runs.s.sum() / 60:.0f} minutes on cores that others shared.",
     ]

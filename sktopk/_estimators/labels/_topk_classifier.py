@@ -66,8 +66,8 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         Standard deviation of the noise of the noised losses.
     loss_params : dict, default=None
         Parameters that the loss alone has, such as ``{"gamma": 1.0}`` of "focal": `margin`,
-        `n_noise`, `max_margin`, `gamma`, `scale`, under the names and with the defaults of its
-        function. ``loss__gamma`` can be set and searched directly.
+        `n_noise`, `max_margin`, `gamma`, `scale`, `detach_weight`, under the names and with the
+        defaults of its function. ``loss__gamma`` can be set and searched directly.
     order : "cross_entropy" or None, default=None
         What orders the labels. None: the loss. "cross_entropy": the network has two heads, and
         the loss says which k labels are in front, cross-entropy in which order they and the
