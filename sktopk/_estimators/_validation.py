@@ -76,9 +76,6 @@ class ValidationScore:
         # Rankings need no threshold.
         ranks = isinstance(self.scorer, TopKScorer | TopScorer | OrderScorer | MeanOverGroups)
         self.needs_labels = not ranks and (scoring is not None or classifier._scores_labels)
-        if ranks and scoring is None:
-            # Checked once, not after every epoch: only scores are asked for.
-            self.X = classifier.net_.rows(rows.X)
 
     def __call__(self):
         classifier = self.classifier

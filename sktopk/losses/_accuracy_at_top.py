@@ -73,9 +73,10 @@ def get_surrogate(name):
 
 def check_errors(errors):
     """Return the kinds of errors that count, each with its weight: pairs of a name and a float."""
+    if isinstance(errors, str) and errors in ERRORS:
+        return ((errors, 1.0),)
     if not isinstance(errors, Mapping):
         check_name(errors, "errors", ERRORS)
-        return ((errors, 1.0),)
     if unknown := [name for name in errors if name not in ERRORS]:
         raise ValueError(
             f"errors must have the keys {' and '.join(map(repr, ERRORS))}; got {unknown[0]!r}"

@@ -230,7 +230,7 @@ def test_estimators_have_a_formula_attributes_and_no_gaps(name):
     assert "Attributes" in sections(doc)
     # What __init_subclass__ fills in.
     assert "<" not in re.sub(
-        r"<\w[\w.]*>`|``.*?``|:math:`.*?`|>>>.*|[<>]=? ", "", doc.split("Examples")[0]
+        r"</?\w[\w.]*>`|``.*?``|:math:`.*?`|>>>.*|[<>]=? ", "", doc.split("Examples")[0]
     )
     assert "@@" not in doc
 

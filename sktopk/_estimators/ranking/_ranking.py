@@ -332,6 +332,8 @@ class RankingClassifier(NetClassifier):
         return self.class_count_[::-1] if self._turned else self.class_count_
 
     def _prepare(self, partial):
+        if hasattr(self, "n_groups_"):
+            refuse_groups(self, self.classes_)
         # A net that goes on keeps to it.
         if self._is_ranking(self.classes_) and not hasattr(self, "pos_label_"):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
@@ -380,11 +382,6 @@ class RankingClassifier(NetClassifier):
         n_negatives = weight[y_val != self.pos_label_].sum()
         # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
         return TopScorer("partial_auc_log", min_fpr=1 / max(2.0, float(n_negatives)), max_fpr=1.0)
-
-    def _run(self, training):
-        if training.given.groups is not None:
-            refuse_groups(self, training.classes)
-        super()._run(training)
 
     def _settle(self, training, final=True):
         if not self._is_ranking(self.classes_):
