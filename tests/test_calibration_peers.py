@@ -150,7 +150,7 @@ def test_early_stopping_by_a_score_of_calibrated_probabilities(kind, calibration
 @pytest.mark.parametrize("kind", [TopKClassifier, DeepTopPushClassifier])
 def test_a_score_of_probabilities_without_any_is_refused_by_name(kind, binary):
     X, y = binary
-    clf = make(kind, early_stopping=True, scoring="neg_brier_score")
+    clf = make(kind, calibration=None, early_stopping=True, scoring="neg_brier_score")
     with pytest.raises(ValueError, match=r"'neg_brier_score' asks for predict_proba.*'sigmoid'"):
         clf.fit(X[:300], y[:300])
     assert not hasattr(clf, "net_")
