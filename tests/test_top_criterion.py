@@ -182,7 +182,7 @@ def test_on_a_sample_it_is_the_loss_of_rows_that_count_for_others(
 
 def rebuilt(criterion):
     """A criterion built anew and given the state of another."""
-    options = criterion.threshold, criterion.errors, criterion.surrogate
+    options = criterion.threshold, dict(criterion.kinds), criterion.surrogate
     size = 0 if criterion.hard_rows is None else criterion.hard_rows.size
     new = TopCriterion(*options, size)
     new.load_state_dict(copy.deepcopy(criterion.state_dict()))

@@ -690,8 +690,12 @@ class NetClassifier(TrainedNet):
             finally:
                 net.criterion_.set_groups(None)
             ended = True
-            if "warm_up" in callbacks and not isinstance(self.warm_up, str):
-                callbacks["warm_up"].warn_of_no_gain(net)
+            if "warm_up" in callbacks and (said := callbacks["warm_up"].no_gain(net)):
+                if not isinstance(self.warm_up, str):
+                    warn(said)
+                elif self.verbose:
+                    # Nothing is lost: the best epoch of both phases is kept.
+                    print(said)
         except BaseException as error:
             # Either weights that were good are back, or there is no fit.
             interrupted = isinstance(error, DivergedError | KeyboardInterrupt | CheckpointError)

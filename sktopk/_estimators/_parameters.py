@@ -245,7 +245,9 @@ class TrainingParameters(BaseEstimator):
         Whether `fit` goes on from the last fit, for `max_epochs` more epochs. Parameters that
         shaped the network or its loss must then be as they were.
     verbose : int, default=0
-        1 shows a progress bar, 2 a line per epoch.
+        1 shows a progress bar, 2 a line per epoch. Both say in the end if the loss has not
+        beaten the cross-entropy before it on rows not trained on; with a `warm_up` that was asked
+        for that is a warning.
     random_state : int, RandomState or None, default=None
         Seed of initialisation, dropout, batches and splits. Torch's own generators stay as they
         are. A `module` or loss of yours draws from them, and they are put back: such fits take

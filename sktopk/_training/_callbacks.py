@@ -5,7 +5,6 @@ import torch
 from skorch.callbacks import Callback
 from tqdm.auto import tqdm
 
-from sktopk._common._warnings import warn
 from sktopk.modules._members import of_member
 
 from ._process import all_objects
@@ -216,16 +215,17 @@ class WarmUpEnd(Callback):
         for group in net.optimizer_.param_groups:
             group["lr"] *= RATE_AFTER_WARM_UP
 
-    def warn_of_no_gain(self, net):
-        """After a training, warn if validation rows scored as high before the loss began."""
+    def no_gain(self, net):
+        """After a training, say so if validation rows scored as high before the loss began."""
         n_after = self.n_done_ - self.n_warm_
         if self.validation is None or not self.n_warm_ or not n_after:
-            return
+            return None
         scores = net.history[-self.n_done_ :, "valid_score"]
         before, after = max(scores[: self.n_warm_]), max(scores[self.n_warm_ :])
-        if after <= before:
-            warn(
-                f"On rows not trained on, cross-entropy alone scored {before:.4g} at best in the "
-                f"warm-up of {self.n_warm_} epochs, and the loss after it {after:.4g} in "
-                f"{n_after}: it has not beaten cross-entropy here"
-            )
+        if after > before:
+            return None
+        return (
+            f"On rows not trained on, cross-entropy alone scored {before:.4g} at best in the "
+            f"warm-up of {self.n_warm_} epochs, and the loss after it {after:.4g} in "
+            f"{n_after}: it has not beaten cross-entropy here"
+        )

@@ -240,6 +240,21 @@ def test_a_loss_that_has_not_beaten_cross_entropy_says_so(then, says, early_stop
         assert says is None or (says in str(found[0].message) and found[0].filename == __file__)
 
 
+@pytest.mark.parametrize("verbose", [0, 1, 2])
+@pytest.mark.parametrize("after", [0.9, 0.95])
+def test_a_default_training_says_it_where_it_says_anything(after, verbose, capsys):
+    scores = iter([0.5, 0.9, 0.8, 0.7, after, 0.6])
+    clf = DeepTopPushClassifier(
+        n_members=1, max_epochs=3, verbose=verbose, scoring=lambda *_: next(scores), random_state=0
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(X, POSITIVE, X_val=X, y_val=POSITIVE)
+    assert not [w for w in caught if "cross-entropy" in str(w.message)]
+    said = "scored 0.9 at best in the warm-up of 3 epochs, and the loss after it 0.9 in 3"
+    assert (said in capsys.readouterr().out) == (verbose > 0 and after == 0.9)
+
+
 def test_nothing_is_said_of_cross_entropy_where_nothing_is_known():
     params = QUICK | {"k": 2}
     with warnings.catch_warnings(record=True) as caught:
