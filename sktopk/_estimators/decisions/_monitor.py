@@ -154,7 +154,8 @@ class Monitor:
     ...     fraud = rng.random(500) < 0.2
     ...     return rng.normal(size=500) + 2 * fraud + shift * ~fraud, fraud
     >>> y_score, fraud = day()
-    >>> desk = BudgetClassifier.from_scores(y_score, fraud, constraint="precision", budget=0.6)
+    >>> params = {"constraint": "precision", "budget": 0.6, "random_state": 0}
+    >>> desk = BudgetClassifier.from_scores(y_score, fraud, **params)
     >>> monitor = Monitor(desk, random_state=0)
     >>> for number in range(40):
     ...     y_score, fraud = day(shift=0.4 if number >= 20 else 0.0)
