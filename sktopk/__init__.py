@@ -25,6 +25,7 @@ __all__ = [
     "TopBoostClassifier",
     "TopKClassifier",
     "TopPushKClassifier",
+    "TopVotingClassifier",
     "make_pipeline",
 ]
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
         RecallAtKClassifier,
         TopPushKClassifier,
     )
+    from ._estimators.voting._top_voting import TopVotingClassifier
 
 # Loaded when they are asked for (SPEC 1), so that metrics and decisions need no torch.
 _HOMES = {
@@ -74,6 +76,7 @@ _HOMES = {
     "TopBoostClassifier": "boosted._top_boost",
     "TopKClassifier": "labels._topk_classifier",
     "TopPushKClassifier": "ranking._top",
+    "TopVotingClassifier": "voting._top_voting",
     "make_pipeline": "_pipeline",
 }
 _SUBMODULES = (

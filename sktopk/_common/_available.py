@@ -31,3 +31,20 @@ def available_if(check):
     that the way out stands two exceptions up.
     """
     return lambda method: AvailableMethod(method, check)
+
+
+def ranks(classifier):
+    """Whether a fitted classifier, of two classes, has an order of rows; for `available_if`."""
+    return _has_classes(classifier, True, "predict_top", "predict_topk(X, k)")
+
+
+def chooses_labels(classifier):
+    """Whether a fitted classifier, of several classes, has labels to choose from."""
+    return _has_classes(classifier, False, "predict_topk", "predict_top(X, n)")
+
+
+def _has_classes(classifier, two, name, other):
+    fitted = getattr(classifier, "classes_", None)
+    if fitted is not None and (len(fitted) == 2) != two:
+        raise AttributeError(f"{name} is not there for {len(fitted)} classes: use {other}")
+    return True

@@ -25,6 +25,15 @@ def deal(X, target, n_parts, seed):
     return _dealt(row_keys(X, seed), target, n_parts)
 
 
+def keys_of_groups(key, groups):
+    """The keys of rows, all of a group the same, whatever its name; without groups as they are."""
+    if groups is None:
+        return key
+    total = np.zeros(groups.max() + 1, dtype=key.dtype)
+    np.add.at(total, groups, key)
+    return total[groups]
+
+
 def deal_distinct(key, target, n_parts):
     """Deal rows as `deal` does, but equal ones into one part, whatever their labels.
 

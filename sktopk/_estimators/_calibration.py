@@ -97,3 +97,8 @@ def calibrated_proba(method, slope, intercept, scores):
     else:
         proba = softmax(calibrated, axis=1)
     return proba.astype(scores.dtype)
+
+
+def columns_of_score(y_score):
+    """A decision score as two, whose softmax is its sigmoid; those of several classes."""
+    return y_score if y_score.ndim == 2 else np.column_stack([-y_score / 2, y_score / 2])

@@ -22,8 +22,9 @@ from sktopk.modules import MLP, TabularMLP
 
 from ._steps import STEPS
 
-# LightGBM reads the text of its trees without checking it: no file that may lie can bring any.
-REFUSED = (sktopk.TopBoostClassifier,)
+# LightGBM reads the text of its trees without checking it, and scikit-learn follows the nodes of
+# its own without checking them: no file that may lie can bring any.
+REFUSED = (sktopk.TopBoostClassifier, sktopk.TopVotingClassifier)
 _OURS = tuple(
     each
     for each in (getattr(sktopk, name) for name in sktopk.__all__)

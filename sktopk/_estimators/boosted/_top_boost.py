@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import average_precision_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sktopk._common._available import available_if
+from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._input import (
@@ -39,9 +39,8 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._scoring import check_scorer, weight_for
 from sktopk._common._splits import held_out
-from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
-from sktopk._estimators._best_rows import BestRows
+from sktopk._estimators._best_rows import rows_on_top
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
@@ -100,23 +99,6 @@ class Rows(NamedTuple):
     def take(self, mask):
         """Return the rows where `mask` is true."""
         return Rows(*(each[mask] for each in self))
-
-
-def _ranks(classifier):
-    """Whether there is an order of rows; for `available_if`."""
-    return _has_classes(classifier, 2, "predict_top", "predict_topk(X, k)")
-
-
-def _labels(classifier):
-    """Whether there are labels to choose from; for `available_if`."""
-    return _has_classes(classifier, None, "predict_topk", "predict_top(X, n)")
-
-
-def _has_classes(classifier, n_classes, name, other):
-    fitted = getattr(classifier, "classes_", None)
-    if fitted is not None and (len(fitted) == 2) != (n_classes == 2):
-        raise AttributeError(f"{name} is not there for {len(fitted)} classes: use {other}")
-    return True
 
 
 def _has_proba(classifier):
@@ -370,7 +352,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         above = scores > getattr(self, "threshold_", 0.0)
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
-    @available_if(_ranks)
+    @available_if(ranks)
     def predict_top(self, X, n):
         """Return the rows of highest score, where there are two classes.
 
@@ -392,13 +374,9 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             If n is not an integer or out of range.
         """
         check_is_fitted(self)
-        check_number(n, "n", 1, integer=True)
-        best = BestRows(n).add_all(map(self._scores, parts(X)))
-        if n > best.n_rows:
-            raise ValueError(f"n={n} must be at most the number of rows of X ({best.n_rows})")
-        return best.index
+        return rows_on_top(self._scores, X, n)
 
-    @available_if(_labels)
+    @available_if(chooses_labels)
     def predict_topk(self, X, k=None):
         """Return the k labels of highest score of each row, where there are several classes.
 

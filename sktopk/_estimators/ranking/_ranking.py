@@ -21,10 +21,15 @@ from sktopk._common._scalars import (
     place_of,
     positive_label,
 )
-from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
-from sktopk._estimators._best_rows import BestRows, best_rows
-from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
+from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._calibration import (
+    calibrate,
+    calibrated_proba,
+    columns_of_score,
+    is_planned,
+    way_out,
+)
 from sktopk._estimators._net_classifier import NetClassifier, has_partial_fit
 from sktopk._estimators._parameters import estimator
 from sktopk._estimators._validation import MeanOverGroups, rows_of_groups
@@ -297,18 +302,7 @@ class RankingClassifier(NetClassifier):
             If n is not an integer or out of range, or groups are not one for each row.
         """
         check_is_fitted(self)
-        check_number(n, "n", 1, integer=True)
-        if groups is not None:
-            scores = np.concatenate([*map(self._scores, parts(X))])
-            kept, problems = best_rows(scores, encode_groups(groups, len(scores)), n, "n")
-            for problem in problems:
-                warn(problem)
-            order = np.argsort(-scores, kind="stable")
-            return order[kept[order]]
-        best = BestRows(n).add_all(map(self._scores, parts(X)))
-        if n > best.n_rows:
-            raise ValueError(f"n={n} must be at most the number of rows of X ({best.n_rows})")
-        return best.index
+        return rows_on_top(self._scores, X, n, groups)
 
     @available_if(has_proba)
     def predict_proba(self, X):
@@ -324,7 +318,7 @@ class RankingClassifier(NetClassifier):
             Rows sum to 1; columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        return calibrated_proba(*self.calibration_, _columns(self.decision_function(X)))
+        return calibrated_proba(*self.calibration_, columns_of_score(self.decision_function(X)))
 
     @property
     def _group_count(self):
@@ -396,10 +390,9 @@ class RankingClassifier(NetClassifier):
         # Rows of labels that are neither are negatives.
         positive = rows.y == self.pos_label_
         scores, positive, weight = joined(scores, positive, rows.weight)
-        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
-        t = self._threshold_of(rows.groups, *tensors)
+        tensors, t = self._threshold_on(scores, positive, weight, rows.groups)
         if np.isfinite(t):
-            self.threshold_ = self._midway(scores, t)
+            self.threshold_ = t
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
@@ -408,6 +401,12 @@ class RankingClassifier(NetClassifier):
             if self._has_places and rows is training.given and not training.partial:
                 warms_up = training.settings.warm_up > 0
                 self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
+
+    def _threshold_on(self, scores, positive, weight, groups=None):
+        """The rows as tensors, and what `threshold_` is on them: NaN where they have none."""
+        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
+        t = self._threshold_of(groups, *tensors)
+        return tensors, self._midway(scores, t) if np.isfinite(t) else np.nan
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
@@ -462,7 +461,7 @@ class RankingClassifier(NetClassifier):
     def _calibrate(self, rows, scores=None):
         known = scores is not None
         scores = self._answered(scores) if known else self._scores(self.net_.rows(rows.X))
-        calibrate(self, _columns(self._decision(scores)), rows.y, rows.weight)
+        calibrate(self, columns_of_score(self._decision(scores)), rows.y, rows.weight)
 
 
 @estimator
@@ -580,11 +579,6 @@ def refuse_groups(classifier, classes):
             f"groups must be None for {len(classes)} classes: groups are parts of an order of "
             "rows, which two classes have"
         )
-
-
-def _columns(y_score):
-    """A decision score as two, whose softmax is its sigmoid; those of several classes."""
-    return y_score if y_score.ndim == 2 else np.column_stack([-y_score / 2, y_score / 2])
 
 
 def cuts(scores, positive, weight):

@@ -1,0 +1,1 @@
+"""Networks that vote with trees."""
