@@ -269,8 +269,8 @@ def page(lines, figure="top_of_the_table.png"):
         "most three splits; histogram boosting and tuned LightGBM are left out where there are "
         "more than 50 classes. sktopk is "
         + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
-        + '; chosen on the choosing half. "sktopk, network alone" is its best network for each job, "
-        "without the trees that vote with it.",
+        + '; chosen on the choosing half. "sktopk, network alone" is its best network for each '
+        "job, without the trees that vote with it.",
         "",
         "Ranks: 1 is the best of the methods, by the mean over the splits that all of them have; "
         f"the mean over tables. {len(lines)} fits, {n_failed} of them failed (ranked last).",
