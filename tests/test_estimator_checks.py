@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 from sktopk import (
@@ -25,6 +26,7 @@ from sktopk import (
     TopBoostClassifier,
     TopKClassifier,
     TopPushKClassifier,
+    TopVotingClassifier,
 )
 
 DEFAULTS = [
@@ -67,6 +69,11 @@ ESTIMATORS += [
     TopBoostClassifier(n_estimators=10),
     TopBoostClassifier(n_estimators=10, n_members=1, early_stopping=True),
     TopBoostClassifier(n_estimators=10, n_members=1, log_loss_share=1, class_weight="balanced"),
+]
+VOTE = {"hidden_layer_sizes": (8,), "n_members": 2, "warm_up": 1, "max_epochs": 2}
+ESTIMATORS += [
+    TopVotingClassifier(PatMatClassifier(**VOTE), n_folds=2),
+    TopVotingClassifier(TopKClassifier(**VOTE), [LogisticRegression()], n_folds=2),
 ]
 IGNORED = pytest.mark.filterwarnings(
     "ignore:k=5 must be smaller",

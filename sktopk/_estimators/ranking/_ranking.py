@@ -390,9 +390,10 @@ class RankingClassifier(NetClassifier):
         # Rows of labels that are neither are negatives.
         positive = rows.y == self.pos_label_
         scores, positive, weight = joined(scores, positive, rows.weight)
-        tensors, t = self._threshold_on(scores, positive, weight, rows.groups)
+        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
+        t = self._threshold_of(rows.groups, *tensors)
         if np.isfinite(t):
-            self.threshold_ = t
+            self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
@@ -401,12 +402,6 @@ class RankingClassifier(NetClassifier):
             if self._has_places and rows is training.given and not training.partial:
                 warms_up = training.settings.warm_up > 0
                 self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
-
-    def _threshold_on(self, scores, positive, weight, groups=None):
-        """The rows as tensors, and what `threshold_` is on them: NaN where they have none."""
-        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
-        t = self._threshold_of(groups, *tensors)
-        return tensors, self._midway(scores, t) if np.isfinite(t) else np.nan
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""

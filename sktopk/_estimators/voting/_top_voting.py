@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
@@ -13,7 +13,6 @@ from sktopk._common._input import (
     check_classes,
     check_labelled,
     check_rows,
-    check_weight,
     columns_kept,
     encode,
     own_labels,
@@ -22,11 +21,12 @@ from sktopk._common._input import (
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
-from sktopk._common._scalars import check_number, check_random, negative_first
+from sktopk._common._scalars import check_number, check_random
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import calibrated_proba, columns_of_score
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._validation import MeanOverGroups
+from sktopk._estimators.decisions._any_classifier import predict_class_proba
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk._estimators.ranking._ranking import RankingClassifier
 from sktopk._estimators.ranking._top import PatMatClassifier
@@ -44,8 +44,9 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         + \sum_{j=1}^m \frac{1}{K} \sum_{k=1}^K p_{jk}(y \mid x) \Bigr)
 
     where p_jk is the j-th of m other classifiers, trained without the k-th of K folds of the
-    rows. Networks and trees err on different rows, and their mean ranks better than either. The
-    threshold of a ranking is that of its loss, on votes of classifiers that have not seen the row.
+    rows. Networks and trees err on different rows, and their mean ranks better than either.
+    `predict` says the more probable label; what is done about the rows at the top is up to
+    `predict_top`, or to a :class:`BudgetClassifier` around it, which promises something of them.
 
     Missing values and, of frames, columns of categories are taken as the network takes them; trees
     see the numbers of the categories, the most frequent first. No column needs scaling.
@@ -77,10 +78,6 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         Sorted labels.
     pos_label_ : int, float, bool or str
         Of two classes the label of the positives: `predict_top` has their rows first.
-    threshold_ : float
-        Of two classes the probability above which `predict` says `pos_label_`: the threshold of
-        the loss among the out-of-fold votes, see `oob_decision_function_`; of votes on the
-        training rows where the network has left none out, and 0.5 of a `TopKClassifier`.
     oob_decision_function_ : ndarray of shape (n_samples,)
         Of a ranking whose network is cross-fitted: what `decision_function` says of the rows of
         positive weight, by the vote of those that have not seen them. NaN for a row that all
@@ -101,9 +98,9 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    `class_weight` of the network is its own; the others have theirs. To promise how many of the
-    flagged rows are positive, put :class:`BudgetClassifier` around it. It is kept by pickle or
-    joblib; :func:`sktopk.io.dump` refuses it, as it knows no trees.
+    `class_weight` of the network is its own; the others have theirs. Of so few rows that the
+    network can leave none out, its scores are taken for log odds. The estimator is kept by pickle
+    or joblib; :func:`sktopk.io.dump` refuses it, as it knows no trees.
 
     Examples
     --------
@@ -159,7 +156,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        """Return the votes, of two classes relative to the threshold.
+        """Return the votes, of two classes as a difference.
 
         Parameters
         ----------
@@ -168,14 +165,14 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes the probability of `pos_label_` minus `threshold_`, so that a number
-            above 0 means ``classes_[1]``: the sign is turned where `pos_label_` is
-            ``classes_[0]``. Of several classes their probabilities. float64.
+            Of two classes the probability of ``classes_[1]`` minus that of ``classes_[0]``, in
+            [-1, 1]; where `pos_label_` is ``classes_[0]`` the lowest numbers are the likeliest
+            positives. Of several classes their probabilities. float64.
         """
         return self._decision(self._votes(X))
 
     def predict(self, X):
-        """Return the label of each row: of two classes `pos_label_` above `threshold_`.
+        """Return the most probable label of each row.
 
         Parameters
         ----------
@@ -184,14 +181,10 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            In the dtype of the y of `fit`. Of several classes the most probable one, the first of
-            tied ones.
+            In the dtype of the y of `fit`; the first of tied ones.
         """
-        votes = self._votes(X)
-        if votes.ndim == 2:
-            return self.classes_[votes.argmax(axis=1)]
-        above = votes > self.threshold_
-        return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
 
     def predict_proba(self, X):
         """Return the probability of each class: the mean of what the voters say.
@@ -286,13 +279,14 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        voters = [] if isinstance(self.others, str) else list(self.others)
+        own = [get_tags(each).input_tags for each in voters]
+        tags.input_tags.sparse = all(each.sparse for each in own)
+        tags.input_tags.allow_nan = all(each.allow_nan for each in own)
         if self.estimator is not None:
-            own = get_tags(self.estimator)
-            tags.input_tags.allow_nan = own.input_tags.allow_nan
-            tags.classifier_tags.multi_class = own.classifier_tags.multi_class
-        # The threshold flags few rows, whatever the labels.
-        tags.classifier_tags.poor_score = True
+            network = get_tags(self.estimator)
+            tags.input_tags.allow_nan &= network.input_tags.allow_nan
+            tags.classifier_tags.multi_class = network.classifier_tags.multi_class
         return tags
 
     def _check_params(self):
@@ -323,14 +317,13 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = check_classes(rows.y)
         target, values = encode(self.classes_, rows.y), in_memory(rows.X)
         others = self._others_in_use(len(self.classes_), issparse(values))
+        if sample_weight is not None:
+            for each in others:
+                if not has_fit_parameter(each, "sample_weight"):
+                    raise TypeError(f"others must take sample_weight in fit; {each!r} takes none")
         network = self._network(len(self.classes_), random)
         named = {} if groups is None else {"groups": groups}
         self.estimator_ = network.fit(X, y, sample_weight, **named)
-        if not hasattr(network, "predict_proba"):
-            raise ValueError(
-                "estimator must have probabilities, and leaves no rows out to find them with: set "
-                f"its calibration='sigmoid', or cross_fit=True; got {network!r}"
-            )
         if len(self.classes_) == 2:
             self.pos_label_ = getattr(network, "pos_label_", self.classes_[1])
         key = keys_of_groups(row_keys(values, 0), rows.groups)
@@ -346,28 +339,15 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
                 if left_out.any():
                     unseen[j, left_out] = self._own(each.predict_proba(take(values, left_out)))
             self.others_.append(fitted)
-        if not self._is_ranking:
-            if len(self.classes_) == 2:
-                self.threshold_ = 0.5
-            return
-        votes = None
-        if hasattr(network, "oob_decision_function_"):
+        if self._is_ranking and hasattr(network, "oob_decision_function_"):
             own = columns_of_score(network.oob_decision_function_)
             own = self._own(calibrated_proba(*network.calibration_, own))
             votes = (own + unseen.sum(axis=0)) / (1 + len(others))
-        known = np.isfinite(votes) if votes is not None else np.zeros(len(target), dtype=bool)
-        judged = rows
-        if known.any():
-            judged, scores = rows.take(known), votes[known]
-        else:
-            weight = check_weight(sample_weight, len(own_labels(X, y)))
-            scores = self._votes(X)[weight > 0]
-        positive = judged.y == self.pos_label_
-        _, threshold = network._threshold_on(scores, positive, judged.weight, judged.groups)
-        self.threshold_ = float(threshold) if np.isfinite(threshold) else 0.5
-        if known.any():
             self.oob_decision_function_ = self._decision(votes)
-            self.oob_score_ = self._score(scores, judged.y, judged.weight, None)
+            known = np.isfinite(votes)
+            if known.any():
+                judged = rows.take(known)
+                self.oob_score_ = self._score(votes[known], judged.y, judged.weight, None)
 
     def _network(self, n_classes, random):
         """The network to fit, with calibrated scores."""
@@ -411,7 +391,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         """The mean of the probabilities: of the positives, or of each of several classes."""
         check_is_fitted(self)
         values = in_memory(check_rows(self, X, reset=False))
-        votes = self._own(self.estimator_.predict_proba(X))
+        votes = self._own(predict_class_proba(self.estimator_, X)[1])
         for fitted in self.others_:
             each = [self._own(one.predict_proba(values)) for one in fitted]
             votes = votes + sum(each) / len(each)
@@ -420,8 +400,8 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
     def _decision(self, votes):
         if votes.ndim == 2:
             return votes
-        above = votes - self.threshold_
-        return -above if self._turned else above
+        # Of a probability of a half exactly 0.
+        return 1 - 2 * votes if self._turned else 2 * votes - 1
 
     def _score(self, votes, y, sample_weight, groups):
         """The metric of the network of rows with these votes."""
@@ -430,7 +410,6 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
             scorer, judged = self.estimator_._default_scorer(), self._knowing(votes)
         else:
             judged = self.estimator_._knowing(votes)
-            judged.threshold_ = self.threshold_
             scorer = judged._default_scorer()
         if groups is not None:
             groups = encode_groups(groups, len(y))
