@@ -118,8 +118,8 @@ def test_probabilities_are_there_only_with_calibration(kind, calibration, binary
 
 def test_every_trained_estimator_is_asked():
     wrappers = {"BudgetClassifier", "SetClassifier", "Pipeline", "Monitor"}
-    # Trees have no calibration of theirs.
-    wrappers |= {"ExpectedCostClassifier", "TopBoostClassifier"}
+    # Trees have no calibration of theirs, and a vote has that of its network.
+    wrappers |= {"ExpectedCostClassifier", "TopBoostClassifier", "TopVotingClassifier"}
     classes = {name for name in sktopk.__all__ if inspect.isclass(getattr(sktopk, name))}
     assert {kind.__name__ for kind in CLASSES} == classes - wrappers
 

@@ -53,11 +53,12 @@ VALUES = {
     "an object": object(),
     "a slice": slice(3),
 }
-TREES = "TopBoostClassifier"
-NAMES = (*NETS, "PrecisionAtRecallProgramClassifier", "ThresholdClassifier", *DECISIONS, TREES)
+TREES, VOTE = "TopBoostClassifier", "TopVotingClassifier"
+OTHERS = (*DECISIONS, TREES, VOTE)
+NAMES = (*NETS, "PrecisionAtRecallProgramClassifier", "ThresholdClassifier", *OTHERS)
 # What all with a network share is asked of two of them.
 SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
-ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier", *DECISIONS, TREES)
+ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier", *OTHERS)
 
 
 class OneEpoch(Callback):
@@ -72,6 +73,9 @@ def build(name):
         return make(name)
     if name == TREES:
         return sktopk.TopBoostClassifier(n_estimators=1, n_members=2)
+    if name == VOTE:
+        network = sktopk.TopKClassifier(max_epochs=1, warm_up=1, n_members=2, device="cpu")
+        return sktopk.TopVotingClassifier(network, [LogisticRegression()], n_folds=2)
     if name not in NETS:
         params = {"max_epochs": 1, "hidden_layer_sizes": (), "device": "cpu"}
         more = {"threshold": sktopk.losses.KthLargest("negatives", k=1)}
