@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
@@ -67,7 +67,9 @@ class RankingClassifier(NetClassifier):
         Label of the positives, which should come on top. None is 1 or True beside 0, -1 or
         False, with a warning where positives are at least twice as many as negatives. Of other
         labels, such as "fraud" and "ok", None is the rarer one in the first rows that come (by
-        weight; of two equally frequent ones the second), with a warning that names it.
+        weight; of two equally frequent ones the second), with a warning that names it. It comes
+        first in `predict_top`, scorers and displays; `decision_function` stays one of
+        ``classes_[1]``.
     min_positives : int, default=5
         Least number of positives in a minibatch, see
         :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
@@ -238,7 +240,8 @@ class RankingClassifier(NetClassifier):
         y_score : ndarray of shape (n_samples,)
             Score minus `threshold_`, in the float type of the network. A number above 0 means
             ``classes_[1]``, as everywhere in scikit-learn: where `pos_label_` is ``classes_[0]``
-            the sign is turned, and the lowest numbers are the likeliest positives.
+            the sign is turned, and the lowest numbers are the likeliest positives: pass
+            the negative to :func:`sktopk.metrics.precision_at_k_score` and the like.
             :class:`AUCClassifier` has a score for each of several classes.
         """
         return super().decision_function(X)
@@ -609,9 +612,3 @@ def midway_above(scores, t):
 def digits(scores, t):
     """What scores of the same row may differ by between batches."""
     return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))
-
-
-def undefined(score, reason):
-    """Return NaN with a warning."""
-    warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
-    return float("nan")
