@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
+from scipy.stats import hypergeom
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,6 +40,8 @@ from sktopk.metrics._top_scorer import TopScorer
 
 # The share of what precision could be at its own threshold below which a training has failed.
 POOR = 2 / 3
+# How often rows drawn by lot may be as good before it is said.
+CHANCE = 0.05
 BEGIN_WITH_CROSS_ENTROPY = ", and warm_up=20, which begins with cross-entropy"
 
 
@@ -408,9 +411,13 @@ class RankingClassifier(NetClassifier):
             self.threshold_ = 0.0
         if final:
             self._warn_of_ranking(scores, *tensors)
-            if self._has_places and rows is training.given and not training.partial:
-                warms_up = training.settings.warm_up > 0
-                self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
+            if self._has_places and not training.partial:
+                flagged = scores > self.threshold_
+                if rows is training.given:
+                    warms_up = training.settings.warm_up > 0
+                    self._warn_of_precision(flagged, positive, weight, warms_up)
+                else:
+                    self._warn_of_chance(flagged, positive)
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
@@ -452,6 +459,23 @@ class RankingClassifier(NetClassifier):
                 f"where {best / looked_at:.0%} could be: the training has not put the positives on "
                 f"top. Another random_state may{'' if warms_up else BEGIN_WITH_CROSS_ENTROPY}; "
                 "where X does not tell more, TopKClassifier('cross_entropy') orders rows as well"
+            )
+
+    def _warn_of_chance(self, flagged, positive):
+        """Warn if rows drawn by lot would do for those left out that came to the places.
+
+        How precise these could be is not known, as X may not tell more.
+        """
+        n, n_positives, n_flagged = len(positive), int(positive.sum()), int(flagged.sum())
+        n_found = int((flagged & positive).sum())
+        by_lot = hypergeom.sf(n_found - 1, n, n_positives, n_flagged)
+        if n_found < POOR * min(n_flagged, n_positives) and by_lot > CHANCE:
+            warn(
+                f"Of the {n_flagged} rows above threshold_ that a member had left out of its "
+                f"training, {n_found} are positive, and {n_positives} of all {n}: rows drawn by "
+                f"lot have as many in {by_lot:.0%} of the draws, so that this does not show that "
+                "the order at the top is better than chance. Let more rows stay on top (a larger "
+                "k or tau), take more rows, or check that X tells the classes apart"
             )
 
     def _midway(self, scores, t):
