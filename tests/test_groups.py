@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -182,18 +183,63 @@ def in_groups(kind, threshold, buffer_size, groups, positive, weight, n_parts, n
     return criterion
 
 
-@every_threshold
+PROGRAMS = [
+    PairwiseAUCLoss(),
+    PairwiseAUCLoss(surrogate="logistic"),
+    FBetaLoss(beta=2.0),
+    RecallAtPrecisionLoss(precision=0.6),
+    PrecisionAtRecallProgramLoss(recall=0.7),
+]
+every_program = pytest.mark.parametrize("loss", PROGRAMS, ids=repr)
+
+
+def program_in_groups(loss, groups, positive, weight, n_parts, n_batches):
+    criterion = ProgramCriterion(loss)
+    criterion.set_groups(rows_by_group(groups, positive, weight, n_parts, n_batches))
+    return criterion
+
+
+def mean_of_each(loss, scores, positive, groups, weight):
+    """The mean over the groups with both classes, one after the other."""
+    each = []
+    for group in groups.unique():
+        rows = groups == group
+        if len(positive[rows & (weight > 0)].unique()) == 2:
+            each.append(loss(scores[rows], positive[rows], weight[rows]))
+    return torch.stack(each).mean()
+
+
+def ways(case, buffer_size):
+    """For each way to train with a loss: that of the groups, and what makes its criterion."""
+    if case in PROGRAMS:
+        yield partial(mean_of_each, case), partial(program_in_groups, case)
+        return
+    for kind in KINDS:
+
+        def loss(scores, positive, groups, weight, kind=kind):
+            params = {"threshold": case, "groups": groups, "sample_weight": weight, **kind}
+            return accuracy_at_top_loss(scores, positive, **params)
+
+        yield loss, partial(in_groups, kind, case, buffer_size)
+
+
+every_loss_of_batches = pytest.mark.parametrize(
+    "case",
+    [*THRESHOLDS.values(), *PROGRAMS],
+    ids=[*THRESHOLDS, *map(repr, PROGRAMS)],
+)
+
+
+@every_loss_of_batches
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_batch_of_all_groups_has_the_loss(threshold, weighted):
+def test_a_batch_of_all_groups_has_the_loss(case, weighted):
     scores, positive, groups, weight = table()
     weight = weight if weighted else torch.ones_like(weight)
-    for kind in KINDS:
+    for of_groups, in_batches in ways(case, buffer_size=3):
         leaf = scores.clone().requires_grad_()
-        expected = accuracy_at_top_loss(
-            leaf, positive, threshold=threshold, groups=groups, sample_weight=weight, **kind
-        )
+        expected = of_groups(leaf, positive, groups, weight)
         expected.backward()
-        criterion = in_groups(kind, threshold, 3, groups, positive, weight, [1] * 5, 1)
+        criterion = in_batches(groups, positive, weight, [1] * 5, 1)
         index = criterion.hard_rows.join(torch.randperm(60))
         loss, gradient = criterion.loss_and_gradient(
             scores[index, None], positive[index], weight[index] if weighted else None
@@ -202,14 +248,12 @@ def test_a_batch_of_all_groups_has_the_loss(threshold, weighted):
         torch.testing.assert_close(gradient.flatten(), leaf.grad[index])
 
 
-@every_threshold
-def test_the_mean_over_batches_of_groups_is_the_loss(threshold):
+@every_loss_of_batches
+def test_the_mean_over_batches_of_groups_is_the_loss(case):
     scores, positive, groups, weight = table()
-    for kind in KINDS:
-        expected = accuracy_at_top_loss(
-            scores, positive, threshold=threshold, groups=groups, sample_weight=weight, **kind
-        )
-        criterion = in_groups(kind, threshold, 0, groups, positive, weight, [1] * 5, 3)
+    for of_groups, in_batches in ways(case, buffer_size=0):
+        expected = of_groups(scores, positive, groups, weight)
+        criterion = in_batches(groups, positive, weight, [1] * 5, 3)
         losses = []
         for days in ([0, 3], [2], [1, 4]):
             index = criterion.hard_rows.join(torch.isin(groups, torch.tensor(days)).nonzero()[:, 0])
@@ -290,64 +334,6 @@ def test_members_have_hard_rows_and_weights_of_their_own():
         found = torch.zeros(60, dtype=torch.float64).index_add(0, index, leaf.grad[:, m, 0])
         expected = torch.zeros(60, dtype=torch.float64).index_add(0, rows, gradient[:, 0] / 2)
         torch.testing.assert_close(found, expected)
-
-
-# The loss of batches that is a linear program.
-
-PROGRAMS = [
-    PairwiseAUCLoss(),
-    PairwiseAUCLoss(surrogate="logistic"),
-    FBetaLoss(beta=2.0),
-    RecallAtPrecisionLoss(precision=0.6),
-    PrecisionAtRecallProgramLoss(recall=0.7),
-]
-every_program = pytest.mark.parametrize("loss", PROGRAMS, ids=repr)
-
-
-def program_in_groups(loss, groups, positive, weight, n_parts, n_batches):
-    criterion = ProgramCriterion(loss)
-    criterion.set_groups(rows_by_group(groups, positive, weight, n_parts, n_batches))
-    return criterion
-
-
-def mean_of_each(loss, scores, positive, groups, weight):
-    """The mean over the groups with both classes, one after the other."""
-    each = []
-    for group in groups.unique():
-        rows = groups == group
-        if len(positive[rows & (weight > 0)].unique()) == 2:
-            each.append(loss(scores[rows], positive[rows], weight[rows]))
-    return torch.stack(each).mean()
-
-
-@every_program
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_program_of_a_batch_of_all_groups_is_that_of_a_loop(loss, weighted):
-    scores, positive, groups, weight = table()
-    weight = weight if weighted else torch.ones_like(weight)
-    leaf = scores.clone().requires_grad_()
-    expected = mean_of_each(loss, leaf, positive, groups, weight)
-    expected.backward()
-    criterion = program_in_groups(loss, groups, positive, weight, [1] * 5, 1)
-    index = criterion.hard_rows.join(torch.randperm(60))
-    found, gradient = criterion.loss_and_gradient(
-        scores[index, None], positive[index], weight[index] if weighted else None
-    )
-    torch.testing.assert_close(found, expected.detach())
-    torch.testing.assert_close(gradient.flatten(), leaf.grad[index])
-
-
-@every_program
-def test_the_mean_over_batches_is_the_program_of_the_groups(loss):
-    scores, positive, groups, weight = table()
-    expected = mean_of_each(loss, scores, positive, groups, weight)
-    criterion = program_in_groups(loss, groups, positive, weight, [1] * 5, 3)
-    losses = []
-    for days in ([0, 3], [2], [1, 4]):
-        index = criterion.hard_rows.join(torch.isin(groups, torch.tensor(days)).nonzero()[:, 0])
-        each = scores[index, None], positive[index], weight[index]
-        losses.append(criterion.loss_and_gradient(*each)[0])
-    torch.testing.assert_close(torch.stack(losses).mean(), expected)
 
 
 @every_program

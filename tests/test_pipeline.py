@@ -5,6 +5,7 @@ import pickle
 import re
 import traceback
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -160,6 +161,19 @@ def test_it_is_scikit_learns_in_all_else():
     assert all(type(step).__name__ in html for step in pipe)
     with pytest.raises(sklearn.exceptions.NotFittedError, match="This Pipeline instance"):
         clone(pipe).predict_topk(DIGITS[0])
+
+
+def test_the_verbs_of_a_plain_pipeline_that_is_fitted():
+    X, y = CANCER
+    plain = make_plain(StandardScaler(), DeepTopPushClassifier(**QUICK)).fit(X, y)
+    guide = (Path(__file__).parents[1] / "docs" / "guide" / "estimator.rst").read_text()
+    with pytest.raises(AttributeError) as error:
+        plain.predict_top(X, 5)
+    # Who looks for what it says finds the way out.
+    assert f"AttributeError: {error.value}\n" in guide
+    assert "``sktopk.Pipeline(pipe.steps)``" in guide
+    expected = plain.decision_function(X).argsort(stable=True)[::-1][:5]
+    np.testing.assert_array_equal(Pipeline(plain.steps).predict_top(X, 5), expected)
 
 
 def test_frames_and_texts():

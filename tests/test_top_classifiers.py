@@ -390,3 +390,31 @@ def test_warns_of_places_that_negatives_took_in_training(cls):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*could be")
         cls(**params).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [RecallAtKClassifier, PatMatClassifier])
+def test_warns_of_places_that_rows_left_out_fill_no_better_than_by_lot(cls):
+    params = {"k": 40} if cls is RecallAtKClassifier else {"tau": 0.1}
+    params |= {"hidden_layer_sizes": (), "n_members": 2, "cross_fit": True, "random_state": 0}
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 3)), np.arange(400) % 5 == 0
+
+    def said(X, y):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            clf = cls(**params, max_epochs=30, learning_rate=0.02).fit(X, y)
+        return clf, [str(each.message) for each in caught if "by lot" in str(each.message)]
+
+    clf, (text,) = said(X, y)
+    flagged = clf.oob_decision_function_ > 0
+    n, found = int(flagged.sum()), int(y[flagged].sum())
+    as_many = sum(math.comb(80, i) * math.comb(320, n - i) for i in range(found, n + 1))
+    share = as_many / math.comb(400, n)
+    assert share > 0.05
+    assert f"Of the {n} rows above threshold_" in text
+    assert f"{found} are positive, and 80 of all 400" in text
+    assert f"as many in {share:.0%} of the draws" in text
+    # Thrice the share of all rows may be all that X tells, and is no chance.
+    clf, texts = said(X + 1.2 * y[:, None], y)
+    assert y[clf.oob_decision_function_ > 0].mean() > 0.5
+    assert texts == []

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
@@ -277,15 +278,28 @@ def check_labels(y, name="y"):
             f"hold class labels: make it discrete, for example "
             f"{name} >= {np.quantile(values, 0.9):.4g}"
         )
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    y = column_or_1d(y)
+    if values.ndim == 2:
+        # What scikit-learn says, who would point at this line.
+        warn(
+            f"A column-vector {name} was passed when a 1d array was expected: "
+            f"pass {name}.ravel(), of a frame its only column",
+            DataConversionWarning,
+        )
+    if kind not in ("binary", "multiclass"):
+        check_classification_targets(y)  # raises
     try:
-        np.unique(y)
+        n_classes = len(np.unique(y))
     except TypeError as error:
         raise ValueError(
             f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
             f"got {sorted({type(label).__name__ for label in y.tolist()})}"
         ) from error
+    if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
+        warn(
+            f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
+            f"samples ({len(y)}): is {name} a number to predict, not a label?"
+        )
     return y
 
 

@@ -63,6 +63,9 @@ class Pipeline(pipeline.Pipeline):
 
     Notes
     -----
+    A pipeline of scikit-learn's own gets the verbs, without another fit, as
+    ``Pipeline(pipe.steps)``.
+
     The best pipeline of a search has the verbs: ``search.best_estimator_.predict_top(X, 100)``.
     A :class:`~sklearn.frozen.FrozenEstimator` around it, or as its last step, has them, too. A
     :class:`~sklearn.calibration.CalibratedClassifierCV` has none, neither around it nor as its last

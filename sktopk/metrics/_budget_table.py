@@ -5,7 +5,7 @@ import numpy as np
 from sktopk._common._scalars import check_count, check_number, check_random
 
 from ._logged import poisson_interval, recall_interval
-from ._ranking import Ranking, check_score, estimated, is_positive
+from ._ranking import Ranking, check_score, estimated, is_positive, warn_of_scores
 
 _LEAST_BOOTSTRAPS = 10
 
@@ -130,6 +130,7 @@ def budget_table(
     if propensity is not None:
         return _table_of_log(log, y_score, budgets, n_rows, float(confidence))
     ranking = Ranking.from_values(positive.astype(np.float64), y_score)
+    warn_of_scores(y_true, y_score, positive)
     # After each block of tied rows.
     looked_at, found = ranking.cumulative_weight, ranking.cumulative_value
     k = budgets / n_rows * len(positive)

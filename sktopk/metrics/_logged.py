@@ -1,12 +1,12 @@
 """Scores from logs: labels of rows that were looked at with a known probability."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtri
 
 from sktopk._common._scalars import check_readable
+from sktopk._common._warnings import warn
 
 # Rounding of a share such as 1 / 3 that was written to a file and read.
 _ROUNDING = 1e-12
@@ -62,14 +62,13 @@ class Estimated(NamedTuple):
         positive[rows] = is_positive(y_true[rows]) / propensity
         return cls(positive, known)
 
-    def warn_if_blind(self, score, stacklevel=3):
-        """Warn the caller of `score` if some rows had no chance: none of them was drawn."""
+    def warn_if_blind(self, score):
+        """Warn the user of `score` if some rows had no chance: none of them was drawn."""
         if (self.known == 0).any() and self.known.max() == 1:
-            warnings.warn(
+            warn(
                 f"{score}: every known label has propensity 1, and some rows have none: what "
                 "these hold is taken for nothing. Draw some of them, as BudgetClassifier(explore=) "
-                "does",
-                stacklevel=stacklevel,
+                "does"
             )
 
 

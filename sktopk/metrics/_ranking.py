@@ -1,10 +1,10 @@
 """The order of rows by score, with its ties: all that a score of the top needs."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 
@@ -17,12 +17,15 @@ from sktopk._common._scalars import (
     is_told,
     n_kept,
 )
+from sktopk._common._warnings import warn
 
 from ._logged import Estimated
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
 _ROUNDING = 1e-10
+# Standard deviations.
+_SURELY = 4
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Ranking:
         groups=None,
         propensity=None,
     ):
-        """Rank rows that are positive or not; warn the caller's caller of labels for scores.
+        """Rank rows that are positive or not; warn of what are no scores of them.
 
         With a propensity the value of a row is what its label says of all rows.
         """
@@ -62,7 +65,7 @@ class Ranking:
             return cls.from_values(value, y_score, sample_weight, ties, groups)
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties, groups)
-        warn_of_labels(y_true, y_score)
+        warn_of_scores(y_true, y_score, positive)
         return ranking
 
     @classmethod
@@ -183,32 +186,52 @@ def last_within(cumulative, level):
 
 
 def warn_of_few(score, k, n, what):
-    """Warn the caller of the function called `score` that `k` leaves nothing of `n` to choose."""
-    warnings.warn(
+    """Warn the user of the function called `score` that `k` leaves nothing of `n` to choose."""
+    warn(
         f"{score}: k={k!r} exceeds the number of {what} ({n:g}); the score is the same for any "
-        "order of the rows",
-        stacklevel=3,
+        "order of the rows"
     )
 
 
-def warn_of_labels(y_true, y_score):
-    """Warn the caller of the function that ranks by what looks like the labels of `predict`."""
+def warn_of_scores(y_true, y_score, positive):
+    """Warn the user of scores that are labels, or of the label that is not the positive one."""
+    _warn_of_labels(y_true, y_score)
+    n_positives, n = int(positive.sum()), len(positive)
+    n_pairs = n_positives * (n - n_positives)
+    if not n_pairs:
+        return
+    y_true = np.asarray(y_true)
+    first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
+    if second < first:
+        return
+    # The area under the ROC curve, and its standard deviation where scores say nothing.
+    ranks = rankdata(y_score)[positive].sum()
+    area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
+    if area < 0.5 - _SURELY * np.sqrt((n + 1) / (12 * n_pairs)):
+        warn(
+            f"y_score ranks {first!r} below {second!r} (area under the ROC curve {area:.2g}): a "
+            "decision_function, and the last column of predict_proba, are of the label that sorts "
+            f"second, {second!r}. If y_score is one of them, pass -decision_function(X), "
+            f"predict_proba(X)[:, 0], or take make_top_scorer(..., pos_label={first!r})"
+        )
+
+
+def _warn_of_labels(y_true, y_score):
+    """Warn the user who ranks by what looks like the labels of `predict`."""
     y_score = np.asarray(y_score)
     if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
         return
     if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
-        warnings.warn(
+        warn(
             f"y_score holds the labels {labels[0]} and {labels[1]} of y_true and nothing else; it "
             "must hold scores, the larger the likelier positive, as decision_function or "
-            "predict_proba gives them: predict leaves no order among the rows of a label",
-            stacklevel=4,
+            "predict_proba gives them: predict leaves no order among the rows of a label"
         )
 
 
-def undefined(score, reason, stacklevel=3):
-    """Return NaN for the function called `score`, and warn its caller."""
-    message = f"{score}: {reason}, the score is NaN"
-    warnings.warn(message, UndefinedMetricWarning, stacklevel=stacklevel)
+def undefined(score, reason):
+    """Return NaN for the function called `score`, and warn its user."""
+    warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
     return float("nan")
 
 

@@ -1,10 +1,9 @@
 """Scores of the k rows of highest score."""
 
-import warnings
-
 import numpy as np
 
 from sktopk._common._scalars import check_flag
+from sktopk._common._warnings import warn
 
 from ._ranking import Ranking, check_rate, check_value, estimated, undefined, warn_of_few
 
@@ -47,7 +46,9 @@ def precision_at_k_score(
         Two labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
         Real scores, the larger the likelier positive; plus and minus infinity
-        are allowed.
+        are allowed. The `decision_function` of a classifier is of ``classes_[1]``: where
+        ``classes_[0]`` is positive, such as "fraud" beside "ok", pass its negative, or take
+        `make_top_scorer`. Scores that rank such a label clearly last warn.
     k : int or float
         Number of rows looked at, at least 1, or a fraction in (0, 1) of the rows,
         rounded up: ``ceil(k * n_samples)``. With `groups` of each group.
@@ -139,10 +140,9 @@ def precision_at_k_score(
         found *= looked_at / n_known
     n_places = places.sum()
     if n_places - looked_at > 1e-9 * n_places:
-        warnings.warn(
+        warn(
             f"precision_at_k_score: k={k!r} exceeds the number of rows; {looked_at:g} are looked "
-            f"at, and the other {n_places - looked_at:g} of {n_places:g} places count as misses",
-            stacklevel=2,
+            f"at, and the other {n_places - looked_at:g} of {n_places:g} places count as misses"
         )
     return float(found / n_places)
 

@@ -407,7 +407,7 @@ def _mean_of_defined(values, score, reason, weights=None):
     """Mean of the values that are not NaN; if none is, NaN with a warning of `score`."""
     defined = ~np.isnan(values)
     if not defined.any():
-        return undefined(score, reason, stacklevel=5)
+        return undefined(score, reason)
     values = values[defined]
     return float(_clip_to_range(np.average(values, weights=weights), values))
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import pytest
 import torch
 
 from sktopk import losses
@@ -14,6 +13,7 @@ from sktopk.losses.programs._operating_points import budget_program
 from sktopk.losses.programs._pairwise_auc import Problems, pairwise_auc_program
 from sktopk.losses.programs._precision import elastic_program, precision_at_k_program
 from tests.losses import program_references as references
+from tests.losses.top_cases import every
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,6 @@ LOSSES = PROGRAMS + [
     Case(*AUC, None, {"surrogate": name}, convex=name != "ramp")
     for name in ("quadratic", "logistic", "ramp")
 ]
-
-
-def every(cases):
-    return pytest.mark.parametrize("case", cases, ids=str)
 
 
 def first_of_each(cases):

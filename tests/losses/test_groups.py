@@ -16,9 +16,18 @@ from sktopk.losses import (
     smooth_topk_loss,
     top_push_loss,
 )
-from tests.losses.program_cases import LOSSES, every
-from tests.losses.top_cases import TOP_LOSSES, every_named_loss, every_threshold, every_top_loss
+from tests.losses.program_cases import LOSSES
+from tests.losses.top_cases import (
+    THRESHOLDS,
+    TOP_LOSSES,
+    every,
+    every_named_loss,
+    every_threshold,
+    every_top_loss,
+)
 
+PROGRAMS = [case for case in LOSSES if case.loss is not losses.precision_at_k_loss]
+every_program = every(PROGRAMS)
 N_ROWS, N_GROUPS = 56, 7
 
 
@@ -80,12 +89,11 @@ def test_value_and_gradient_are_those_of_a_loop_over_groups(case, weighted):
     torch.testing.assert_close(found, gradient)
 
 
-@every_top_loss
+@every([*TOP_LOSSES, *PROGRAMS])
 def test_one_group_is_no_group(case):
     scores, target, _ = batch()
-    group = torch.full_like(target, 40)
     expected, gradient = with_gradient(case, scores, target)
-    loss, found = with_gradient(case, scores, target, groups=group)
+    loss, found = with_gradient(case, scores, target, groups=torch.full_like(target, -40))
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(found, gradient)
 
@@ -119,7 +127,7 @@ def test_order_of_rows_and_names_of_groups_do_not_matter(case):
         torch.testing.assert_close(found, gradient[order])
 
 
-@every_threshold
+@every([*THRESHOLDS, *PROGRAMS])
 def test_weight_is_repetition(case):
     scores, target, groups = batch()
     times = torch.randint(4, (N_ROWS,), generator=torch.Generator().manual_seed(3))
@@ -300,9 +308,6 @@ def test_k_is_of_each_group():
 
 # Losses of the groups as wholes: linear programs.
 
-PROGRAMS = [case for case in LOSSES if case.loss is not losses.precision_at_k_loss]
-every_program = every(PROGRAMS)
-
 
 def slow_mean_of_programs(case, scores, target, groups, weight=None):
     """The mean over the groups with rows of both classes, one group after the other."""
@@ -354,15 +359,6 @@ def test_tied_scores_in_programs(case):
 
 
 @every_program
-def test_one_group_is_no_group_of_a_program(case):
-    scores, target, _ = batch()
-    expected, gradient = with_gradient(case, scores, target)
-    loss, found = with_gradient(case, scores, target, groups=torch.full_like(target, -40))
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(found, gradient)
-
-
-@every_program
 def test_groups_without_a_class_teach_a_program_nothing(case):
     scores, target, groups = batch()
     loss, gradient = with_gradient(case, scores, target, groups=groups)
@@ -377,19 +373,6 @@ def test_groups_without_a_class_teach_a_program_nothing(case):
     loss = case(nothing, target[:0], groups=groups[:0])
     loss.backward()
     assert loss == 0
-
-
-@every_program
-def test_weight_is_repetition_in_groups_of_a_program(case):
-    scores, target, groups = batch()
-    times = torch.randint(4, (N_ROWS,), generator=torch.Generator().manual_seed(3))
-    index = torch.arange(N_ROWS).repeat_interleave(times)
-    repeated = scores.detach().clone().requires_grad_()
-    expected = case(repeated[index], target[index], groups=groups[index])
-    (gradient,) = torch.autograd.grad(expected, repeated)
-    loss, found = with_gradient(case, scores, target, groups=groups, sample_weight=times)
-    torch.testing.assert_close(loss, expected.detach())
-    torch.testing.assert_close(found, gradient)
 
 
 @every_program

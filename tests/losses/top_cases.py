@@ -123,7 +123,8 @@ every_top_loss = every(TOP_LOSSES)
 every_ranked_loss = every([case for case in TOP_LOSSES if case.row])
 every_named_loss = every([case for case in TOP_LOSSES if case.module])
 # Where the surrogate does not matter, one is enough.
-every_threshold = every(all_with("quadratic"))
+THRESHOLDS = all_with("quadratic")
+every_threshold = every(THRESHOLDS)
 
 
 def top_batch(n_samples=14, seed=0, dtype=torch.float64):

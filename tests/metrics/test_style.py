@@ -5,7 +5,12 @@ import warnings
 import numpy as np
 import pytest
 
-from sktopk.metrics import EnrichmentDisplay, PrecisionQuantileDisplay, TopKCurveDisplay
+from sktopk.metrics import (
+    EnrichmentDisplay,
+    PrecisionQuantileDisplay,
+    ShotAccuracyDisplay,
+    TopKCurveDisplay,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -82,6 +87,22 @@ def test_legend_leaves_the_curve_in_sight(display_class, xscale, prevalence):
     points = line.get_xydata()
     points = line.get_transform().transform(points[points[:, 0] > 0])
     assert not legend.get_window_extent().count_contains(points)
+
+
+@pytest.mark.parametrize("n_displays", [1, 2, 5])
+def test_legend_leaves_the_bars_in_sight(n_displays):
+    ax = None
+    for i in range(n_displays):
+        display = ShotAccuracyDisplay([1.0, 0.9, 1.0], name=f"TopKClassifier {i}", chance=0.1)
+        ax = display.plot(ax).ax_
+    ax.figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    bars = [bar.get_window_extent() for each in ax.containers for bar in each]
+    assert legend.count_overlaps(bars) == 0
+    assert legend.y1 < ax.bbox.y1
+    assert legend.x0 > ax.bbox.x0
+    # Of an accuracy, which is at most 1.
+    assert ax.get_yticks().max() == 1
 
 
 def test_legend_of_very_many_points_is_not_searched_for():

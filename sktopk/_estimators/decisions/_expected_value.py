@@ -92,7 +92,7 @@ class SpendsBudget:
         flagged, _, _ = self._afforded(X, groups, cost, value)
         gain = y * _worth(value, len(y)) * row_weights(sample_weight, len(y), "X")
         if not gain.any():
-            return undefined("score", "no positive of positive value", stacklevel=4)
+            return undefined("score", "no positive of positive value")
         return float(gain[flagged].sum() / gain.sum())
 
 

@@ -13,16 +13,17 @@ from sktopk._estimators._parameters import estimator
 from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import BatchCriterion
 from sktopk.losses import PairwiseAUCLoss
+from sktopk.metrics._ranking import check_true, undefined
 
 from ._programs import ProgramClassifier
-from ._ranking import cuts, undefined
+from ._ranking import cuts
 
 SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
 def auc_score(estimator, X, y, sample_weight=None):
     """Area under the ROC curve of the scores of an `AUCClassifier`."""
-    scores, target = estimator.decision_function(X), encode(estimator.classes_, np.asarray(y))
+    scores, target = estimator.decision_function(X), encode(estimator.classes_, check_true(y))
     weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight)
     areas = list(areas_of(scores, target, weight, estimator.multi_class))
     if not areas:

@@ -14,8 +14,9 @@ from sktopk._training.criteria._program import ProgramCriterion
 from sktopk.losses import FBetaLoss, PrecisionAtRecallProgramLoss, RecallAtPrecisionLoss
 from sktopk.losses._top_quantile import precision_at_recall_threshold
 from sktopk.losses.programs._fbeta import beta_shares
+from sktopk.metrics._ranking import undefined
 
-from ._ranking import RankingClassifier, cuts, undefined
+from ._ranking import RankingClassifier, cuts
 
 
 @estimator

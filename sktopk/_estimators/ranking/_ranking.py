@@ -6,7 +6,8 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from scipy.stats import hypergeom
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
@@ -44,6 +45,8 @@ from sktopk.metrics._top_scorer import TopScorer
 
 # The share of what precision could be at its own threshold below which a training has failed.
 POOR = 2 / 3
+# How often rows drawn by lot may be as good before it is said.
+CHANCE = 0.05
 BEGIN_WITH_CROSS_ENTROPY = ", and warm_up=20, which begins with cross-entropy"
 
 
@@ -72,7 +75,9 @@ class RankingClassifier(NetClassifier):
         Label of the positives, which should come on top. None is 1 or True beside 0, -1 or
         False, with a warning where positives are at least twice as many as negatives. Of other
         labels, such as "fraud" and "ok", None is the rarer one in the first rows that come (by
-        weight; of two equally frequent ones the second), with a warning that names it.
+        weight; of two equally frequent ones the second), with a warning that names it. It comes
+        first in `predict_top`, scorers and displays; `decision_function` stays one of
+        ``classes_[1]``.
     min_positives : int, default=5
         Least number of positives in a minibatch, see
         :class:`sktopk.samplers.StratifiedBatchSampler`. Smaller than `batch_size`.
@@ -243,7 +248,8 @@ class RankingClassifier(NetClassifier):
         y_score : ndarray of shape (n_samples,)
             Score minus `threshold_`, in the float type of the network. A number above 0 means
             ``classes_[1]``, as everywhere in scikit-learn: where `pos_label_` is ``classes_[0]``
-            the sign is turned, and the lowest numbers are the likeliest positives.
+            the sign is turned, and the lowest numbers are the likeliest positives: pass
+            the negative to :func:`sktopk.metrics.precision_at_k_score` and the like.
             :class:`AUCClassifier` has a score for each of several classes.
         """
         return super().decision_function(X)
@@ -399,9 +405,13 @@ class RankingClassifier(NetClassifier):
             self.threshold_ = 0.0
         if final:
             self._warn_of_ranking(scores, *tensors)
-            if self._has_places and rows is training.given and not training.partial:
-                warms_up = training.settings.warm_up > 0
-                self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
+            if self._has_places and not training.partial:
+                flagged = scores > self.threshold_
+                if rows is training.given:
+                    warms_up = training.settings.warm_up > 0
+                    self._warn_of_precision(flagged, positive, weight, warms_up)
+                else:
+                    self._warn_of_chance(flagged, positive)
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
@@ -443,6 +453,23 @@ class RankingClassifier(NetClassifier):
                 f"where {best / looked_at:.0%} could be: the training has not put the positives on "
                 f"top. Another random_state may{'' if warms_up else BEGIN_WITH_CROSS_ENTROPY}; "
                 "where X does not tell more, TopKClassifier('cross_entropy') orders rows as well"
+            )
+
+    def _warn_of_chance(self, flagged, positive):
+        """Warn if rows drawn by lot would do for those left out that came to the places.
+
+        How precise these could be is not known, as X may not tell more.
+        """
+        n, n_positives, n_flagged = len(positive), int(positive.sum()), int(flagged.sum())
+        n_found = int((flagged & positive).sum())
+        by_lot = hypergeom.sf(n_found - 1, n, n_positives, n_flagged)
+        if n_found < POOR * min(n_flagged, n_positives) and by_lot > CHANCE:
+            warn(
+                f"Of the {n_flagged} rows above threshold_ that a member had left out of its "
+                f"training, {n_found} are positive, and {n_positives} of all {n}: rows drawn by "
+                f"lot have as many in {by_lot:.0%} of the draws, so that this does not show that "
+                "the order at the top is better than chance. Let more rows stay on top (a larger "
+                "k or tau), take more rows, or check that X tells the classes apart"
             )
 
     def _midway(self, scores, t):
@@ -598,9 +625,3 @@ def midway_above(scores, t):
 def digits(scores, t):
     """What scores of the same row may differ by between batches."""
     return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))
-
-
-def undefined(score, reason):
-    """Return NaN with a warning."""
-    warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
-    return float("nan")

@@ -8,8 +8,9 @@ from sktopk._common._scalars import check_call, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
+from sktopk.metrics._ranking import undefined
 
-from ._ranking import TopClassifier, undefined
+from ._ranking import TopClassifier
 
 
 @estimator

@@ -1,13 +1,12 @@
 """What looking at k rows brings, for every k."""
 
-import warnings
-
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
-from sktopk.metrics._ranking import Ranking, estimated, is_positive
+from sktopk._common._warnings import warn
+from sktopk.metrics._ranking import Ranking, estimated, is_positive, warn_of_scores
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
 from ._folds import draw_curves, folds_name, split_folds
@@ -285,6 +284,8 @@ class BudgetCurveDisplay:
             tail = (1 - share_of_groups) / 2
             shown["low"], shown["high"] = np.quantile(curves[0], [tail, 1 - tail], axis=0)
             shown["by"] = "group"
+        if propensity is None:
+            warn_of_scores(y_true, y_score, is_positive(y_true, pos_label))
         shown["name"] = "Classifier" if name is None else name
         display = cls(k, score, chance=chance, ideal=ideal, **shown)
         return display.plot(ax, **({} if max_k is None else {"n_budgets": None}) | kwargs)
@@ -511,7 +512,7 @@ def _curves(y_true, y_score, pos_label, metric, value, cost, max_k, propensity=N
         n_rows = is_positive(y_true, pos_label).astype(np.float64)
     else:
         log = estimated(y_true, pos_label, propensity)
-        log.warn_if_blind("BudgetCurveDisplay", stacklevel=4)
+        log.warn_if_blind("BudgetCurveDisplay")
         n_rows = log.positive
     each = np.ones(len(n_rows))
     if value is not None:
@@ -535,8 +536,7 @@ def _curves(y_true, y_score, pos_label, metric, value, cost, max_k, propensity=N
     if metric == "precision":
         curves /= k
     elif metric == "recall" and not gain.any():
-        message = "BudgetCurveDisplay: no positives, recall is NaN"
-        warnings.warn(message, UndefinedMetricWarning, stacklevel=3)
+        warn("BudgetCurveDisplay: no positives, recall is NaN", UndefinedMetricWarning)
         curves[:] = np.nan
     elif metric == "recall":
         curves /= gain.sum()
@@ -560,8 +560,7 @@ def _curves_of_groups(y_true, y_score, pos_label, codes, metric, value, max_k):
         curves = np.stack(curves)
         each.append(np.pad(curves, [(0, 0), (0, largest - curves.shape[1])], mode="edge"))
     if not each:
-        message = "BudgetCurveDisplay: no positives, recall is NaN"
-        warnings.warn(message, UndefinedMetricWarning, stacklevel=3)
+        warn("BudgetCurveDisplay: no positives, recall is NaN", UndefinedMetricWarning)
         each = [np.full((3, largest), np.nan)]
     return np.arange(1, largest + 1)[:max_k], np.stack(each, 1)[..., :max_k]
 

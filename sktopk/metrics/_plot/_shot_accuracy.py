@@ -10,6 +10,10 @@ from ._bars import draw_bars
 from ._style import curve_axes, draw_legend, draw_reference
 
 _GROUPS = ("many", "medium", "few")
+# A little above the highest accuracy.
+_TOP = 1.02
+# Pixels on each side of a legend.
+_PAD = 5
 
 
 class ShotAccuracyDisplay:
@@ -262,9 +266,15 @@ class ShotAccuracyDisplay:
             xlabel="Classes, by their training rows",
             ylabel=f"Top-{self.k} accuracy, mean over classes",
             xlim=(-0.5, 2.5),
-            ylim=(0, 1.02),
+            ylim=(0, _TOP),
+            yticks=np.linspace(0, 1, 6),
         )
         ax.grid(axis="y", color="0.9", zorder=0)
         ax.set_axisbelow(True)
-        draw_legend(ax)
+        draw_legend(ax, ncols=2)
+        if (legend := ax.get_legend()) is not None:
+            # Bars leave no other room than that above the highest one there may be. It comes in
+            # twentieths of the axes, so that another font draws the same bars.
+            room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
+            ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))
         return self

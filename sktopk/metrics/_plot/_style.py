@@ -60,10 +60,11 @@ def draw_level(ax, draw, level, label):
     return draw(level, color="0.45", linestyle="--", zorder=1.9, label=label)
 
 
-def draw_legend(ax, loc="best"):
+def draw_legend(ax, loc="best", **kwargs):
     """Name every curve, and last the reference lines, each kind once, where data leave room.
 
-    `loc` is where that is likely, for so many points that looking for it takes too long.
+    `loc` is where that is likely, for so many points that looking for it takes too long; other
+    arguments are matplotlib's.
     """
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
@@ -72,4 +73,4 @@ def draw_legend(ax, loc="best"):
     if sum(len(line.get_xdata()) for line in ax.lines) <= _MAX_POINTS_FOR_BEST:
         loc = "best"
     if curves:
-        ax.legend(*zip(*curves, strict=True), loc=loc, fontsize="small")
+        ax.legend(*zip(*curves, strict=True), loc=loc, fontsize="small", **kwargs)
