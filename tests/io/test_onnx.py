@@ -308,7 +308,7 @@ SETS = {
     "lac": {"method": "lac"},
     "lac of each class": {"method": "lac", "conditional": "class"},
     "lac, never empty": {"method": "lac", "coverage": 0.3, "conditional": "class", "empty": "top1"},
-    "lac, cut": {"method": "lac", "coverage": 0.8, "max_size": 1},
+    "lac, cut": {"method": "lac", "coverage": 0.5, "max_size": 3},
     "aps": {"method": "aps"},
     "raps, cut": {"method": "raps", "k": 2, "penalty": 0.01, "max_size": 3},
     "pas": {"method": "pas", "randomized": True},
