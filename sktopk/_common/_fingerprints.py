@@ -1,16 +1,17 @@
 """Fingerprints: short texts that two values share if they mean the same to a fit or a score."""
 
+import contextlib
 import functools
 import hashlib
 import platform
 import re
+import sys
 import types
 import zlib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 
 import numpy as np
-import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
@@ -24,9 +25,13 @@ _PLAIN = (((bool, np.bool_), bool), (str, str), (Integral, int), (Real, float))
 
 
 def versions():
-    """The versions of all that takes part in training, scoring and saving."""
-    packages = ("sktopk", "torch", "skorch", "scikit-learn", "numpy")
-    return {name: version(name) for name in packages} | {"python": platform.python_version()}
+    """The versions of all that takes part in training, scoring and saving, and is installed."""
+    found = {"python": platform.python_version()}
+    for name in ("sktopk", "torch", "skorch", "scikit-learn", "numpy"):
+        # Metrics and decisions do without torch and skorch.
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def digest(value):
@@ -64,7 +69,8 @@ def describe(value, above=(), unknown=None):
     for kinds, plain in _PLAIN:
         if isinstance(value, kinds):
             return repr(plain(value))
-    if isinstance(value, torch.Tensor):
+    torch = sys.modules.get("torch")  # which has made its objects, if there are any
+    if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         value = value.numpy() if value.dtype != torch.bfloat16 else value.float().numpy()
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
@@ -88,7 +94,7 @@ def describe(value, above=(), unknown=None):
         return f"RandomState {_hash(inner(value.get_state()))}"
     if isinstance(value, BaseEstimator):
         return f"{kind} {inner(value.get_params(deep=False))}"
-    if isinstance(value, torch.nn.Module):
+    if torch is not None and isinstance(value, torch.nn.Module):
         # Its representation has the layers, its state their weights.
         return f"{_placeless(value)} {kind} {inner(dict(value.state_dict()))}"
     if isinstance(value, types.CodeType):

@@ -2,16 +2,16 @@
 
 import math
 import re
+import sys
 from collections import Counter, OrderedDict
 
 import numpy as np
-import torch
 
 from ._array_file import MAX_PARTS, can_hold, check_shape
 
 _PLAIN = (type(None), bool, int, str)
 _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-_SEQUENCES = (tuple, set, torch.Size)
+_SEQUENCES = (tuple, set)
 _MAPPINGS = (dict, OrderedDict, Counter)
 # Longer lists of numbers, such as the losses of all steps, are arrays in the file; of longer
 # lists of dicts with the same keys, such as a history, the columns are.
@@ -23,6 +23,11 @@ _SCALARS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 
 _SCALARS |= {"bool", "float16", "float32", "float64", "str"}
 # Dtypes of text, times and complex numbers, whose bytes are kept.
 _BY_BYTES = re.compile(r"<U[1-9]\d{0,8}|\|S[1-9]\d{0,8}|<c(8|16)|<[mM]8(\[\w+\])?")
+
+
+def _of_torch(name):
+    """Return a class of torch, or () where torch was not loaded and made no objects of it."""
+    return getattr(sys.modules.get("torch"), name, ())
 
 
 class NotPlainError(TypeError):
@@ -59,11 +64,11 @@ class Encoder:
             return {"float": repr(value)}
         if kind is list:
             return self._list(value)
-        if kind in _SEQUENCES:
+        if kind in _SEQUENCES or kind is _of_torch("Size"):
             return {kind.__name__: [self.encode(item) for item in value]}
         if kind in _MAPPINGS:
             return {kind.__name__: [self.encode(list(value)), self.encode(list(value.values()))]}
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, _of_torch("Tensor")):
             return self._tensor(value)
         if kind is np.ndarray:
             return self._array(value)
@@ -115,6 +120,8 @@ class Encoder:
         return {"bytes": self._keep(parts), "dtype": value.dtype.str}
 
     def _tensor(self, value):
+        import torch
+
         data, dtype = value.detach().cpu(), str(value.dtype).removeprefix("torch.")
         if value.dtype == torch.bfloat16:
             data = data.view(torch.int16)
@@ -147,6 +154,7 @@ class Decoder:
             "rows": self._rows,
             "scalar": self._scalar,
             "scalars": lambda key: list(self._flat(key)),
+            "Size": self._size,
             "tensor": self._tensor,
         }
         for sequence in _SEQUENCES:
@@ -238,7 +246,14 @@ class Decoder:
         random.set_state(state)
         return random
 
+    def _size(self, items):
+        import torch
+
+        return torch.Size(self._items(items))
+
     def _tensor(self, node):
+        import torch
+
         tensor = torch.from_numpy(np.asarray(self.decode(node["tensor"])))
         if node["dtype"] == "bfloat16" and tensor.dtype == torch.int16:
             tensor = tensor.view(torch.bfloat16)

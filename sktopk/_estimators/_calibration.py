@@ -59,6 +59,8 @@ def fit_calibration(method, scores, target, weight):
     1 / (n_neg + 2) instead of 1 and 0 keep the slopes finite on separable rows.
     """
     scores = scores.astype(np.float64)
+    # scikit-learn has it since 1.8, CalibratedClassifierCV(method="temperature"); the oldest that
+    # pyproject.toml supports is 1.7. Its place is here once that is 1.8.
     if method == "temperature":
         spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
         rows = np.arange(len(target))

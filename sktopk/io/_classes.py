@@ -1,15 +1,14 @@
 """The classes whose objects a file may hold beside plain values and arrays."""
 
-import dataclasses
+import sys
+from functools import cache
 from importlib import import_module
+from typing import NamedTuple
 
-from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-import sktopk
-from sktopk import losses
+from sktopk import BudgetClassifier, ExpectedCostClassifier, Pipeline, SetClassifier
 from sktopk._common._categories import Categories
-from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._any_classifier import GivenScores
 from sktopk._estimators.decisions._conformal import Conformity
 from sktopk._estimators.decisions._expected_value import IsotonicProbability
@@ -18,34 +17,67 @@ from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
 from sktopk.metrics._scorer import TopKScorer
 from sktopk.metrics._top_scorer import TopScorer
-from sktopk.modules import MLP, TabularMLP
 
 from ._steps import STEPS
 
-# LightGBM reads the text of its trees without checking it, and scikit-learn follows the nodes of
-# its own without checking them: no file that may lie can bring any.
-REFUSED = (sktopk.TopBoostClassifier, sktopk.TopVotingClassifier)
-_OURS = tuple(
-    each
-    for each in (getattr(sktopk, name) for name in sktopk.__all__)
-    if isinstance(each, type) and issubclass(each, BaseEstimator) and each not in REFUSED
-)
-# Thresholds and the like, which are parameters of estimators.
-_OF_LOSSES = tuple(
-    each
-    for each in (getattr(losses, name) for name in losses.__all__)
-    if isinstance(each, type) and dataclasses.is_dataclass(each)
-)
+_DECISIONS = BudgetClassifier, ExpectedCostClassifier, SetClassifier
 _OF_DECISIONS = CalibrationRows, Conformity, Hierarchy, IsotonicProbability, Rate
-_RECORDS = (*_OF_DECISIONS, Categories, TopKScorer, TopScorer, *_OF_LOSSES)
+_RECORDS = (*_OF_DECISIONS, Categories, TopKScorer, TopScorer)
 _STEPS = tuple(getattr(import_module(module), name) for module in STEPS for name in STEPS[module])
-NETS = {each for each in _OURS if issubclass(each, NetClassifier)}
-ESTIMATORS = {each.__name__: each for each in (*_OURS, GivenScores, FrozenEstimator, *_STEPS)}
-# The plain name is scikit-learn's, as in files that were written before there were two.
-ESTIMATORS["sktopk.Pipeline"] = sktopk.Pipeline
-NAMES = {each: name for name, each in ESTIMATORS.items()}
-# What `module` may be: of others the code would have to come along.
-MODULES = {each.__name__: each for each in (MLP, TabularMLP)}
-RECORDS = {each.__name__: each for each in _RECORDS}
-# For skops.io.load: all of ours, none of which runs code that a file brings along.
-TRUSTED_TYPES = tuple(f"{each.__module__}.{each.__qualname__}" for each in (*_OURS, *_RECORDS))
+
+
+class Known(NamedTuple):
+    """Classes by the names they have in files; which are networks; which no file may hold."""
+
+    estimators: dict
+    records: dict
+    modules: dict
+    nets: frozenset
+    refused: tuple
+
+
+@cache
+def known_classes(*, with_nets):
+    """Return the classes that need no torch, or all of them."""
+    records = {each.__name__: each for each in _RECORDS}
+    estimators = (*_DECISIONS, GivenScores, FrozenEstimator, *_STEPS)
+    # The plain name is scikit-learn's, as in files that were written before there were two.
+    estimators = {each.__name__: each for each in estimators} | {"sktopk.Pipeline": Pipeline}
+    if not with_nets:
+        return Known(estimators, records, {}, frozenset(), ())
+    # Imported where it is needed: it loads torch.
+    from . import _net_classes as of_nets
+
+    return Known(
+        estimators | {each.__name__: each for each in of_nets.NETS},
+        records | {each.__name__: each for each in of_nets.RECORDS},
+        {each.__name__: each for each in of_nets.MODULES},
+        frozenset(of_nets.NETS),
+        of_nets.REFUSED,
+    )
+
+
+def known_in_process():
+    """Return the classes of which there can be objects: those of nets where torch was loaded."""
+    return known_classes(with_nets="torch" in sys.modules)
+
+
+def class_of(kind, name):
+    """Return the class of a name in a file; torch is loaded only where others do not have it."""
+    for with_nets in (False, True):
+        known = getattr(known_classes(with_nets=with_nets), kind)
+        if name in known:
+            return known[name]
+    raise ValueError(f"it holds an unknown class {name!r:.40}")
+
+
+def is_net(cls):
+    """Tell whether objects of the class have a network."""
+    return cls in known_in_process().nets
+
+
+def trusted_types():
+    """Return names for `skops.io.load`: all of ours, which run no code that a file brings along."""
+    known = known_classes(with_nets=True)
+    ours = (*_DECISIONS, Pipeline, *known.nets, *known.records.values())
+    return tuple(sorted(f"{each.__module__}.{each.__qualname__}" for each in ours))

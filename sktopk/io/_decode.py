@@ -5,11 +5,10 @@ import re
 
 import numpy as np
 import pandas as pd
-import torch
 
 from sktopk._common._values import Decoder
 
-from ._classes import ESTIMATORS, MODULES, NETS, RECORDS
+from ._classes import class_of, is_net
 from ._encode import TYPES
 from ._fitted import check_inner, check_state
 from ._monitor import restored
@@ -39,11 +38,11 @@ class EstimatorDecoder(Decoder):
         self.given, self.trusted = given, trusted
         self._estimators, self._depth, self._n_visits = [], 0, 0
         self.kinds |= {
-            "device": torch.device,
+            "device": self._device,
             "dtype": self._dtype,
             "estimator": self._estimator,
             "frame": self._frame,
-            "module": lambda name: _class_of(MODULES, name),
+            "module": lambda name: class_of("modules", name),
             "monitor": lambda state: restored(self._named(state)),
             "omitted": lambda name: self.given[name],
             "optimizer": self._optimizer,
@@ -70,14 +69,21 @@ class EstimatorDecoder(Decoder):
         frame = pd.DataFrame(columns, index=self.decode(index))
         return frame.set_axis(self.decode(names), axis=1)
 
+    def _device(self, name):
+        import torch
+
+        return torch.device(name)
+
     def _optimizer(self, name):
+        import torch
+
         optimizer = getattr(torch.optim, str(name), None)
         if not (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)):
             raise ValueError(f"it holds an unknown optimizer {name!r:.40}")
         return optimizer
 
     def _record(self, node):
-        return _class_of(RECORDS, node["record"])(**self._named(node["fields"]))
+        return class_of("records", node["record"])(**self._named(node["fields"]))
 
     def _visit(self, n):
         self._n_visits += n
@@ -97,7 +103,7 @@ class EstimatorDecoder(Decoder):
 
     def _estimator(self, node):
         name, place, before = node["estimator"], len(self._estimators), self._n_visits
-        cls = _class_of(ESTIMATORS, name)
+        cls = class_of("estimators", name)
         self._estimators.append(None)
         self._depth += 1
         self._visit(1)
@@ -105,7 +111,7 @@ class EstimatorDecoder(Decoder):
         check_inner(estimator)
         built = self._params(cls, node["params_of_net"]) if "params_of_net" in node else None
         fitted = self._named(node["fitted"])
-        if (built is not None) != (cls in NETS and "net_" in fitted):
+        if (built is not None) != (is_net(cls) and "net_" in fitted):
             raise ValueError(f"net_ and params_of_net of {name} do not belong together")
         check_state(estimator, fitted, None if built is None else cls(**built))
         if built is not None:
@@ -124,12 +130,6 @@ class EstimatorDecoder(Decoder):
         if unknown:
             raise ValueError(f"{cls.__name__} has no parameters {unknown}: upgrade sktopk")
         params = self._named(encoded)
-        if cls in NETS and "device" in self.given:
+        if is_net(cls) and "device" in self.given:
             params["device"] = self.given["device"]
         return params
-
-
-def _class_of(known, name):
-    if name not in known:
-        raise ValueError(f"it holds an unknown class {name!r:.40}")
-    return known[name]

@@ -1,18 +1,18 @@
 """Estimators as plain values and arrays."""
 
 import dataclasses
+import sys
 from pathlib import PurePath
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from sktopk import Monitor
 from sktopk._common._values import Encoder, NotPlainError
 
-from ._classes import MODULES, NAMES, NETS, RECORDS, REFUSED
+from ._classes import is_net, known_in_process
 from ._fitted import check_params, is_kept
 from ._monitor import state_of
 
@@ -46,10 +46,11 @@ class EstimatorEncoder(Encoder):
 
     def other(self, value):
         """Encode records, estimators and classes that are on the lists."""
-        kind = type(value)
+        kind, known = type(value), known_in_process()
+        torch = sys.modules.get("torch")  # which has made its objects, if there are any
         if isinstance(value, PurePath):
             return str(value)
-        if kind is torch.device:
+        if torch is not None and kind is torch.device:
             return {"device": str(value)}
         if kind is pd.DataFrame:
             columns = [self.encode(_values(value.iloc[:, i])) for i in range(value.shape[1])]
@@ -61,16 +62,17 @@ class EstimatorEncoder(Encoder):
             return {"slice": [self.encode(end) for end in (value.start, value.stop, value.step)]}
         if isinstance(value, np.dtype) and value.names is None:
             return {"dtype": value.str}
-        if kind in RECORDS.values():
+        if kind in known.records.values():
             return {"record": kind.__name__, "fields": self._named(_fields(value))}
-        if kind in NAMES:
+        if kind in known.estimators.values():
             return self._estimator(value)
         if kind is Monitor:
             return {"monitor": self._attributes(state_of(value), "Monitor", can_omit=False)}
-        if isinstance(value, type) and getattr(torch.optim, value.__name__, None) is value:
-            return {"optimizer": value.__name__}
-        if isinstance(value, type) and MODULES.get(value.__name__) is value:
-            return {"module": value.__name__}
+        if isinstance(value, type) and torch is not None:
+            if getattr(torch.optim, value.__name__, None) is value:
+                return {"optimizer": value.__name__}
+            if known.modules.get(value.__name__) is value:
+                return {"module": value.__name__}
         for name in (f"numpy.{value.__name__}", value.__name__) if isinstance(value, type) else ():
             if TYPES.get(name) is value:
                 return {"type": name}
@@ -85,11 +87,13 @@ class EstimatorEncoder(Encoder):
         # Kept with its number: an object that is gone leaves its id to the next.
         self._seen[id(estimator)] = len(self._seen), estimator
         cls, name = type(estimator), type(estimator).__name__
+        known = known_in_process().estimators
+        (its_name,) = (each for each in known if known[each] is cls)
         params = estimator.get_params(deep=False)
         if isinstance(estimator, Pipeline):
             # A cache for fits: a folder of this machine.
             params["memory"] = None
-        encoded = {"estimator": NAMES[cls], "params": self._params(params, cls)}
+        encoded = {"estimator": its_name, "params": self._params(params, cls)}
         state = estimator.__getstate__()
         fitted = {k: v for k, v in state.items() if k not in params and k != _NOT_KEPT}
         is_ours = cls.__module__.startswith("sktopk")
@@ -105,7 +109,7 @@ class EstimatorEncoder(Encoder):
         return encoded | {"fitted": self._attributes(fitted, name, can_omit=False)}
 
     def _params(self, params, cls):
-        can_omit = cls in NETS
+        can_omit = is_net(cls)
         self.params |= set(params) if can_omit else set()
         return self._attributes(params, cls.__name__, can_omit)
 
@@ -134,7 +138,7 @@ class EstimatorEncoder(Encoder):
 def refusal(name, value):
     """Say which value no file can hold."""
     kind = type(value)
-    if kind in REFUSED:
+    if kind in known_in_process().refused:
         return (
             f"{name}: {kind.__name__} cannot be kept in such a file, as LightGBM reads its trees "
             "without checking them: keep it by pickle or joblib"

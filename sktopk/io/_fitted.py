@@ -9,16 +9,13 @@ from sklearn.pipeline import Pipeline
 import sktopk
 from sktopk._common._categories import Categories
 from sktopk._common._scalars import place_of
-from sktopk._estimators._calibration import METHODS as CALIBRATION_METHODS
 from sktopk._estimators.decisions._conformal import METHODS, Conformity
 from sktopk._estimators.decisions._expected_value import IsotonicProbability
 from sktopk._estimators.decisions._guarantees import Rate
 from sktopk._estimators.decisions._hierarchy import Hierarchy
 from sktopk._estimators.decisions._selection import CalibrationRows
-from sktopk._estimators.labels._losses import LOSSES
-from sktopk._estimators.ranking._ranking import RankingClassifier
-from sktopk._training._net import OURS, weight_shapes
 
+from ._classes import is_net
 from ._steps import is_attribute
 
 _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_iter_", "history_"}
@@ -88,7 +85,7 @@ def check_state(estimator, fitted, built):
     for key, value in fitted.items():
         if not _CHECKS[key](value, n_classes, n_features):
             raise ValueError(f"{key} of {name} has a wrong type, shape or value: {value!r:.80}")
-    if isinstance(estimator, RankingClassifier) and n_classes == 2 and "pos_label_" not in fitted:
+    if n_classes == 2 and "pos_label_" not in fitted and _ranks(estimator):
         raise ValueError(f"pos_label_ of {name} is missing")
     if "pos_label_" in fitted:
         place_of(fitted["pos_label_"], fitted["classes_"])
@@ -116,11 +113,22 @@ def check_state(estimator, fitted, built):
         _check_weights(built, fitted)
 
 
+def _ranks(estimator):
+    """Whether it is a net that orders rows. What belongs to nets is imported for nets alone."""
+    if not is_net(type(estimator)):
+        return False
+    from sktopk._estimators.ranking._ranking import RankingClassifier
+
+    return isinstance(estimator, RankingClassifier)
+
+
 def _check_weights(estimator, fitted):
     """Check what the net of a new estimator is going to be built from.
 
     Shapes come before memory: what the parameters ask for has to be in the file.
     """
+    from sktopk._training._net import OURS, weight_shapes
+
     check_params(estimator)
     state = fitted["net_"]
     if not isinstance(state, dict) or not isinstance(state.get("weights"), dict):
@@ -195,7 +203,15 @@ def _is_k(fitted, name, n_classes):
     return _is_int(k, 1) and k <= most
 
 
+def _is_loss(value):
+    from sktopk._estimators.labels._losses import LOSSES
+
+    return isinstance(value, str) and value in tuple(LOSSES)
+
+
 def _is_calibration(value, n_classes):
+    from sktopk._estimators._calibration import METHODS as CALIBRATION_METHODS
+
     if not isinstance(value, tuple) or len(value) != 3 or value[0] not in CALIBRATION_METHODS:
         return False
     return all(_are_floats(each, 1) or _are_floats(each, n_classes) for each in value[1:])
@@ -357,7 +373,7 @@ _CHECKS = {
     ),
     "k_": lambda v, c, f: _is_number(v, 0, 2**53),
     "likelihood_ratio_": lambda v, c, f: v is None or isinstance(v, BaseEstimator),
-    "loss_": lambda v, c, f: isinstance(v, str) and v in tuple(LOSSES),
+    "loss_": lambda v, c, f: _is_loss(v),
     "score_scale_": lambda v, c, f: isinstance(v, float) and 0 < v < np.inf,
     "n_calibration_": lambda v, c, f: _is_int(v, 0),
     "n_groups_": lambda v, c, f: _is_int(v, 1),

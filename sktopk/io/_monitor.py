@@ -98,16 +98,19 @@ def _remember(name, test, state):
 
 
 def _is_labelled(part):
-    """Whether these are a name, rows, their labels, propensities, and which were flagged."""
+    """Whether these are a name, rows, their labels, propensities, and which were flagged.
+
+    Of a batch without rows these are None.
+    """
     if not isinstance(part, tuple) or len(part) != 5:
         return False
     name, X, y, propensity, flagged = part
     if not isinstance(name, str | int | float) or not isinstance(y, np.ndarray) or y.ndim != 1:
         return False
-    known = hasattr(X, "iloc") or isinstance(X, np.ndarray | list)
+    n_known = len(X) if hasattr(X, "iloc") or isinstance(X, np.ndarray | list) else 0
     return (
-        known
-        and len(X) == len(y) > 0
+        (n_known > 0 or X is None)
+        and n_known == len(y)
         and _are_floats(propensity, len(y))
         and bool((propensity > 0).all() and (propensity <= 1).all())
         and isinstance(flagged, np.ndarray)

@@ -18,6 +18,7 @@ from sktopk._common._scalars import place_of
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators.decisions._budget import BudgetClassifier
 from sktopk._estimators.decisions._expected_cost import ExpectedCostClassifier
+from sktopk._estimators.decisions._sets import SetClassifier
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk.modules import MLP, Members, NormalizedLinear, ScaledScores, TabularMLP
 from sktopk.modules._members import mean_of_members
@@ -25,6 +26,7 @@ from sktopk.modules._tabular_mlp import FAR
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 _IR_VERSION = 10
+_DECISIONS = BudgetClassifier | ExpectedCostClassifier | SetClassifier
 
 
 def to_onnx(estimator, path):
@@ -34,9 +36,9 @@ def to_onnx(estimator, path):
     ----------
     estimator : estimator
         A fitted classifier of this package with a network, a `BudgetClassifier` with
-        ``per="fit"`` or an `ExpectedCostClassifier` around one, any of them inside a
-        FrozenEstimator, or as the last step of a Pipeline whose other steps skl2onnx converts from
-        one table of numbers: scalers, PCA, TruncatedSVD and the like.
+        ``per="fit"``, a `SetClassifier` or an `ExpectedCostClassifier` around one, any of them
+        inside a FrozenEstimator, or as the last step of a Pipeline whose other steps skl2onnx
+        converts from one table of numbers: scalers, PCA, TruncatedSVD and the like.
     path : str or path-like
         File to write; one that exists is replaced.
 
@@ -48,9 +50,10 @@ def to_onnx(estimator, path):
         "auto"), and two outputs or three. The first is "scores", what `decision_function`
         returns, with any threshold subtracted. The second is, for a `TopKClassifier`,
         "topk_labels" of shape (n_samples, k) with the k of `k_`, best first, tied labels in the
-        order of `classes_`; for all others "label", what `predict` returns. Labels are int64,
-        bool, float64 or strings. The third is "proba", what `predict_proba` returns, calibrated
-        where that is, and not there where the estimator has none.
+        order of `classes_`; for a `SetClassifier` "set", the bool matrix (n_samples, n_classes) of
+        `predict_set`; for all others "label", what `predict` returns. Labels are int64, bool,
+        float64 or strings. The third is "proba", what `predict_proba` returns, calibrated where
+        that is, and not there where the estimator has none.
 
     Raises
     ------
@@ -63,7 +66,8 @@ def to_onnx(estimator, path):
         If the estimator has no network of this package, or labels that a graph cannot hold.
     ValueError
         If a BudgetClassifier has no fixed threshold (per batch or group, "fdr" and "cost" look at
-        a batch as a whole), or a step cannot be converted; if the network was trained on a
+        a batch as a whole); if sets need more than the scores of a row: a draw (`randomized`), its
+        group, or a `hierarchy`; if a step cannot be converted, or the network was trained on a
         frame with columns of categories: encode them in front.
 
     Notes
@@ -125,8 +129,10 @@ def _parts(estimator):
             before = estimator.steps[:-1]
             steps += [(n, step) for n, step in before if step not in (None, "passthrough")]
             estimator = estimator.steps[-1][1]
-        elif isinstance(estimator, BudgetClassifier | ExpectedCostClassifier) and decision is None:
+        elif isinstance(estimator, _DECISIONS) and decision is None:
             check_is_fitted(estimator, "estimator_")
+            if isinstance(estimator, SetClassifier):
+                _refuse_what_sets_need(estimator)
             if isinstance(estimator, BudgetClassifier) and not estimator._has_threshold():
                 is_per = estimator.constraint == "count"
                 name = "per" if is_per else "constraint"
@@ -138,12 +144,30 @@ def _parts(estimator):
             estimator, decision = estimator.estimator_, estimator
         else:
             raise TypeError(
-                "estimator must be a classifier of sktopk with a network, a BudgetClassifier or "
-                "ExpectedCostClassifier around one, or a Pipeline that ends in one; got "
+                "estimator must be a classifier of sktopk with a network, a BudgetClassifier, "
+                "SetClassifier or ExpectedCostClassifier around one, or a Pipeline that ends in "
+                "one; got "
                 f"{type(estimator).__name__}"
             )
     check_is_fitted(estimator)
     return steps, estimator, decision
+
+
+def _refuse_what_sets_need(sets):
+    """Raise unless the probabilities of a row are all that its set is made of."""
+    refused = {
+        "randomized=True draws by a hash of each row": (
+            sets.randomized and sets._conformity.method in ("aps", "raps")
+        ),
+        'conditional="group" has a threshold for the group of each row': hasattr(sets, "groups_"),
+        "hierarchy makes sets of nodes": sets._conformity.hierarchy is not None,
+    }
+    for reason, is_so in refused.items():
+        if is_so:
+            raise ValueError(
+                f"{reason}, and a graph gets the features of rows alone: export the classifier "
+                "inside, and hand its probabilities to SetClassifier.from_scores"
+            )
 
 
 class _Graph:
@@ -331,6 +355,8 @@ def _head(onnx, net, dtype, decision):
     scores = of_classes if several else _binary_scores(graph, net, dtype)
     if isinstance(decision, ExpectedCostClassifier):
         return _costs_head(graph, net, decision, in_order, scores)
+    if isinstance(decision, SetClassifier):
+        return _sets_head(graph, net, decision, in_order, scores)
     if budget is not None:
         if turned != _is_turned(budget):
             graph.add("Neg")
@@ -382,6 +408,75 @@ def _costs_head(graph, net, decision, of_classes, scores):
     shape = rows if len(classes) == 2 else [*rows, len(classes)]
     outputs = [("scores", dtype, shape), ("label", classes.dtype, rows)]
     return graph.model([("net_scores", dtype, [*rows, None])], outputs)
+
+
+def _sets_head(graph, net, decision, of_classes, scores):
+    """From scores to the set of labels of each row, as a matrix."""
+    n_classes, dtype, rows = len(decision.classes_), graph.dtype, ["n_samples"]
+    several = n_classes > 2
+    if not several and _is_turned(net):
+        scores = graph.add("Neg", scores)
+    scores = graph.add("Identity", scores, name="scores")
+    outputs = [
+        ("scores", dtype, [*rows, n_classes] if several else rows),
+        ("set", bool, [*rows, n_classes]),
+    ]
+    if hasattr(net, "predict_proba"):
+        _add_proba(graph, net, of_classes if net.net_.n_outputs > 1 else None, scores)
+        outputs.append(("proba", dtype, [*rows, n_classes]))
+        proba = graph.cast(np.float64)
+    else:
+        # As `predict_class_proba` has them, of two classes with a score of 0 for the first.
+        exact = graph.cast(np.float64)
+        if not several:
+            exact = graph.add("Reshape", exact, graph.constant(np.array([-1, 1])))
+            exact = graph.add("Concat", graph.add("Sub", exact, exact), exact, axis=1)
+        proba = graph.add("Softmax", exact, axis=1)
+    _add_sets(graph, decision, proba, n_classes)
+    return graph.model([("net_scores", dtype, [*rows, None])], outputs)
+
+
+def _add_sets(graph, sets, proba, n_classes):
+    """Append what makes sets of probabilities in float64, see `Conformity`."""
+    conformity = _add_conformity(graph, sets._conformity, proba, n_classes)
+    threshold = graph.constant(np.asarray(sets.threshold_, np.float64))
+    inside = graph.add("GreaterOrEqual", conformity, threshold)
+    if sets.empty == "top1":
+        size = graph.add("ReduceSum", graph.cast(np.int64), graph.constant(np.array([1])))
+        is_empty = graph.add("Equal", size, graph.constant(np.array(0)))
+        best = graph.add("ArgMax", conformity, axis=1, keepdims=1)
+        best = graph.add("Equal", best, graph.constant(np.arange(n_classes)))
+        inside = graph.add("Or", inside, graph.add("And", is_empty, best))
+    max_size = sets._most_labels(n_classes)
+    if max_size < n_classes:
+        lowest = graph.constant(np.array(-np.inf))
+        graph.add("Where", inside, conformity, lowest)
+        most = graph.constant(np.array([max_size]))
+        columns = graph.add("TopK", graph.value, most, axis=1, n_outputs=2)
+        # True in these columns, in a matrix that is False.
+        true = graph.add("GreaterOrEqual", columns, graph.constant(np.array(0)))
+        nowhere = graph.add("Xor", inside, inside)
+        kept = graph.add("ScatterElements", nowhere, columns, true, axis=1)
+        inside = graph.add("And", inside, kept)
+    graph.add("Identity", inside, name="set")
+
+
+def _add_conformity(graph, conformity, proba, n_classes):
+    """Append the conformity of each label."""
+    if conformity.method == "pas":
+        return graph.add("Div", proba, graph.constant(conformity.prevalence.astype(np.float64)))
+    if conformity.method not in ("aps", "raps"):
+        return proba
+    count = graph.constant(np.array([n_classes]))
+    order = graph.add("TopK", proba, count, axis=1, n_outputs=2)
+    ranked = graph.nodes[-1].output[0]
+    mass = graph.add("CumSum", ranked, graph.constant(np.array(1)), reverse=1)
+    total = graph.add("Gather", mass, graph.constant(np.array([0])), axis=1)
+    graph.add("Div", mass, total)
+    if conformity.method == "raps":
+        beyond = np.maximum(0, np.arange(1, n_classes + 1) - conformity.k)
+        graph.add("Sub", graph.value, graph.constant(conformity.penalty * beyond))
+    return graph.add("ScatterElements", proba, order, graph.value, axis=1)
 
 
 def _add_proba(graph, net, of_classes, decision):

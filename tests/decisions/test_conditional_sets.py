@@ -17,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktopk import SetClassifier
+from sktopk._estimators.decisions import _mondrian
+from sktopk._estimators.decisions._conformal import conformal_threshold
 from sktopk._estimators.decisions._mondrian import (
     class_thresholds,
     cluster_thresholds,
@@ -114,6 +116,35 @@ def test_clusters_are_covered_and_like_classes_share_one():
     of_draw = np.mean(covered, axis=1)
     assert 0.9 - slack(of_draw) <= of_draw.mean() <= 0.9 + 0.03
     assert np.mean(spread) < np.mean(spread_by_class)
+
+
+def test_clusters_are_covered_whatever_they_are_made_of(monkeypatch):
+    """Of 2 000 draws: rows that did not make the clusters are like new ones of their classes."""
+    monkeypatch.setattr(_mondrian, "_clusters", _lower_and_upper_half)
+    rng = np.random.default_rng(3)
+    place, code = np.repeat([0, 1, 5], 4), np.repeat(np.arange(12), 40)
+    covered, of_all = np.empty((2, N_DRAWS, 2))
+    for i in range(N_DRAWS):
+        scores = place[code] + rng.normal(size=len(code))
+        random = np.random.RandomState(i)
+        threshold, cluster = cluster_thresholds(scores, code, 12, 0.9, random)
+        assert np.bincount(cluster).tolist() == [6, 6]
+        new = place + rng.normal(size=12)
+        for kind in range(2):
+            own = cluster == kind
+            covered[i, kind] = (new >= threshold)[own].mean()
+            of_all[i, kind] = (new >= conformal_threshold(scores, 0.9))[own].mean()
+    # Some 200 rows a cluster: at most 1 in 200 too much.
+    for each in covered.T:
+        assert 0.9 - slack(each) <= each.mean() <= 0.9 + 0.005 + slack(each)
+    # One threshold leaves the lower half to the upper one.
+    low, high = of_all.mean(axis=0)
+    assert low < 0.85 < 0.95 < high
+
+
+def _lower_and_upper_half(parts, levels, n_needed, n_clusters):
+    middle = np.array([np.append(part, 2.0).mean() for part in parts])  # some are empty
+    return (np.argsort(np.argsort(middle)) >= len(parts) / 2).astype(np.intp)
 
 
 def test_class_of_too_few_rows_to_tell_has_the_threshold_of_all(rng):

@@ -54,6 +54,24 @@ def test_best_set_of_rows(n_exact, rng, monkeypatch):
         assert any(lacks)
 
 
+def test_hard_choices_end_and_are_no_worse_than_the_greedy_one(rng, monkeypatch):
+    # Values of costs plus a constant: a hundred thousand nodes do not settle them.
+    cost = rng.integers(1000, 10_000, 200).astype(float)
+    value, budget = cost + 1000, float(cost.sum() // 2)
+    monkeypatch.setattr(_knapsack, "_MOST_NODES", 20)
+    taken = _knapsack.most_valuable(value, cost, budget)
+    monkeypatch.setattr(_knapsack, "_N_EXACT", 0)
+    greedy = _knapsack.most_valuable(value, cost, budget)
+    assert cost[taken].sum() <= budget
+    assert value[taken].sum() > value[greedy].sum()
+    # No set is worth more than one of which a part of a row may be taken.
+    order = np.argsort(-value / cost)
+    whole = np.cumsum(cost[order]) <= budget
+    part = value[order][~whole][0] * (budget - cost[order][whole].sum()) / cost[order][~whole][0]
+    bound = value[order][whole].sum() + part
+    assert 0.998 * bound < value[taken].sum() <= bound
+
+
 def test_one_dear_row_is_not_lost_to_a_cheap_one(monkeypatch):
     monkeypatch.setattr(_knapsack, "_N_EXACT", 0)
     taken = most_valuable(np.array([2.0, 100.0]), np.array([1.0, 100.0]), 100.0)

@@ -1,6 +1,7 @@
 """Are rows drawn with the probability that is told, and do logs of them train?"""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -270,6 +271,20 @@ def test_promises_of_a_log_hold_and_those_of_its_labels_alone_do_not(constraint,
     assert np.mean(broken) > delta / 3
     # Labels alone have too many of the best rows: they promise too little, or too much.
     assert np.mean(naive) < 0.01 if constraint == "fpr" else np.mean(naive) > 0.5
+
+
+@pytest.mark.parametrize("inner", [frozen(), LogisticRegression()])
+def test_a_log_without_draws_is_told(inner, rng):
+    scores, y = rng.normal(size=400), labels(rng.random(400) < 0.3)
+    propensity = np.where(scores > 1, 1.0, np.nan)
+    clf = BudgetClassifier(inner, constraint="recall", budget=0.5, pos_label="yes", random_state=0)
+    n_none = np.count_nonzero(np.isnan(propensity))
+    with pytest.warns(UserWarning, match=f"has propensity 1, and {n_none} of 400 rows have none"):
+        clf.fit(column(scores), y, propensity=propensity)
+    for known in (np.ones(400), np.where(scores > 1, 1.0, np.where(scores > 0, 0.5, np.nan))):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="every known label")
+            clf.fit(column(scores), y, propensity=known)
 
 
 def test_wrong_logs_are_refused(log):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sktopk import BudgetClassifier, SetClassifier
+from sktopk import BudgetClassifier, ExpectedCostClassifier, SetClassifier
 from sktopk.io import dump, load
 from tests.given import draw
 from tests.given import frozen as frozen_proba
@@ -71,6 +71,26 @@ def test_one_score_is_that_of_the_positive_class(pos_label, rng):
     np.testing.assert_array_equal(of_both.predict(both), of_one.predict(one))
 
 
+@pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
+def test_one_probability_of_two_classes_makes_sets_and_costs(make, rng, tmp_path):
+    share = rng.random(400)
+    y = labels(rng.random(400) < share)
+    both = np.column_stack([1 - share, share])
+    params = {"method": "lac", "conditional": "class", "coverage": 0.8, "random_state": 0}
+    of_both = SetClassifier.from_scores(both[:200], y[:200], **params)
+    of_one = SetClassifier.from_scores(make(share[:200]), y[:200], **params)
+    new = make(share[200:])
+    expected = of_both.predict_set(both[200:]).toarray()
+    assert len(np.unique(expected, axis=0)) == 3
+    again = load(dump(of_one, tmp_path / "sets"))
+    for each in (of_one, again):
+        np.testing.assert_array_equal(each.predict_set(new).toarray(), expected)
+        np.testing.assert_array_equal(each.predict(new), labels(share[200:] > 0.5))
+    cost = {"cost_matrix": [[0, 1], [3, 0]]}
+    costs = ExpectedCostClassifier.from_scores(make(share[:200]), y[:200], **cost)
+    np.testing.assert_array_equal(costs.predict(new), labels(share[200:] > 0.25))
+
+
 def test_other_numbers_of_columns_are_refused():
     with pytest.raises(
         ValueError, match=r"one for each of the 3 classes \[0, 1, 2\]; got .*\(3,\)"
@@ -78,8 +98,11 @@ def test_other_numbers_of_columns_are_refused():
         SetClassifier.from_scores([0.1, 0.2, 0.3], [0, 1, 2], method="lac")
     with pytest.raises(ValueError, match=r"each of the 2 classes .*; got shape \(2, 3\)"):
         SetClassifier.from_scores(np.ones((2, 3)) / 3, [0, 1], method="lac")
-    with pytest.raises(ValueError, match="predict_proba of estimator must have a column for each"):
-        SetClassifier.from_scores([0.1, 0.2], [0, 1], method="lac")
+    for wrong in (1.5, -0.1, np.nan):
+        with pytest.raises(
+            ValueError, match=r"probability of the label 1, in .* for row 1. Of anot"
+        ):
+            SetClassifier.from_scores([0.1, wrong], [0, 1], method="lac")
     with pytest.raises(ValueError, match=r"each of the 1 classes"):
         BudgetClassifier.from_scores([0.1, 0.2], [1, 1])
     clf = BudgetClassifier.from_scores([0.1, 0.2], [1, 1], classes=[0, 1], budget=1)

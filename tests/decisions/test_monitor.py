@@ -16,8 +16,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from sktopk import BudgetClassifier, Monitor, SetClassifier
-from sktopk._estimators.decisions._betting import Capital, RateBets, RowBets, ScoreBins
-from sktopk._estimators.decisions._monitor import coverage_left
+from sktopk._estimators.decisions._betting import _STAKES, Capital, RateBets, RowBets, ScoreBins
+from sktopk._estimators.decisions._monitor import Promise, coverage_left
 from sktopk.io import dump, load
 
 DELTA = 0.1
@@ -229,6 +229,57 @@ def test_fdr_is_watched_by_batch(rng):
             assert monitor is loud or report.alarm is None
     assert report.alarm is not None
     assert report.promise == "fdr <= 0.35"
+
+
+def test_a_batch_in_which_nothing_was_flagged_is_no_mistake(rng, tmp_path):
+    scores, y = day(rng)
+    for constraint, gain in (("precision", []), ("fdr", [-0.35])):
+        desk = desk_of(rng, constraint=constraint, budget=0.3 if constraint == "fdr" else 0.6)
+        monitor = desk.monitor(tolerance=0.05, random_state=0)
+        queue = desk.predict_top(scores)
+        monitor.update_labels(scores[queue], y[queue])
+        bets = pickle.loads(pickle.dumps(monitor._tests["promise"].bets))
+        for none in (scores[:0], [], np.zeros((0, 1))):
+            report = monitor.update_labels(none, y[:0], groups=y[:0])["promise"]
+            bets.update(np.array(gain), np.ones(len(gain)))
+            assert report.e_value == pytest.approx(np.exp(bets.capital.log))
+        assert (report.n_batches, report.n_rows) == (4, len(queue))
+        again = load(dump(monitor, tmp_path / "monitor"))
+        assert again.report() == monitor.report()
+        with pytest.raises(ValueError, match="since must leave a batch with labels; got 1"):
+            again.recalibrate(since=1)
+        # Labels that come later count, from a day on without any.
+        again.update_labels(scores, y, propensity=np.ones(len(y)))
+        if constraint == "precision":
+            first = again.recalibrate(since=1, random_state=0)
+            assert len(first._calibration_rows.scores) == len(y)
+        else:
+            with pytest.raises(ValueError, match="fit it on a random sample of all rows"):
+                again.recalibrate(since=1)
+    with pytest.raises(ValueError, match="y must have a label for each of the 3 rows of X; got"):
+        monitor.update_labels(scores[:3], [])
+
+
+def test_the_mean_share_of_false_rows_is_over_all_batches(rng):
+    """Of 2 000 streams: half of the days nothing is flagged, of the others half of it is false."""
+    n_draws, n_days, limit = 2000, 200, 0.25
+    promise = Promise(None, "fdr", limit, at_least=False)
+    counted, left_out = (RateBets(limit, (n_draws,)) for _ in range(2))
+    of_none, of_false, of_right = (
+        np.log1p(_STAKES * promise.of_batch(np.array(each) - limit, np.ones(0))[0][0] / limit)
+        for each in ([], [1.0], [0.0])
+    )
+
+    highest = np.zeros((2, n_draws))
+    for _ in range(n_days):
+        some, false = rng.random((2, n_draws, 1)) < 0.5
+        played = np.where(some, np.where(false, of_false, of_right), of_none)
+        counted.capital.multiply(played)
+        left_out.capital.multiply(np.where(some, played, 0.0))
+        np.maximum(highest, [counted.capital.log, left_out.capital.log], out=highest)
+    alarms = np.mean(highest >= -np.log(DELTA), axis=1)
+    assert within(alarms[0], n_draws)
+    assert alarms[1] > 0.9
 
 
 def test_a_desk_without_a_rate_watches_rows_and_needs_rows_to_compare_with(rng):

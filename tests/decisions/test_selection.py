@@ -151,7 +151,8 @@ def test_ties_break_no_promise_and_keys_make_up_for_them():
     assert np.mean(ranked) >= 0.9 * 0.2 > np.mean(careful) + slack(careful)
 
 
-def test_weights_keep_the_promise_where_new_rows_are_drawn_otherwise():
+@pytest.mark.parametrize("learnt", [False, True])
+def test_weights_keep_the_promise_where_new_rows_are_drawn_otherwise(learnt):
     rng = np.random.default_rng(2)
 
     def shifted(n, mean):
@@ -167,8 +168,11 @@ def test_weights_keep_the_promise_where_new_rows_are_drawn_otherwise():
         selected = CalibrationRows(scores, y).select(new, 0.25)
         plain.append(false_share(selected, positive))
         plain_found.append(np.count_nonzero(selected & positive))
-        rows = CalibrationRows(scores, y, np.exp(moves))
-        selected = rows.select(new, 0.25, np.exp(new_moves), keys(rng, 60))
+        slope = 1.0
+        if learnt:  # from other rows: of Gaussian ones the ratio is exp(slope x), but for a factor
+            slope = shifted(200, 1)[0].mean() - shifted(200, 0)[0].mean()
+        rows = CalibrationRows(scores, y, np.exp(slope * moves))
+        selected = rows.select(new, 0.25, np.exp(slope * new_moves), keys(rng, 60))
         weighted.append(false_share(selected, positive))
         found.append(np.count_nonzero(selected & positive))
     assert np.mean(plain) - slack(plain) > 0.25 * 1.3

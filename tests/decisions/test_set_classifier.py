@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktopk import SetClassifier, TopKClassifier
+from sktopk._estimators.decisions._conformal import Conformity
 from sktopk.metrics import make_set_scorer, set_coverage_score, set_size_score
 from tests.given import Given, GivenScores, draw, frozen
 
@@ -51,22 +52,42 @@ def covered(clf, X, y):
 @pytest.mark.parametrize("randomized", [True, False])
 @pytest.mark.parametrize("coverage", [0.6, 0.9])
 def test_coverage_is_exact(method, randomized, coverage):
-    n, n_new, n_draws = 24, 100, 200
+    n, n_new, n_draws = 24, 20, 2000
     prevalence = np.geomspace(1, 0.1, 8)
     clf = SetClassifier(
         frozen(), method=method, coverage=coverage, randomized=randomized, prevalence=prevalence
     )
-    rates = []
-    for seed in range(n_draws):
-        X, y = draw(n + n_new, seed=seed)
-        clf.set_params(random_state=seed).fit(X[:n], y[:n])
-        rates.append(covered(clf, X[n:], y[n:]).mean())
+    X, y = draw(n_draws * (n + n_new))
+    parts = X.reshape(n_draws, -1, 8), y.reshape(n_draws, -1)
+    rank = math.ceil(round((n + 1) * coverage, 9))
+    own = prevalence / prevalence.sum() if method == "pas" else None
+    conformity = Conformity(method, 5, 0.1, own)
+    u = np.random.default_rng(1).random(len(y)).reshape(n_draws, -1)
+    new_u = u[:, n:] if randomized else np.ones((n_draws, n_new))
+
+    def of_label(rows, u):
+        X, y = parts[0][:, rows].reshape(-1, 8), parts[1][:, rows].ravel()
+        return conformity(X, u.ravel())[np.arange(len(y)), y].reshape(n_draws, -1)
+
+    threshold = -np.sort(-of_label(slice(n), u[:, :n]), axis=1)[:, rank - 1]
+    rates = (of_label(slice(n, None), new_u) >= threshold[:, None]).mean(axis=1)
     slack = 4 * np.std(rates) / n_draws**0.5
-    promised = math.ceil(round((n + 1) * coverage, 9)) / (n + 1)
+    promised = rank / (n + 1)
     assert np.mean(rates) > promised - slack
     if randomized or method in ("lac", "pas"):
         assert np.mean(rates) < promised + slack
         assert promised <= coverage + 1 / (n + 1)
+    # The classifier does what was simulated.
+    for seed in range(3):
+        X, y = (each[seed] for each in parts)
+        clf.set_params(random_state=seed).fit(X[:n], y[:n])
+        u = conformity.draw(X, n + n_new, clf._seed)
+        of_rows = conformity(X, u)[np.arange(n + n_new), y]
+        assert clf.threshold_ == np.sort(of_rows[:n])[::-1][rank - 1]
+        of_rows = (
+            of_rows if randomized else conformity(X, np.ones(n + n_new))[np.arange(n + n_new), y]
+        )
+        np.testing.assert_array_equal(covered(clf, X[n:], y[n:]), of_rows[n:] >= clf.threshold_)
 
 
 @pytest.mark.parametrize("method", CONFORMAL)

@@ -302,13 +302,83 @@ def test_least_expected_costs_are_part_of_the_graph(blobs, path, kind, names):
     assert np.any(out["label"] != clf.estimator_.predict(rows))
 
 
+SETS = {
+    "topk": {"method": "topk", "k": 2},
+    "average_k": {"method": "average_k", "k": 1.5},
+    "lac": {"method": "lac"},
+    "lac of each class": {"method": "lac", "conditional": "class"},
+    "lac, never empty": {"method": "lac", "coverage": 0.3, "conditional": "class", "empty": "top1"},
+    "lac, cut": {"method": "lac", "coverage": 0.5, "max_size": 3},
+    "aps": {"method": "aps"},
+    "raps, cut": {"method": "raps", "k": 2, "penalty": 0.01, "max_size": 3},
+    "pas": {"method": "pas", "randomized": True},
+}
+
+
+@pytest.fixture(scope="module")
+def inside_of_sets():
+    """Networks for digits whose scores are the same in any order of sums, and rows of their own.
+
+    Weights and features are few bits of integers. Every row is there twice, so that there are
+    ties in every class; one network has no probabilities of its own.
+    """
+    X, y = load_digits(return_X_y=True)
+    X, y = np.repeat(X.round(-1) / 10, 2, axis=0), np.repeat(y, 2)
+    nets = []
+    for dtype, calibration in ((np.float32, "temperature"), (np.float64, None)):
+        net = TopKClassifier("topk_hinge", k=2, hidden_layer_sizes=(), **QUICK)
+        net.set_params(warm_up=0, score_scale=1.0, calibration=calibration)
+        net.fit(X[::3].astype(dtype), y[::3])
+        with torch.no_grad():
+            for values in net.net_.module_.parameters():
+                values.copy_((values * 64).round() / 64)
+        nets.append(FrozenEstimator(net))
+    return nets, X, y
+
+
+@pytest.mark.parametrize("case", SETS)
+@pytest.mark.parametrize("has_proba", [True, False])
+def test_sets_are_part_of_the_graph(inside_of_sets, path, case, has_proba):
+    nets, X, y = inside_of_sets
+    net = nets[0 if has_proba else 1]
+    assert hasattr(net, "predict_proba") == has_proba
+    sets = SetClassifier(net, random_state=0, **SETS[case]).fit(X[1::3], y[1::3])
+    rows, out = run(sets, path, X[1::3])
+    assert [*out] == ["scores", "set", "proba"][: 3 if has_proba else 2]
+    np.testing.assert_array_equal(out["scores"], sets.decision_function(rows))
+    expected = sets.predict_set(rows).toarray()
+    assert out["set"].dtype == bool
+    if has_proba:
+        # In float32 most rows have the same probabilities to the bit: then sets are the same, where
+        # the conformity is the threshold, too, as that of a calibration row is.
+        same = (out["proba"] == sets.predict_proba(rows)).all(axis=1)
+        assert same.mean() > 0.9
+        np.testing.assert_array_equal(out["set"][same], expected[same])
+    # Elsewhere a last digit may decide.
+    assert (out["set"] != expected).any(axis=1).mean() < 0.002
+    assert 0 < expected.mean() < 1
+
+
+def test_sets_around_a_pipeline_and_of_two_classes(cancer, path):
+    pytest.importorskip("skl2onnx")
+    X, y = cancer
+    ranker = DeepTopPushClassifier(calibration="sigmoid", pos_label=0, **QUICK)
+    for net in (TopKClassifier(k=1, **QUICK), ranker):
+        inner = make_pipeline(StandardScaler(), net)
+        sets = SetClassifier(inner, method="lac", conditional="class", random_state=0).fit(X, y)
+        rows, out = run(sets, path, X)
+        close(rows, sets, out["scores"])
+        assert np.mean(out["set"] != sets.predict_set(rows).toarray()) < 0.002
+        assert len(np.unique(out["set"], axis=0)) > 1
+
+
 def test_what_has_no_graph_is_refused_by_name(cancer, path):
     X, y = cancer
     clf = TopKClassifier(k=1, **QUICK).fit(X, y)
     frozen = FrozenEstimator(clf)
     with pytest.raises(NotFittedError):
         to_onnx(TopKClassifier(), path)
-    for other in (SetClassifier(frozen), RandomForestClassifier(), make_pipeline(PCA())):
+    for other in (RandomForestClassifier(), make_pipeline(PCA())):
         with pytest.raises(
             TypeError, match=f"got {type(other).__name__.replace('Pipeline', 'PCA')}"
         ):
@@ -322,6 +392,23 @@ def test_what_has_no_graph_is_refused_by_name(cancer, path):
     budget = BudgetClassifier(frozen, constraint="cost", budget=20).fit(X, y)
     with pytest.raises(ValueError, match=r"constraint='cost' has no fixed threshold"):
         to_onnx(budget, path)
+    lac = SetClassifier(frozen, method="lac")
+    fits = {
+        "randomized=True draws": (clone(lac).set_params(method="raps", randomized=True), {}),
+        'conditional="group" has': (
+            clone(lac).set_params(conditional="group"),
+            {"groups": np.arange(len(y)) % 2},
+        ),
+        "hierarchy makes sets of nodes": (
+            clone(lac).set_params(hierarchy={int(label): "any" for label in clf.classes_}),
+            {},
+        ),
+    }
+    for message, (sets, given) in fits.items():
+        with pytest.raises(ValueError, match=message):
+            to_onnx(sets.fit(X, y, **given), path)
+    with pytest.raises(NotFittedError):
+        to_onnx(lac, path)
     pipe = make_pipeline(FunctionTransformer(np.sin), clf).fit(X, y)
     with pytest.raises(ValueError, match="skl2onnx cannot convert the steps FunctionTransformer"):
         to_onnx(pipe, path)

@@ -23,11 +23,34 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores
 
-    predict_proba = decision_function
+    def predict_proba(self, X):
+        """Return the rows, probabilities of each class; or of one each, that of the second, both.
+
+        Raises
+        ------
+        ValueError
+            If one number per row is no probability.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return scores
+        refused = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
+        if len(refused):
+            raise ValueError(
+                "y_score of one number per row must be the probability of the label "
+                f"{self.classes_.tolist()[1]!r}, in [0, 1]; got {scores[refused[0]]} for row "
+                f"{refused[0]}. Of another score give scipy.special.expit(y_score)"
+            )
+        return np.column_stack([1 - scores, scores])
 
     def predict(self, X):
-        """Return the label of the highest score; of a score each, the second from 0 up."""
+        """Return the label of the highest score; of a score each, the second from 0 up.
+
+        Without a positive class one number each is a probability.
+        """
         scores = self.decision_function(X)
+        if scores.ndim == 1 and not hasattr(self, "pos_label_"):
+            scores = self.predict_proba(X)
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best.astype(np.intp)]
 

@@ -69,9 +69,10 @@ class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            A real score of the positive class per row, for a `BudgetClassifier`; or
-            probabilities of each class, whose columns follow the sorted labels. Of rows that
-            the scores were not trained on.
+            Probabilities of each class, whose columns follow the sorted labels. Of two classes
+            one number per row will do: for a `BudgetClassifier` any real score of the positive
+            class, for the others the probability of the second label. Of rows that the scores
+            were not trained on.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None

@@ -143,8 +143,8 @@ class RateBets:
         self.capital = Capital((*shape, len(_STAKES)))
 
     def update(self, gain, propensity):
-        """Play a batch of rows, of shape (n_rows,)."""
-        stakes = _STAKES * propensity.min() / self.lowest
+        """Play a batch of rows, of shape (n_rows,); of none nothing is won or lost."""
+        stakes = _STAKES * propensity.min(initial=1.0) / self.lowest
         self.capital.multiply(np.log1p(stakes * (gain / propensity)[:, None]).sum(axis=0))
 
     def update_counts(self, n_bad, n_good, loss):

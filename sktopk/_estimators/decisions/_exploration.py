@@ -8,6 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import indexable
 
 from sktopk._common._input import check_given, take_params, take_rows
+from sktopk._common._warnings import warn
 from sktopk.metrics._logged import labelled_rows
 
 
@@ -63,6 +64,12 @@ def labelled(X, y, propensity, params, likelihood_ratio, estimator):
     check_given(y)
     X, n_samples = indexable(X)[0], len(y)
     known, propensity = labelled_rows(propensity, n_samples, "X")
+    if len(known) < n_samples and propensity.min() == 1:
+        warn(
+            f"every known label has propensity 1, and {n_samples - len(known)} of {n_samples} rows "
+            "have none: what fit learns and promises is for rows like the known ones. Draw some "
+            "of the others, as BudgetClassifier(explore=) does"
+        )
     params = take_params(params | {"": likelihood_ratio}, known, n_samples)
     likelihood_ratio = params.pop("")
     if not isinstance(estimator, FrozenEstimator):

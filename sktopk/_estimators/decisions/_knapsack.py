@@ -7,6 +7,9 @@ from sktopk.metrics._ranking import encode_groups
 
 # Of so many rows that the bounds leave open, the best choice takes well under a second.
 _N_EXACT = 1000
+# Most choices are settled in a hundred nodes. Values that are costs and a constant are not in a
+# hundred thousand, which take minutes.
+_MOST_NODES = 1000
 
 
 def affordable_in_groups(value, cost, groups, budget):
@@ -42,7 +45,7 @@ def most_valuable(value, cost, budget):
 
     with the first row b that does not fit. A row whose value differs from :math:`c_i v_b / c_b` by
     more than U - V is in every better choice, or in none. Of the others, unless they are too
-    many, integer programming makes the best choice.
+    many, integer programming makes the best choice, or the best that so many nodes find.
     """
     taken = (value > 0) & (cost <= 0)
     rows = np.flatnonzero((value > 0) & (cost > 0) & (cost <= budget))
@@ -96,7 +99,7 @@ def _greedy(cost, left):
 
 
 def _best(value, cost, left):
-    """Return the best choice by integer programming, all False where there is none."""
+    """Return the best choice that integer programming finds, all False where there is none."""
     if left <= 0:
         return np.zeros(len(value), dtype=bool)
     found = milp(
@@ -104,6 +107,6 @@ def _best(value, cost, left):
         integrality=np.ones(len(value)),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(cost[None] / left, ub=1.0),
-        options={"mip_rel_gap": 0.0, "node_limit": 100_000},
+        options={"mip_rel_gap": 0.0, "node_limit": _MOST_NODES},
     )
     return np.zeros(len(value), dtype=bool) if found.x is None else found.x > 0.5

@@ -39,7 +39,7 @@ def fit_likelihood_ratio(value, X, X_new, train):
     if not learns:
         return value
     X = take_rows(indexable(X)[0], train)
-    n_old, n_new = _n_rows(X), _n_rows(X_new)
+    n_old, n_new = n_rows(X), n_rows(X_new)
     is_new = np.repeat([False, True], [n_old, n_new])
     return clone(value).fit(stacked(X, X_new), is_new)
 
@@ -71,7 +71,8 @@ def ratio_of_rows(source, X, given, n_samples):
     return check_nonnegative(given, "likelihood_ratio", n_samples, "one per row of X")
 
 
-def _n_rows(X):
+def n_rows(X):
+    """Return how many rows there are."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 

@@ -17,7 +17,7 @@ from sktopk.metrics._logged import labelled_rows
 from sktopk.metrics._ranking import encode_groups
 
 from ._betting import RateBets, RowBets, ScoreBins
-from ._likelihood_ratio import stacked
+from ._likelihood_ratio import n_rows, stacked
 
 
 class Evidence(NamedTuple):
@@ -230,7 +230,8 @@ class Monitor:
             Rows whose labels have come in, of which `update` may have seen the features before.
             Labels of flagged rows tell about "precision" and "fdr" alone; for "fpr" and "recall"
             some of the others have to be known, too. For "fdr" all rows that were flagged in
-            the batch.
+            the batch. No rows are a batch in which nothing was flagged: no mistake, which tells
+            something about "fdr" alone, the mean over all batches.
         y : array-like of shape (n_samples,)
             Their labels.
         propensity : array-like of shape (n_samples,), default=None
@@ -260,14 +261,21 @@ class Monitor:
             rows, chance = labelled_rows(propensity, n_samples, "X")
             X, y = take_rows(X, rows), take_rows(y, rows)
             groups = None if groups is None else np.asarray(groups)[rows]
-        test, y = self._tests["promise"], check_labels(y)
-        batches = _batches(groups, len(y), test)
-        gain, flagged = self._promise.gain(X, y)
+        test = self._tests["promise"]
+        if n_samples:
+            y = check_labels(y)
+            batches = _batches(groups, len(y), test)
+            gain, flagged = self._promise.gain(X, y)
+        elif n_rows(X):
+            raise ValueError(f"y must have a label for each of the {n_rows(X)} rows of X; got none")
+        else:
+            batches = [(len(test.names), rows)]
+            y, gain, flagged = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
         for name, batch in batches:
             test.bets.update(*self._promise.of_batch(gain[batch], chance[batch]))
             test.played(name, len(batch))
-            part = take_rows(X, batch), y[batch], chance[batch], flagged[batch]
-            self._labelled.append((name, *part))
+            known = take_rows(X, batch) if len(batch) else None
+            self._labelled.append((name, known, y[batch], chance[batch], flagged[batch]))
         return self.report()
 
     def report(self):
@@ -312,7 +320,8 @@ class Monitor:
         ------
         ValueError
             If there are no labels, no batch of this name, or only labels of flagged rows, which
-            say nothing about the threshold of a rate other than "precision".
+            say nothing about the threshold of a rate other than "precision". Of "fdr" there are
+            no others: fit it on a random sample of all rows.
         """
         names = [name for name, *_ in self._labelled]
         if not names or (since is not None and since not in names):
@@ -321,12 +330,20 @@ class Monitor:
                 f"{since!r}, and {len(names)} batches: {names[:5]}"
             )
         kept = self._labelled[0 if since is None else names.index(since) :]
+        kept = [part for part in kept if part[1] is not None]
+        if not kept:
+            raise ValueError(
+                f"since must leave a batch with labels; got {since!r}, and none has any"
+            )
         _, X, y, propensity, flagged = zip(*kept, strict=True)
         y, propensity, flagged = (np.concatenate(each) for each in (y, propensity, flagged))
         if flagged.all() and self._promise.needs_all_rows:
+            way_out = "give update_labels some of the others, too, with their propensity"
+            if self._promise.name == "fdr":
+                way_out = "fit it on a random sample of all rows"
             raise ValueError(
-                "labels must be of some rows that were not flagged, too, with their propensity, to "
-                f"calibrate {self._promise.name!r} anew; all {len(y)} were flagged"
+                "labels must be of some rows that were not flagged, too, to calibrate "
+                f"{self._promise.name!r} anew; all {len(y)} were flagged: {way_out}"
             )
         random = check_random(random_state)
         rows = np.flatnonzero(random.uniform(size=len(y)) * propensity < propensity.min())
@@ -387,9 +404,12 @@ class Promise:
         return np.where(counts, gain, 0.0), flagged
 
     def of_batch(self, gain, propensity):
-        """Return the gains of a batch and their propensities: of "fdr" the batch is one row."""
+        """Return the gains of a batch and their propensities: of "fdr" the batch is one row.
+
+        Where nothing was flagged, nothing is false.
+        """
         if self.name == "fdr":
-            return gain.mean(keepdims=True), np.ones(1)
+            return gain.mean(keepdims=True) if len(gain) else np.array([-self.limit]), np.ones(1)
         return gain, propensity
 
 

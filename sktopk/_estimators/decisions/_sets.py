@@ -411,14 +411,11 @@ class SetClassifier(CalibratedDecision):
         threshold = self.threshold_
         if groups is not None:
             threshold = thresholds_of_rows(groups, self.groups_, threshold)[:, None]
-        max_size = self.max_size if self._is_cut() else n_classes
-        if self._conformity.method == "topk":
-            max_size = min(max_size, self.k_)
         u = np.ones(n_samples)
         if self.randomized:
             u = self._conformity.draw(X, n_samples, self._seed)
         columns, start = self._conformity.sets(
-            proba, u, threshold=threshold, max_size=max_size, empty=self.empty
+            proba, u, threshold=threshold, max_size=self._most_labels(n_classes), empty=self.empty
         )
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
@@ -581,6 +578,11 @@ class SetClassifier(CalibratedDecision):
     def _is_cut(self):
         """Whether `max_size` cuts sets; those of a hierarchy are small enough as they are."""
         return self.max_size is not None and self._conformity.hierarchy is None
+
+    def _most_labels(self, n_classes):
+        """How many labels of a set are kept."""
+        max_size = self.max_size if self._is_cut() else n_classes
+        return min(max_size, self.k_) if self._conformity.method == "topk" else max_size
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):
