@@ -29,7 +29,7 @@ class OneGroup:
 
     def sort(self, key):
         """Return the sorted keys, the rows in this order, and the group in this order."""
-        return *key.sort(-1), self
+        return *key.sort(dim=-1, stable=True), self
 
     def twice(self):
         """The group of the rows followed by that of the same rows once more."""
