@@ -62,6 +62,13 @@ def deal_distinct(key, target, n_parts):
     return part
 
 
+def group_keys(key, groups):
+    """Return the key of the group of each row, from those of its rows, whatever its name."""
+    total = np.zeros(groups.max() + 1, dtype=key.dtype)
+    np.add.at(total, groups, key)
+    return total[groups]
+
+
 def _dealt(key, target, n_parts):
     order = np.lexsort((key, target))
     target, key = target[order], key[order]

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from sktopk._common._groups import encode_groups
 from sktopk._common._input import encode_labels
 from sktopk._common._scalars import n_kept, place_of
 from sktopk._common._streams import parts
+from sktopk._common._warnings import warn
 from sktopk.metrics._top_scorer import positive_scores
 
 
@@ -59,6 +61,25 @@ class BestRows:
             return [_too_few(name, budget, self.n_rows)]
         left_out = self.n_at_cut - np.count_nonzero(self.scores == self.scores[-1])
         return [_tied(self.n_at_cut, "the cut")] if left_out else []
+
+
+def top_rows(scores_of_parts, n, groups=None):
+    """Return the numbers of the `n` rows of highest score, best first, of each group if there are.
+
+    `scores_of_parts` has the scores of rows that come one part after another; tied rows are in
+    their order. Warns of groups of fewer rows, and raises where there are fewer in all.
+    """
+    if groups is None:
+        best = BestRows(n).add_all(scores_of_parts)
+        if n > best.n_rows:
+            raise ValueError(f"n={n} must be at most the number of rows of X ({best.n_rows})")
+        return best.index
+    scores = np.concatenate([*scores_of_parts])
+    kept, problems = best_rows(scores, encode_groups(groups, len(scores)), n, "n")
+    for problem in problems:
+        warn(problem)
+    order = np.argsort(-scores, kind="stable")
+    return order[kept[order]]
 
 
 def rows_above(scores_of_parts, threshold):

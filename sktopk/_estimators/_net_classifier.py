@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sktopk._common._available import available_if
-from sktopk._common._folds_by_content import deal_distinct
+from sktopk._common._folds_by_content import deal_distinct, group_keys
 from sktopk._common._input import (
     COLUMNS,
     Labelled,
@@ -474,10 +474,7 @@ class NetClassifier(TrainedNet):
         """
         key = row_keys(rows.X, seed=0)
         if rows.groups is not None:
-            # A group as a whole has one key, whatever its name.
-            total = np.zeros(rows.groups.max() + 1, dtype=key.dtype)
-            np.add.at(total, rows.groups, key)
-            key = total[rows.groups]
+            key = group_keys(key, rows.groups)
         groups = target if self._stratify else np.zeros_like(target)
         for n_folds in range(n_members, 1, -1):
             fold = deal_distinct(key, target, n_folds)
