@@ -111,26 +111,26 @@ def _elastic(batch, precision, penalty):
     batch = batch.balanced
     kinks = sort_kinks(batch)
     tau, P, N = kinks.value, kinks.positive_hinges(), kinks.negative_hinges()
-    of_class = batch.positive, batch.negative
-    n_positive, n_negative = (or_one(batch.groups.sum(weight)) for weight in of_class)
+    n_positive, n_negative = (or_one(batch.groups.sum(w)) for w in (batch.positive, batch.negative))
     groups, in_all = kinks.groups, kinks.groups.of_rows(n_positive)
     violation = precision * N + (1 - precision) * (P - in_all)
-    price = groups.of_rows(penalty / n_negative)
-    error, at_kink = groups.least(P / in_all + price * violation.relu())
+    price = penalty / n_negative
+    error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
     # In at most one gap the violation falls to 0. There its multiplier lies between 0 and the
     # price: it is what makes the slopes of P and N equal.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all
-    root, in_gap = groups.least(root.masked_fill((start <= 0) | (violation > 0), torch.inf))
-    slope = precision * kinks.negative_above - (1 - precision) * kinks.positive_below
-    root_multiplier = groups.previous(kinks.positive_below / in_all / slope)
+    root, end = groups.least(root.masked_fill((start <= 0) | (violation > 0), torch.inf))
+    begin = groups.before(end)
+    below, above = kinks.positive_below.take(begin), kinks.negative_above.take(begin)
+    in_gap = below / n_positive / (precision * above - (1 - precision) * below)
 
     in_a_gap = root <= error
-    root_tau = torch.lerp(groups.previous(tau), tau, way)
-    tau = torch.where(in_a_gap, root_tau.take(in_gap), tau.take(at_kink))
-    multiplier = torch.where(violation > 0, price, 0.0).take(at_kink)
-    multiplier = torch.where(in_a_gap, root_multiplier.take(in_gap), multiplier)
+    root_tau = torch.lerp(tau.take(begin), tau.take(end), way.take(end))
+    tau = torch.where(in_a_gap, root_tau, tau.take(at_kink))
+    multiplier = torch.where(violation.take(at_kink) > 0, price, 0.0)
+    multiplier = torch.where(in_a_gap, in_gap, multiplier)
     costs = 1 / n_positive + (1 - precision) * multiplier, precision * multiplier
     return torch.minimum(root, error), hinge_multipliers(batch, tau, *costs)
 
