@@ -41,8 +41,14 @@ from sktopk.losses import (
     SurrogateQuantile,
     TopMean,
     accuracy_at_top_loss,
+    fbeta_loss,
+    pairwise_auc_loss,
     pat_mat_np_loss,
+    precision_at_k_loss,
+    precision_at_recall_program_loss,
+    recall_at_fpr_loss,
     recall_at_k_loss,
+    recall_at_precision_loss,
     top_push_k_loss,
     top_push_loss,
 )
@@ -252,6 +258,20 @@ def speed():
             {"threshold": threshold},
         )
 
+    cases |= {
+        "`recall_at_precision_loss`, .5": (recall_at_precision_loss, {"precision": 0.5}),
+        "`precision_at_recall_program_loss`, .8": (
+            precision_at_recall_program_loss,
+            {"recall": 0.8},
+        ),
+        "`recall_at_fpr_loss`, 1 %": (recall_at_fpr_loss, {"fpr": 0.01}),
+        "`fbeta_loss`": (fbeta_loss, {}),
+        "`precision_at_k_loss`, k = 5": (precision_at_k_loss, {"k": 5}),
+    }
+    # The logistic surrogate has a look at every pair, of which one group has a thousand times more.
+    for surrogate in ("hinge", "quadratic", "ramp"):
+        cases[f"`pairwise_auc_loss`, {surrogate}"] = (pairwise_auc_loss, {"surrogate": surrogate})
+
     def seconds(loss, params):
         leaf = scores.clone().requires_grad_()
         begin = time.process_time()
@@ -261,7 +281,7 @@ def speed():
     rows = []
     for name, (loss, params) in cases.items():
         pairs = [
-            (seconds(loss, params), seconds(loss, params | {"groups": groups})) for _ in range(25)
+            (seconds(loss, params), seconds(loss, params | {"groups": groups})) for _ in range(43)
         ]
         ratios = [by_group / of_one for of_one, by_group in pairs[3:]]
         one, many = (1e3 * statistics.median(each) for each in zip(*pairs[3:], strict=True))
@@ -273,7 +293,7 @@ def speed():
             "",
             "`benchmarks/groups.py --speed`: value and gradient of 100 000 scores (float32), a "
             "tenth positive, in one group and in 1 000, one thread of a busy machine; medians of "
-            "22 alternating pairs in CPU time.",
+            "40 alternating pairs in CPU time.",
             "",
             markdown(header, rows),
         ]

@@ -110,13 +110,22 @@ def rows_of_groups(groups):
     return np.split(order, cuts)
 
 
+def refuse_groups(classes):
+    """Raise unless there is one order of rows, of which groups can have a part each."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"groups must be None for {len(classes)} classes: groups are parts of an order of "
+            "rows, which two classes have"
+        )
+
+
 class MeanOverGroups:
     """The mean of the scores of groups of rows, of those that have positives and others.
 
     Parameters
     ----------
-    classifier : NetClassifier
-        With a net and one score a row.
+    classifier : NetClassifier or TopBoostClassifier
+        Fitted, with one score a row.
     y, groups : ndarray of shape (n_samples,)
         Labels, and the numbers of the groups, of the rows to score.
     scorer_of : callable

@@ -90,7 +90,8 @@ def objective(loss, /, *, log_loss_share=0.6, hessian="auto", **loss_params):
     LightGBM begins an objective of one's own at a score of 0: pass
     ``init_score=np.full(len(y), initial_score(y))``, which a prediction then lacks. CatBoost is
     not among them: it gives an objective of one's own a piece of the rows at a time
-    (`calc_ders_range`), which have no common threshold.
+    (`calc_ders_range`), which have no common threshold. Groups are those of LightGBM's
+    `LGBMRanker`; `XGBRanker` takes no objective of one's own.
 
     Examples
     --------

@@ -279,6 +279,11 @@ class LabelRanks:
         n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
+    def take(self, rows):
+        """The same of some rows."""
+        parts = (self.code, self.n_greater, self.n_tied, self.sample_weight)
+        return LabelRanks(*(part[rows] for part in parts), self.n_classes)
+
     def hits(self, k, *, ties="expected"):
         """Return for each row how far its label is among the k highest scores, in [0, 1]."""
         check_option(ties, "ties", TIES)

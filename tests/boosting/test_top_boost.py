@@ -1,18 +1,21 @@
 """TopBoostClassifier against LightGBM, definitions, and itself on other rows."""
 
+import itertools
 import pickle
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import torch
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.preprocessing import StandardScaler
 
 from sktopk import BudgetClassifier, Pipeline, TopBoostClassifier, TopKClassifier
 from sktopk.boosting import objective
@@ -394,3 +397,139 @@ def test_training_lowers_the_loss_of_the_default_more_than_the_log_loss_does():
         loss = accuracy_at_top_loss(scores, torch.from_numpy(y), threshold=threshold)
         found.append(loss.item())
     assert found[1] < found[0]
+
+
+# Groups of rows.
+
+
+@pytest.fixture(scope="module")
+def days(binary):
+    """Rows, labels and days, of which one has no positives."""
+    X, y = binary
+    day = np.random.default_rng(1).integers(0, 12, len(y))
+    return X, np.where(day == 3, 0, y), day
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
+    X, y, day = days
+    weight = np.random.default_rng(2).uniform(0.5, 2, len(y)) if is_weighted else None
+    clf = make("recall_at_k", k=5).fit(X, y, weight, groups=day.astype(str))
+    assert clf.n_groups_ == 12
+    # In the order in which the days come first, as numbers of groups have it.
+    order = np.concatenate([np.flatnonzero(day == each) for each in pd.unique(day)])
+    own = lightgbm.LGBMRanker(
+        objective=objective("recall_at_k", k=5), n_estimators=10, n_jobs=1, verbosity=-1
+    ).fit(
+        X[order],
+        y[order],
+        sample_weight=None if weight is None else weight[order],
+        group=np.bincount(pd.factorize(day)[0]),
+        init_score=np.full(len(y), clf.init_score_),
+    )
+    raw = own.predict(X, raw_score=True)
+    scores = clf.decision_function(X) + clf.threshold_ - clf.init_score_
+    # LightGBM keeps weights in float32.
+    np.testing.assert_allclose(scores, raw, atol=1e-6)
+    # One group is no group.
+    one = make("recall_at_k", k=5).fit(X, y, groups=np.full(len(y), "a"))
+    np.testing.assert_array_equal(
+        one.decision_function(X), make("recall_at_k", k=5).fit(X, y).decision_function(X)
+    )
+
+
+@pytest.mark.parametrize(
+    ("loss", "k", "rank"), [("recall_at_k", 7, 7), ("top_push_k", 4, 4), ("top_push", None, 1)]
+)
+def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
+    X, y, day = days
+    clf = make(loss, k=k).fit(X, y, groups=day)
+    scores = clf.decision_function(X) + clf.threshold_
+    each = []
+    for one in range(12):
+        own = (day == one) & ((y == 0) | (loss == "recall_at_k"))
+        each.append(np.sort(scores[own])[::-1][rank - 1])
+    t = np.sort(each)[(len(each) - 1) // 2]
+    assert clf.threshold_ == pytest.approx((t + scores[scores < t].max()) / 2)
+
+
+def test_verbs_take_groups_known_from_the_fit_or_not(days):
+    X, y, day = days
+    clf = make(k=3).fit(X, y, groups=day)
+    new = np.char.add("day ", (day % 7 + 20).astype(str))
+    scores = clf.decision_function(X)
+    found, expected = clf.predict_top(X, 4, groups=new), []
+    for each in np.unique(new):
+        own = np.flatnonzero(new == each)
+        expected += own[np.argsort(-scores[own], kind="stable")[:4]].tolist()
+    assert sorted(found) == sorted(expected)
+    assert (np.diff(scores[found]) <= 0).all()
+    own = [day == each for each in range(12) if each != 3]
+    mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
+    assert clf.score(X, y, groups=day) == pytest.approx(mean)
+
+
+def test_whole_groups_are_left_out_and_held_out(days):
+    X, y, day = days
+    clf = make(n_members=3).fit(X, y, groups=day)
+    each = np.array([b.predict(X, raw_score=True) for b in clf.boosters_])
+    each += clf.init_score_ - clf.threshold_
+    owner = np.abs(each - clf.oob_decision_function_).argmin(axis=0)
+    # The only day without positives is in every training.
+    known = day != 3
+    np.testing.assert_array_equal(np.isnan(clf.oob_decision_function_), ~known)
+    expected = each[owner, np.arange(len(y))][known]
+    np.testing.assert_allclose(clf.oob_decision_function_[known], expected)
+    assert all(len(np.unique(owner[day == one])) == 1 for one in range(12))
+    assert len(np.unique(owner)) == 3
+    scores = clf.oob_decision_function_
+    own = [day == each for each in range(12) if each != 3]
+    mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
+    assert clf.oob_score_ == pytest.approx(mean)
+    judged = []
+
+    def judge(estimator, X, y):
+        judged.append(len(y))
+        return 0.0
+
+    params = {"early_stopping": True, "validation_fraction": 0.25, "n_iter_no_change": 1}
+    make(scoring=judge, **params).fit(X, y, groups=day)
+    assert judged[0] in {
+        sum(int((day == each).sum()) for each in three)
+        for three in itertools.combinations(range(12), 3)
+    }
+    assert make(**params).fit(X, y, groups=day).n_iter_[0] <= 10
+
+
+def test_searches_route_groups(days):
+    X, y, day = days
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = make(k=3).set_fit_request(groups=True).set_score_request(groups=True)
+        pipe = Pipeline([("scale", StandardScaler()), ("boost", clf)])
+        search = GridSearchCV(pipe, {"boost__k": [2, 3]}, cv=GroupKFold(3), error_score="raise")
+        search.fit(X, y, groups=day)
+        assert search.best_estimator_[-1].n_groups_ == 12
+        assert search.best_estimator_.predict_top(X, 2, groups=day).shape == (24,)
+
+
+def test_groups_that_do_not_suit_are_named(days, several):
+    X, y, day = days
+    clf = make()
+    with pytest.raises(ValueError, match="groups must name the group of each of the 1200 rows"):
+        clf.fit(X, y, groups=day[1:])
+    with pytest.raises(ValueError, match=r"k must be a number of rows of each group .* got None"):
+        make("recall_at_k").fit(X, y, groups=day)
+    with pytest.raises(TypeError, match="must take groups where rows have groups"):
+        make(PlainLoss()).fit(X, y, groups=day)
+    assert not hasattr(clf, "boosters_")
+    groups = np.arange(len(several[1])) % 3
+    with pytest.raises(ValueError, match="groups must be None for 4 classes"):
+        clf.fit(*several, groups=groups)
+    clf.fit(*several)
+    with pytest.raises(ValueError, match="groups must be None for 4 classes"):
+        clf.score(*several, groups=groups)
+
+
+class PlainLoss:
+    def __call__(self, scores, target, sample_weight=None):
+        return torch.nn.functional.softplus(scores * (1 - 2 * target)).mean()

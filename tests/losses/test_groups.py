@@ -432,3 +432,19 @@ def test_what_programs_refuse_of_groups(case):
         several = torch.zeros(N_ROWS, 3)
         with pytest.raises(ValueError, match="groups must be None for scores of several classes"):
             case(several, target, groups=groups)
+
+
+@pytest.mark.parametrize("k", [2, 30])
+def test_the_top_of_a_group_of_fewer_rows_is_all_of_it(k):
+    scores, target, groups = batch()
+    each = []
+    for group in groups.unique():
+        own = groups == group
+        if len(target[own].unique()) == 2:
+            k_of_group = min(k, int(own.sum()))
+            each.append(losses.precision_at_k_loss(scores[own], target[own], k=k_of_group))
+    expected = torch.stack(each).mean()
+    (gradient,) = torch.autograd.grad(expected, scores)
+    loss, found = with_gradient(losses.PrecisionAtKLoss(k=k), scores, target, groups=groups)
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(found, gradient)

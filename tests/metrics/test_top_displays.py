@@ -218,3 +218,82 @@ def test_what_cannot_be_drawn_is_refused(display_class, arrays, score, fitted):
     one = DummyClassifier().fit(X, ["no"] * len(X))
     with pytest.raises(ValueError, match="two classes; got one from DummyClassifier"):
         display_class.from_estimator(one, X, y)
+
+
+# Groups of rows.
+
+
+def share_found(positive, scores, share):
+    """Share of the positives in the best rows of a group, one row after the other."""
+    left, found = share * len(scores), 0.0
+    for row in sorted(range(len(scores)), key=lambda i: -scores[i]):
+        found += positive[row] * max(0.0, min(1.0, left))
+        left -= 1
+    return found / sum(positive)
+
+
+@every_display
+def test_with_groups_it_is_the_mean_over_their_curves(display_class, arrays, score):
+    rng = np.random.default_rng(0)
+    day = rng.permutation(np.repeat(list("abcd"), [12, 30, 21, 5]))
+    y, scores = rng.random(68) < 0.4, rng.permutation(68) / 68
+    y[day == "d"] = False
+    y[np.flatnonzero(day == "a")[:2]] = True
+    display = display_class.from_predictions(y, scores, groups=day, share_of_groups=0.5)
+    x, drawn = (getattr(display, name) for name in arrays)
+    np.testing.assert_allclose(x, np.arange(31) / 30)
+    curves, chances, ideals = [], [], []
+    for name in "abc":
+        own = day == name
+        found = np.array([share_found(y[own], scores[own], share) for share in x[1:]])
+        is_recall = arrays[1] == "recall"
+        per_row = 1 if is_recall else y[own].mean() / x[1:]
+        curves.append(found * per_row)
+        chances.append(x[1:] * per_row)
+        ideals.append(np.minimum(1, x[1:] / y[own].mean()) * per_row)
+    np.testing.assert_allclose(drawn[1:], np.mean(curves, 0))
+    np.testing.assert_allclose(display.low[1:], np.quantile(curves, 0.25, axis=0))
+    np.testing.assert_allclose(display.high[1:], np.quantile(curves, 0.75, axis=0))
+    (path,) = display.band_.get_paths()
+    points = {tuple(point) for point in path.vertices.round(9)}
+    assert {*zip(x.round(9)[1:], display.low.round(9)[1:], strict=True)} <= points
+    for line, each in ((display.chance_level_, chances), (display.ideal_, ideals)):
+        at = np.interp(line.get_xdata(), x[1:], np.mean(each, 0))
+        np.testing.assert_allclose(line.get_ydata(), at, atol=0.02)
+
+
+@every_display
+def test_equal_groups_have_the_curve_of_one(display_class, arrays, score):
+    rng = np.random.default_rng(1)
+    y, scores = rng.random(40) < 0.3, rng.integers(0, 9, 40)
+    weight = rng.random(40)
+    for own in (None, weight):
+        twice = None if own is None else np.tile(own, 2)
+        display = display_class.from_predictions(
+            np.tile(y, 2), np.tile(scores, 2), sample_weight=twice, groups=np.repeat([3, 1], 40)
+        )
+        one = display_class.from_predictions(y, scores, sample_weight=own)
+        x, found = (getattr(one, name) for name in arrays)
+        of_part = x if arrays[1] == "precision" else 1.0
+        grid, drawn = (getattr(display, name) for name in arrays)
+        at = np.interp(grid[1:], x, found * of_part)
+        at = at / grid[1:] if arrays[1] == "precision" else at
+        np.testing.assert_allclose(drawn[1:], at)
+        np.testing.assert_array_equal(display.low, display.high)
+        assert one.band_ is None
+
+
+@every_display
+def test_groups_without_positives_and_bad_ones(display_class, arrays, score, fitted):
+    clf, X, y = fitted
+    day = np.arange(len(y)) % 4
+    display = display_class.from_estimator(clf, X, y, pos_label="yes", groups=day)
+    assert len(display.prevalence) == 4
+    with pytest.raises(ValueError, match="groups must name the group of each of the 120 rows"):
+        display_class.from_estimator(clf, X, y, pos_label="yes", groups=day[1:])
+    with pytest.raises(ValueError, match="share_of_groups"):
+        display_class.from_predictions(y == "yes", X[:, 0], groups=day, share_of_groups=1)
+    with pytest.warns(UndefinedMetricWarning, match="no positives"):
+        display = display_class.from_predictions([0, 0], [1, 2], pos_label=1, groups=[0, 1])
+    assert np.isnan(getattr(display, arrays[1])).all()
+    assert display.ideal_ is None

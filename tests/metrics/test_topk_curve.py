@@ -154,3 +154,30 @@ def test_bad_options_are_refused(option):
 def test_bad_max_k_is_refused(max_k, error):
     with pytest.raises(error, match=f"max_k must be .* got {max_k}"):
         TopKCurveDisplay.from_predictions([0, 1], np.eye(2), max_k=max_k)
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_with_groups_it_is_the_mean_over_the_curves_of_each(average):
+    rng = np.random.default_rng(0)
+    place = rng.permutation(np.repeat(["sea", "hill", "town"], [30, 12, 8]))
+    y, scores, weight = rng.integers(0, 4, 50), rng.random((50, 5)), rng.random(50)
+    weight[place == "town"] = 0
+    params = {"labels": np.arange(5), "average": average}
+    display = TopKCurveDisplay.from_predictions(
+        y, scores, groups=place, sample_weight=weight, share_of_groups=0.5, **params
+    )
+    each = [
+        [
+            topk_accuracy_score(y[own], scores[own], k=k, sample_weight=weight[own], **params)
+            for k in range(1, 6)
+        ]
+        for own in (place == "sea", place == "hill")
+    ]
+    np.testing.assert_allclose(display.accuracy, np.mean(each, 0))
+    np.testing.assert_allclose(display.low, np.quantile(each, 0.25, axis=0))
+    np.testing.assert_allclose(display.high, np.quantile(each, 0.75, axis=0))
+    assert display.band_ in display.ax_.collections
+    one = TopKCurveDisplay.from_predictions(y, scores, labels=np.arange(5))
+    assert one.band_ is None
+    with pytest.raises(ValueError, match="share_of_groups"):
+        TopKCurveDisplay.from_predictions(y, scores, groups=place, share_of_groups=0, **params)

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
-from sktopk._common._folds_by_content import deal_distinct
+from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
+from sktopk._common._groups import encode_groups
 from sktopk._common._input import (
     check_classes,
     check_given,
@@ -38,9 +39,10 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._scoring import check_scorer, weight_for
-from sktopk._common._splits import held_out
+from sktopk._common._splits import held_out, held_out_groups
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
@@ -95,10 +97,17 @@ class Rows(NamedTuple):
     y: np.ndarray
     target: np.ndarray
     weight: np.ndarray
+    # Those of a group lie together in training, one group after the other.
+    groups: np.ndarray | None = None
 
-    def take(self, mask):
-        """Return the rows where `mask` is true."""
-        return Rows(*(each[mask] for each in self))
+    def take(self, rows):
+        """Return the rows of a mask, or those of these numbers."""
+        return Rows(*(None if each is None else each[rows] for each in self))
+
+    @property
+    def sizes(self):
+        """How many rows each group has, None without groups."""
+        return None if self.groups is None else np.unique(self.groups, return_counts=True)[1]
 
 
 def _has_proba(classifier):
@@ -207,10 +216,12 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Rounds kept.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Of several members: what `decision_function` says of the rows of `fit`, by the member
-        that has not seen them. NaN for the only row of a class, which all members see, and for a
-        row of weight 0.
+        that has not seen them. NaN for the only row of a class, or the only group without
+        positives, which all members see, and for a row of weight 0.
     oob_score_ : float
         Of several members: the metric of `score`, of these.
+    n_groups_ : int
+        Number of groups, if `fit` got more than one.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -284,8 +295,11 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X, y, sample_weight=None):
-        """Grow the trees.
+    # For `predict_top`, whose metadata pipelines route as that of `predict`.
+    __metadata_request__predict = {"groups": True}  # noqa: RUF012
+
+    def fit(self, X, y, sample_weight=None, *, groups=None):
+        """Grow the trees, with groups for the top of each of them.
 
         Parameters
         ----------
@@ -295,6 +309,11 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             Class labels: integers, strings, booleans or categories; at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights; rows of weight 0 are left out.
+        groups : array-like of shape (n_samples,), default=None
+            Of two classes the name of the group of each row, such as its day or query. `loss` is
+            then the mean of that of each group, with a threshold of its own, `threshold_` the
+            median of these, and whole groups are left out of members and held out. The log loss
+            is that of all rows, as before. None, and one group: all rows are one list.
 
         Returns
         -------
@@ -303,14 +322,15 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the data are not allowed, before any training.
+            If a parameter or the data are not allowed, before any training; TypeError for groups
+            of a loss that takes none.
         ImportError
             If LightGBM is not installed, with the extra that brings it.
         """
         self._check_params()
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted = type(self)(**self.get_params(deep=False))
-        fitted._fit(lightgbm, X, y, sample_weight)
+        fitted._fit(lightgbm, X, y, sample_weight, groups)
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         # In one step: a fit that fails leaves the earlier one whole.
         self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
@@ -353,28 +373,31 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
     @available_if(ranks)
-    def predict_top(self, X, n):
-        """Return the rows of highest score, where there are two classes.
+    def predict_top(self, X, n, groups=None):
+        """Return the rows of highest score, of each group if there are, of two classes.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
             Or a stream of such tables, of which only the best rows' scores are kept.
         n : int
-            How many, 1 <= n <= n_samples.
+            How many, 1 <= n <= n_samples; with groups of each, all of one that has fewer, with a
+            warning.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, known from `fit` or not: "100 a day".
 
         Returns
         -------
-        index : ndarray of shape (n,)
-            Row numbers, best first; tied rows in the order of X.
+        index : ndarray of shape (n_top,)
+            Row numbers, best first, also across groups; tied rows in the order of X.
 
         Raises
         ------
         TypeError, ValueError
-            If n is not an integer or out of range.
+            If n is not an integer or out of range, or groups are not one for each row.
         """
         check_is_fitted(self)
-        return rows_on_top(self._scores, X, n)
+        return rows_on_top(self._scores, X, n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X, k=None):
@@ -424,7 +447,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         proba = np.column_stack([expit(-scores), expit(scores)])
         return proba[:, ::-1] if self._turned else proba
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None, groups=None):
         """Return the average precision of two classes, the top-k accuracy at `k_` of several.
 
         Parameters
@@ -433,14 +456,22 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             True labels.
         sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Of two classes the name of the group of each row, known from `fit` or not. The score
+            is then the mean over the groups that have both classes of that of each.
 
         Returns
         -------
         score : float
-            In [0, 1].
+            In [0, 1]; NaN, with a warning, where no group has both classes.
         """
         check_is_fitted(self)
-        return float(self._scorer(None)(self, X, y, sample_weight=sample_weight))
+        scorer = self._scorer(None)
+        if groups is not None:
+            refuse_groups(self.classes_)
+            y = check_labels(y)
+            scorer = self._of_groups(scorer, y, encode_groups(groups, len(y)))
+        return float(scorer(self, X, y, sample_weight=sample_weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -483,12 +514,16 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             if self.n_jobs == 0:
                 raise ValueError("n_jobs must not be 0; got 0")
 
-    def _fit(self, lightgbm, X, y, sample_weight):
+    def _fit(self, lightgbm, X, y, sample_weight, groups):
         """Set all that is fitted."""
-        rows = self._checked(X, y, sample_weight)
+        rows = self._checked(X, y, sample_weight, groups)
         random = check_random(self.random_state)
         n_classes = len(self.classes_)
-        own = rows.take(rows.weight > 0)
+        index = np.flatnonzero(rows.weight > 0)
+        if rows.groups is not None:
+            index = index[np.argsort(rows.groups[index], kind="stable")]
+            self.n_groups_ = len(np.unique(rows.groups))
+        own = rows.take(index)
         loss, params = self._loss_in_use(own)
         share = 1 if loss is None else self.log_loss_share
         self._models_proba_ = share == 1
@@ -518,13 +553,17 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
         if self.n_members == 1:
             held = np.zeros(len(own.y), dtype=bool)
-            if self.early_stopping:
-                held = held_out(own.y, self.validation_fraction, random, stratify=n_classes == 2)
+            share = self.validation_fraction
+            if self.early_stopping and own.groups is not None:
+                held = held_out_groups(own.y, own.groups, share, random)
+            elif self.early_stopping:
+                held = held_out(own.y, share, random, stratify=n_classes == 2)
             self.boosters_ = [grow(own.take(~held), own.take(held))]
             judged = own.take(held) if held.any() else own
             scores = self._raw(self.boosters_, judged.X)
         else:
-            fold = deal_distinct(row_keys(own.X, 0), own.target, self.n_members)
+            key = keys_of_groups(row_keys(own.X, 0), own.groups)
+            fold = deal_distinct(key, own.target, self.n_members)
             self.boosters_, known = [], fold >= 0
             scores = np.zeros((len(own.y), *np.shape(self.init_score_)))
             for m in range(self.n_members):
@@ -546,9 +585,9 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             y_score = self._decision(scores)
             shape = (len(rows.y), *y_score.shape[1:])
             self.oob_decision_function_ = np.full(shape, np.nan)
-            self.oob_decision_function_[np.flatnonzero(rows.weight > 0)[known]] = y_score
+            self.oob_decision_function_[index[known]] = y_score
             numbers = np.arange(len(scores))
-            scorer = self._scorer(None)
+            scorer = self._of_groups(self._scorer(None), judged.y, judged.groups)
             self.oob_score_ = (
                 np.nan
                 if not known.any()
@@ -572,12 +611,14 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
                 free_raw_data=False,
             )
 
-        train, callbacks, more = data(rows), [], {}
+        train, callbacks, more, sizes = data(rows), [], {}, rows.sizes
         settings = settings | {
-            "objective": lambda scores, _: function(rows.target, scores, rows.weight)
+            "objective": lambda scores, _: function(rows.target, scores, rows.weight, sizes)
         }
         if self.early_stopping and len(held.y):
             scorer, numbers = self._scorer(self.scoring), np.arange(len(held.y))
+            if self.scoring is None:
+                scorer = self._of_groups(scorer, held.y, held.groups)
             weight = weight_for(scorer, held.weight)
 
             def judge(scores, _):
@@ -593,13 +634,16 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         )
         return booster.free_dataset()
 
-    def _checked(self, X, y, sample_weight):
+    def _checked(self, X, y, sample_weight, groups):
         """Return the rows; set what is known of columns and classes."""
         check_given(y)
         X = self._table(X, reset=True)
         y = check_labels(y)
         check_length(y, X.shape[0])
         weight = check_weight(sample_weight, len(y))
+        if groups is not None:
+            groups = encode_groups(groups, len(y))
+            groups = groups if groups.any() else None  # one is all rows
         self.classes_ = check_classes(y[weight > 0])
         index = encode(self.classes_, y)
         index[weight == 0] = 0
@@ -609,6 +653,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             weight = weight * class_weights(self.class_weight, self.classes_, count)[index]
             check_classes(y[weight > 0], "y with a positive weight")
         target = index
+        if groups is not None:
+            refuse_groups(self.classes_)
         if len(self.classes_) == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             target = (y == self.pos_label_).astype(np.int64)
@@ -617,7 +663,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
                 f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
                 f"is positive; got {self.pos_label!r}"
             )
-        return Rows(X, y, target, weight)
+        return Rows(X, y, target, weight, groups)
 
     def _table(self, X, reset):
         check_table(X)
@@ -660,14 +706,22 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             rank = {"k": min(int(self.k_), 2**53)} if self.k_ >= 1 else {"tau": float(self.k_)}
             params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
             return "accuracy_at_top", params
-        if "k" in parameters_of(loss):
+        if "k" in parameters_of(loss) and rows.groups is None:
             params.setdefault("k", min(n_kept(self.k_, n_rows), max(1, int(n_rows))))
+        elif "k" in parameters_of(loss) and "k" not in params:
+            if self.k_ < 1:
+                raise ValueError(
+                    f"k must be a number of rows of each group for loss={loss!r} with groups; got "
+                    f"{self.k!r}"
+                )
+            params["k"] = int(self.k_)
         return loss, params
 
     def _threshold(self, loss, params, rows, scores):
         """The number midway between the threshold of the loss and the next lower score.
 
-        Ranks are shares: rows may be a part of those of the training, or others.
+        Ranks are shares: rows may be a part of those of the training, or others. Groups are whole;
+        of theirs it is the median.
         """
         n_positives = float(self.class_count_[0 if self._turned else 1])
         n_negatives = float(self.class_count_.sum()) - n_positives
@@ -675,19 +729,27 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         threshold = params.get("threshold")
         if not callable(threshold):
             of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
-            shares = {"": n_positives / total["all"], None: 1 / n_negatives}
-            share = shares[name] if name in shares else params[name]
-            rank = {"k": int(share)} if name == "k" else {"tau": min(1.0, float(share))}
+            share = {"": n_positives / total["all"], None: 1} | params
+            ranks = name in ("k", None)
+            rank = {"k": int(share[name])} if ranks else {"tau": min(1.0, float(share[name]))}
             threshold = KthLargest(of, **rank)
-        if getattr(threshold, "k", None) is not None:
+        groups = [slice(None)] if rows.groups is None else rows_of_groups(rows.groups)
+        if rows.groups is None and getattr(threshold, "k", None) is not None:
             share = min(1.0, threshold.k / total[threshold.of])
             threshold = dataclasses.replace(threshold, k=None, tau=share)
-        tensors = scores, rows.target == 1, rows.weight
-        t = float(threshold(*map(torch.from_numpy, tensors)))
+        tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.weight))]
+        each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
+        t = float(each[each.isfinite()].median())
         if not np.isfinite(t):  # of rows without those that it is a rank of
             return 0.0
         below = float(scores[scores < t].max(initial=-np.inf))
         return float(np.nextafter(t, -np.inf)) if below == -np.inf else (t + below) / 2
+
+    def _of_groups(self, scorer, y, groups):
+        """The scorer of rows, or its mean over their groups if there are some."""
+        if groups is None:
+            return scorer
+        return MeanOverGroups(self, y, groups, lambda _: scorer)
 
     @property
     def _turned(self):

@@ -33,7 +33,7 @@ from sktopk._estimators._calibration import (
 )
 from sktopk._estimators._net_classifier import NetClassifier, has_partial_fit
 from sktopk._estimators._parameters import estimator
-from sktopk._estimators._validation import MeanOverGroups, rows_of_groups
+from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
 from sktopk._training._process import joined
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import FixedThreshold, KthLargest
@@ -227,7 +227,7 @@ class RankingClassifier(NetClassifier):
         if groups is None:
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
-        refuse_groups(self, self.classes_)
+        refuse_groups(self.classes_)
         fitted, y = self._as_fitted(self.net_.params_of_net), own_labels(X, y, needed=True)
         groups = encode_groups(groups, len(y))
         scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda _: fitted._default_scorer())
@@ -333,7 +333,7 @@ class RankingClassifier(NetClassifier):
 
     def _prepare(self, partial):
         if hasattr(self, "n_groups_"):
-            refuse_groups(self, self.classes_)
+            refuse_groups(self.classes_)
         # A net that goes on keeps to it.
         if self._is_ranking(self.classes_) and not hasattr(self, "pos_label_"):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
@@ -592,15 +592,6 @@ class TopClassifier(RankingClassifier):
             k = self._scaled(threshold.k, threshold.of, positive, weight)
             threshold = dataclasses.replace(threshold, k=k)
         return threshold(scores, positive, weight)
-
-
-def refuse_groups(classifier, classes):
-    """Raise unless there is one order of rows, of which groups can have a part each."""
-    if not classifier._is_ranking(classes):
-        raise ValueError(
-            f"groups must be None for {len(classes)} classes: groups are parts of an order of "
-            "rows, which two classes have"
-        )
 
 
 def cuts(scores, positive, weight):

@@ -97,13 +97,11 @@ class GroupRows(HardRows):
             As :meth:`TopCriterion.loss_and_gradient` gets them.
         """
         batch, n_fresh = self.batch, self.n_fresh
-        present, codes = torch.unique(self.codes[batch], return_inverse=True)
-        n_groups = len(present)
         values = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         values = values.flatten()
         positive = target if target.dtype == torch.bool else target == 1
-        own = torch.ones(len(batch), dtype=torch.float64, device=batch.device)
-        own = own if weight is None else weight.double()
+        present, codes, own = self._in_batch(weight)
+        n_groups = len(present)
         remembered = repeated = None
         if n_fresh < len(batch):
             remembered, repeated = self.standing(torch)
@@ -155,12 +153,17 @@ class GroupRows(HardRows):
             What the mean over the groups of the batch counts for, of all those with both classes:
             they are whole ones, or a part of one.
         """
-        present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
-        own = torch.ones_like(positive, dtype=torch.float64) if weight is None else weight.double()
+        present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)
         defined = (self._totals[0] > 0).all(0)
         share = defined * self.n_batches / (np.maximum(self.n_parts, 1) * max(1, defined.sum()))
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
+
+    def _in_batch(self, weight):
+        """The groups of the batch, the place of each row among them, and what it weighs."""
+        present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
+        own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
+        return present, codes, own
 
     def _share_of(self, label):
         """What the loss of a part of each group counts for, where errors have this label."""

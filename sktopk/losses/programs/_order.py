@@ -2,7 +2,7 @@
 
 import torch
 
-from sktopk.losses._groups import Ordered, first_in, largest_in, sum_in
+from sktopk.losses._groups import first_in, largest_in, order_in, smallest_in, sum_in
 
 
 class OneGroup:
@@ -29,10 +29,14 @@ class OneGroup:
 
     def sort(self, key):
         """Return the sorted keys, the rows in this order, and the group in this order."""
-        return *key.sort(-1), self
+        return *key.sort(dim=-1, stable=True), self
 
-    def twice(self):
-        """The group of the rows followed by that of the same rows once more."""
+    def some(self, mask):
+        """What picks rows from every tensor, at least those of a mask."""
+        return slice(None)
+
+    def with_again(self, rows):
+        """The group of all rows followed by that of some once more."""
         return self
 
     # In the order of `sort`.
@@ -40,6 +44,10 @@ class OneGroup:
     def previous(self, values):
         """The value before each in its group; the first has its own."""
         return torch.cat([values[..., :1], values[..., :-1]], -1)
+
+    def before(self, place):
+        """The place before one of the group; the first has its own."""
+        return (place - 1).clamp(min=0)
 
     def within(self, values):
         """The sum of the values of the group up to each."""
@@ -92,13 +100,14 @@ class Groups:
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def sort(self, key):
-        known = key.detach()
-        ordered = Ordered(known, torch.ones_like(known), self.codes, self.n_groups)
-        key = key.index_select(0, ordered.order).double()
-        return key, ordered.order, OrderedGroups(ordered)
+        order, size = order_in(self.codes, self.n_groups, key.detach())
+        return key.index_select(0, order).double(), order, OrderedGroups(size, len(order))
 
-    def twice(self):
-        return Groups(torch.cat([self.codes, self.codes]), self.n_groups)
+    def some(self, mask):
+        return mask.nonzero().squeeze(1)
+
+    def with_again(self, rows):
+        return Groups(torch.cat([self.codes, self.codes.index_select(0, rows)]), self.n_groups)
 
 
 class OrderedGroups(Groups):
@@ -106,16 +115,25 @@ class OrderedGroups(Groups):
 
     Parameters
     ----------
-    ordered : Ordered
+    size : Tensor of int of shape (n_groups,)
+        How many rows each has.
+    n_rows : int
     """
 
-    def __init__(self, ordered):
-        super().__init__(ordered.codes, ordered.n_groups)
-        self.start, self.stop = ordered.start, ordered.stop
-        self.first = self.codes.diff(prepend=self.codes[:1] - 1) != 0
+    def __init__(self, size, n_rows):
+        numbers = torch.arange(len(size), device=size.device)
+        super().__init__(numbers.repeat_interleave(size, output_size=n_rows), len(size))
+        self.stop = size.cumsum(0)
+        self.start = self.stop - size
+        # The first row of each group; of one without rows that of another.
+        self.first = self.start.clamp(max=max(0, n_rows - 1))
 
     def previous(self, values):
-        return torch.where(self.first, values, torch.cat([values[:1], values[:-1]]))
+        before = torch.cat([values[:1], values[:-1]])
+        return before.index_copy_(0, self.first, values.index_select(0, self.first))
+
+    def before(self, place):
+        return torch.maximum(place - 1, self.first)
 
     def within(self, values):
         sums = values.cumsum(0)
@@ -130,6 +148,6 @@ class OrderedGroups(Groups):
         return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):
-        value = -largest_in(self.codes, self.n_groups, -values)
+        value = smallest_in(self.codes, self.n_groups, values)
         place = first_in(self.codes, self.n_groups, values == self.of_rows(value))
         return value, place.clamp(max=len(values) - 1)

@@ -288,12 +288,14 @@ def _ramp_pairs(scores, positive, negative, groups):
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
     # As for the hinge, with s_i - 1 < t < s_i.
-    kink = torch.cat([scores - positive.sign(), scores], -1)
+    rows = groups.some(positive > 0)
+    kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
     # A GPU sums in the dtype of the summands: weights that do not quite cancel in float32
     # would be multiplied by large gaps.
-    rise = torch.cat([positive, -positive], -1).double()
-    fall = torch.cat([negative, torch.zeros_like(negative)], -1)
-    gap, before, after, _ = _around_gaps(kink, rise, fall, groups.twice())
+    again = positive[..., rows]
+    rise = torch.cat([positive, -again], -1).double()
+    fall = torch.cat([negative, torch.zeros_like(again)], -1)
+    gap, before, after, _ = _around_gaps(kink, rise, fall, groups.with_again(rows))
     return (gap * (before * after)).sum(-1).to(dtype)
 
 

@@ -111,26 +111,26 @@ def _elastic(batch, precision, penalty):
     batch = batch.balanced
     kinks = sort_kinks(batch)
     tau, P, N = kinks.value, kinks.positive_hinges(), kinks.negative_hinges()
-    of_class = batch.positive, batch.negative
-    n_positive, n_negative = (or_one(batch.groups.sum(weight)) for weight in of_class)
+    n_positive, n_negative = (or_one(batch.groups.sum(w)) for w in (batch.positive, batch.negative))
     groups, in_all = kinks.groups, kinks.groups.of_rows(n_positive)
     violation = precision * N + (1 - precision) * (P - in_all)
-    price = groups.of_rows(penalty / n_negative)
-    error, at_kink = groups.least(P / in_all + price * violation.relu())
+    price = penalty / n_negative
+    error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
     # In at most one gap the violation falls to 0. There its multiplier lies between 0 and the
     # price: it is what makes the slopes of P and N equal.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all
-    root, in_gap = groups.least(root.masked_fill((start <= 0) | (violation > 0), torch.inf))
-    slope = precision * kinks.negative_above - (1 - precision) * kinks.positive_below
-    root_multiplier = groups.previous(kinks.positive_below / in_all / slope)
+    root, end = groups.least(root.masked_fill((start <= 0) | (violation > 0), torch.inf))
+    begin = groups.before(end)
+    below, above = kinks.positive_below.take(begin), kinks.negative_above.take(begin)
+    in_gap = below / n_positive / (precision * above - (1 - precision) * below)
 
     in_a_gap = root <= error
-    root_tau = torch.lerp(groups.previous(tau), tau, way)
-    tau = torch.where(in_a_gap, root_tau.take(in_gap), tau.take(at_kink))
-    multiplier = torch.where(violation > 0, price, 0.0).take(at_kink)
-    multiplier = torch.where(in_a_gap, root_multiplier.take(in_gap), multiplier)
+    root_tau = torch.lerp(tau.take(begin), tau.take(end), way.take(end))
+    tau = torch.where(in_a_gap, root_tau, tau.take(at_kink))
+    multiplier = torch.where(violation.take(at_kink) > 0, price, 0.0)
+    multiplier = torch.where(in_a_gap, in_gap, multiplier)
     costs = 1 / n_positive + (1 - precision) * multiplier, precision * multiplier
     return torch.minimum(root, error), hinge_multipliers(batch, tau, *costs)
 
@@ -151,7 +151,15 @@ def elastic_program(batch, precision, penalty):
 
 
 def precision_at_k_loss(
-    scores, target, *, k, margin=1.0, solver="closed_form", sample_weight=None, reduction="mean"
+    scores,
+    target,
+    *,
+    k,
+    margin=1.0,
+    solver="closed_form",
+    groups=None,
+    sample_weight=None,
+    reduction="mean",
 ):
     r"""Push negatives out of the k highest scores, and the best positives in.
 
@@ -180,12 +188,16 @@ def precision_at_k_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     k : int
-        Number of rows at the top, ``1 <= k <= n_samples``. Where weights sum to less, all rows
-        are at the top.
+        Number of rows at the top, ``1 <= k <= n_samples``; with groups of each, all of one that
+        has fewer. Where weights sum to less, all rows are at the top.
     margin : float, default=1.0
         Lead m that positives should have, positive.
     solver : {"closed_form", "program"}, default="closed_form"
         "program" solves the linear program by :func:`linear_program`, to check the other.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
+        that of each group, over the groups with rows of both classes; the others teach nothing.
+        None: all rows are one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; a weight of 2 counts as the row given twice.
     reduction : {"sum", "mean"}, default="mean"
@@ -223,16 +235,16 @@ def precision_at_k_loss(
     >>> precision_at_k_loss(scores, target, k=2)
     tensor(0.7500)
     """
-    batch = split_classes(scores, target, margin, sample_weight)
+    batch = split_classes(scores, target, margin, sample_weight, groups)
     check_count(k, "k")
-    if k > len(batch.scores):
+    if groups is None and k > len(batch.scores):
         raise ValueError(f"k={k} must be at most the number of samples ({len(batch.scores)})")
     return batch_loss(batch, _top_sums, precision_at_k_program, solver, reduction, k=int(k))
 
 
 def _counts(batch, k):
     """Return the weight at the top, and how much of it positives and negatives should be."""
-    n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
+    n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
     return k, from_positive, k - from_positive
@@ -240,25 +252,30 @@ def _counts(batch, k):
 
 def _top_sums(batch, k):
     scores, positive, negative, sign = batch[:4]
+    groups = batch.groups
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
-    best = scores.argsort(descending=True, stable=True)
     # Large scores cancel, and what is left may be as small as the cost of 1.
     exact = scores.double()
-    worst_case = (exact + wrong).argsort(descending=True, stable=True)
-    chosen = _take((positive + negative).take(worst_case), k)
-    chosen = torch.zeros_like(scores).scatter(0, worst_case, chosen)
-    reference = _take(positive.take(best), right[0]) + _take(negative.take(best), right[1])
-    gradient = chosen.scatter_add(0, best, -reference)
-    value = (chosen * wrong + gradient * exact).sum().to(scores.dtype)
-    defined = (positive.sum() > 0) & (negative.sum() > 0)
+    (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
+    reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
+    gradient = chosen - reference
+    value = groups.sum(chosen * wrong + gradient * exact)
+    defined = (groups.sum(positive) > 0) & (groups.sum(negative) > 0)
     scale = torch.where(defined, 1 / or_one(k), 0.0)
-    return (scale * value).clamp(min=0), scale * gradient
+    return (scale * value).clamp(min=0), groups.of_rows(scale) * gradient
 
 
-def _take(weight, amount):
-    """Return the parts of the weights that the first ones need to sum to `amount`."""
-    return torch.minimum((amount - (weight.cumsum(0) - weight)).relu(), weight)
+def _tops(groups, key, taken):
+    """Return, of weights and an amount, the parts of the weights of largest key that reach it."""
+    _, order, ordered = groups.sort(-key)
+    found = []
+    for weight, amount in taken:
+        own = weight[order]
+        before = ordered.within(own) - own
+        part = torch.minimum((ordered.of_rows(amount) - before).relu(), own)
+        found.append(torch.zeros_like(part).scatter(0, order, part))
+    return found
 
 
 def precision_at_k_program(batch, k):

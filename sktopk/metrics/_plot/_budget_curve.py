@@ -9,6 +9,7 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, estimated, is_positive, warn_of_scores
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
+from ._bands import band, draw_band
 from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
@@ -276,13 +277,11 @@ class BudgetCurveDisplay:
             if cost is not None or propensity is not None:
                 other = "propensity" if cost is None else "cost"
                 raise ValueError(f"groups count rows of each and do not go with {other}")
-            check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
             codes = encode_groups(groups, len(y_score))
             given = metric, value, max_k
             k, curves = _curves_of_groups(y_true, y_score, pos_label, codes, *given)
             score, chance, ideal = curves.mean(1)
-            tail = (1 - share_of_groups) / 2
-            shown["low"], shown["high"] = np.quantile(curves[0], [tail, 1 - tail], axis=0)
+            shown["low"], shown["high"] = band(curves[0], share_of_groups)
             shown["by"] = "group"
         if propensity is None:
             warn_of_scores(y_true, y_score, is_positive(y_true, pos_label))
@@ -419,11 +418,9 @@ class BudgetCurveDisplay:
         self.line_ = draw_curves(ax, self.k, self.score, style)
         k, score = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
         self.budget_ = self._draw_budget(ax, k, score, color=ax.lines[-1].get_color())
-        self.chance_level_ = self.ideal_ = self.band_ = None
+        self.chance_level_ = self.ideal_ = None
         k = min(k, key=len)
-        if self.low is not None:
-            color = self.line_.get_color()
-            self.band_ = ax.fill_between(k, self.low, self.high, color=color, alpha=0.2, lw=0)
+        self.band_ = draw_band(ax, self.line_, k, self.low, self.high)
         if plot_chance_level and self.chance is not None:
             self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
         if plot_ideal and self.ideal is not None:

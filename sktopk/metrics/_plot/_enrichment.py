@@ -21,10 +21,13 @@ class EnrichmentDisplay(RankingCurveDisplay):
         Share of the rows looked at, in [0, 1]; a list holds the curves of folds.
     recall : array-like of shape (n_points,) or list of them
         Share of the positives found among them.
-    prevalence : float, default=None
-        Share of positives among all rows. None: no chance and ideal lines.
+    prevalence : float or array-like of shape (n_groups,), default=None
+        Share of positives among all rows, or among those of each group. None: no chance and ideal
+        lines.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
+    low, high : array-like of shape (n_points,), default=None
+        The band of the groups at each point. None: no band.
 
     Attributes
     ----------
@@ -38,6 +41,8 @@ class EnrichmentDisplay(RankingCurveDisplay):
         The chance line.
     ideal_ : matplotlib Line2D or None
         The ideal line.
+    band_ : matplotlib PolyCollection or None
+        The band of the groups.
 
     See Also
     --------
@@ -60,16 +65,22 @@ class EnrichmentDisplay(RankingCurveDisplay):
     _ylabel = "Share of the positives found"
     _legend_loc = {"log": "upper left", "linear": "lower right"}  # noqa: RUF012
 
-    def __init__(self, fraction, recall, *, prevalence=None, name=None):
+    def __init__(self, fraction, recall, *, prevalence=None, name=None, low=None, high=None):
         self.fraction = fraction
         self.recall = recall
         self.prevalence = prevalence
         self.name = name
+        self.low = low
+        self.high = high
 
     @classmethod
     def _curve(cls, y_true, y_score, **kwargs):
         fraction, precision, prevalence = super()._curve(y_true, y_score, **kwargs)
         return fraction, precision * fraction / prevalence, prevalence
 
-    def _references(self, fraction):
-        return fraction, np.minimum(1.0, fraction / self.prevalence)
+    def _references(self, fraction, prevalence):
+        return fraction, np.minimum(1.0, fraction / prevalence)
+
+    @classmethod
+    def _between(cls, grid, x, y):
+        return np.interp(grid, x, y)

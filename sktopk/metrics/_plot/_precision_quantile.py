@@ -20,10 +20,13 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
         Share of the rows looked at, in [0, 1]; a list holds the curves of folds.
     precision : array-like of shape (n_points,) or list of them
         Share of positives among them.
-    prevalence : float, default=None
-        Share of positives among all rows. None: no chance and ideal lines.
+    prevalence : float or array-like of shape (n_groups,), default=None
+        Share of positives among all rows, or among those of each group. None: no chance and ideal
+        lines.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
+    low, high : array-like of shape (n_points,), default=None
+        The band of the groups at each point. None: no band.
 
     Attributes
     ----------
@@ -37,6 +40,8 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
         The chance line.
     ideal_ : matplotlib Line2D or None
         The ideal line.
+    band_ : matplotlib PolyCollection or None
+        The band of the groups.
 
     See Also
     --------
@@ -66,12 +71,14 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
     _ylabel = "Precision"
     _legend_loc = {"linear": "upper right", "log": "upper right"}  # noqa: RUF012
 
-    def __init__(self, quantile, precision, *, prevalence=None, name=None):
+    def __init__(self, quantile, precision, *, prevalence=None, name=None, low=None, high=None):
         self.quantile = quantile
         self.precision = precision
         self.prevalence = prevalence
         self.name = name
+        self.low = low
+        self.high = high
 
-    def _references(self, quantile):
-        chance = np.full(len(quantile), self.prevalence)
-        return chance, np.minimum(1.0, self.prevalence / quantile)
+    def _references(self, quantile, prevalence):
+        chance = np.full(len(quantile), prevalence)
+        return chance, np.minimum(1.0, prevalence / quantile)

@@ -2,10 +2,13 @@
 
 import numpy as np
 
-from sktopk._common._scalars import check_option
+from sktopk._common._groups import encode_groups
+from sktopk._common._scalars import check_nonnegative, check_option
+from sktopk.metrics._ranking import is_positive, undefined
 from sktopk.metrics._top_curves import precision_quantile_curve
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
+from ._bands import band, draw_band
 from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
@@ -67,6 +70,8 @@ class RankingCurveDisplay:
         pos_label=None,
         ties="expected",
         sample_weight=None,
+        groups=None,
+        share_of_groups=0.8,
         name=None,
         ax=None,
         **kwargs,
@@ -85,6 +90,13 @@ class RankingCurveDisplay:
             Order of tied rows, as in `precision_quantile_curve`.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights of the rows.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, such as its day. The same share of the rows of each is
+            then looked at, a row in part where there is no whole one; curve, chance and ideal
+            are means over the groups with positives, which count the same.
+        share_of_groups : float, default=0.8
+            The share of the groups that the band has at each point, in (0, 1): .8 is from their
+            quantile .1 to .9.
         name : str, default=None
             Name of the curve. None: "Classifier".
         ax : matplotlib Axes, default=None
@@ -107,9 +119,14 @@ class RankingCurveDisplay:
             argument is not allowed.
         """
         options = {"pos_label": pos_label, "ties": ties, "sample_weight": sample_weight}
-        x, y, prevalence = cls._curve(y_true, y_score, **options)
-        name = "Classifier" if name is None else name
-        return cls(x, y, prevalence=prevalence, name=name).plot(ax, **kwargs)
+        shown = {"name": "Classifier" if name is None else name}
+        if groups is None:
+            x, y, prevalence = cls._curve(y_true, y_score, **options)
+        else:
+            x, curves, prevalence = cls._curves_of_groups(y_true, y_score, groups, **options)
+            y = curves.mean(0)
+            shown["low"], shown["high"] = band(curves, share_of_groups)
+        return cls(x, y, prevalence=prevalence, **shown).plot(ax, **kwargs)
 
     @classmethod
     def from_cv_results(
@@ -199,7 +216,7 @@ class RankingCurveDisplay:
         Returns
         -------
         display : object
-            This object, with `ax_`, `figure_`, `line_`, `chance_level_` and `ideal_`.
+            This object, with `ax_`, `figure_`, `line_`, `chance_level_`, `ideal_` and `band_`.
         """
         xscale = self._xscale if xscale is None else xscale
         check_option(xscale, "xscale", ("linear", "log"))
@@ -207,6 +224,7 @@ class RankingCurveDisplay:
         x, y = (getattr(self, each) for each in self._arrays)
         style = {"label": self.name if name is None else name, **kwargs}
         self.line_ = draw_curves(ax, x, y, style)
+        self.band_ = draw_band(ax, self.line_, x, self.low, self.high)
         x = np.concatenate(x) if np.ndim(x[0]) else np.asarray(x)
         self._draw_references(ax, x, plot_chance_level, plot_ideal)
         # The share 0 has no place on a logarithmic axis.
@@ -223,11 +241,13 @@ class RankingCurveDisplay:
 
     def _draw_references(self, ax, x, plot_chance_level, plot_ideal):
         self.chance_level_ = self.ideal_ = None
-        if self.prevalence is None or not self.prevalence > 0:
+        each = [] if self.prevalence is None else np.atleast_1d(self.prevalence)
+        if not len(each) or not np.all(each > 0):
             return
         grid = np.geomspace(x[x > 0].min(), 1.0, 200)
-        grid = np.union1d(grid, self.prevalence)  # where the ideal has its corner
-        chance, ideal = self._references(grid)
+        if len(each) == 1:
+            grid = np.union1d(grid, each)  # where the ideal has its corner
+        chance, ideal = np.mean([self._references(grid, share) for share in each], axis=0)
         if plot_chance_level:
             self.chance_level_ = draw_reference(ax, grid, chance, "Chance")
         if plot_ideal:
@@ -239,3 +259,32 @@ class RankingCurveDisplay:
         precision, quantile = precision_quantile_curve(y_true, y_score, **kwargs)
         prevalence = float(precision[-1])  # of all rows
         return quantile, precision, prevalence
+
+    @classmethod
+    def _curves_of_groups(cls, y_true, y_score, groups, pos_label, ties, sample_weight):
+        """Return a grid, the curves of the groups with positives on it, and their prevalences."""
+        positive, y_score = is_positive(y_true, pos_label), np.asarray(y_score)
+        n_rows = len(positive)
+        weight = np.ones(n_rows)
+        if sample_weight is not None:
+            weight = check_nonnegative(sample_weight, "sample_weight", n_rows, "one per row")
+        codes = encode_groups(groups, n_rows)
+        grid = np.linspace(0, 1, np.bincount(codes).max() + 1)
+        curves, prevalences = [], []
+        for code in np.unique(codes[positive & (weight > 0)]):
+            own = codes == code
+            x, y, prevalence = cls._curve(
+                positive[own], y_score[own], ties=ties, sample_weight=weight[own]
+            )
+            curves.append(cls._between(grid, x, y))
+            prevalences.append(prevalence)
+        if not curves:
+            undefined(cls.__name__, "no positives")
+            return grid, np.full((1, len(grid)), np.nan), None
+        return grid, np.stack(curves), np.array(prevalences)
+
+    @classmethod
+    def _between(cls, grid, x, y):
+        """The curve at the shares of a grid, where a part of a row may be looked at."""
+        found = np.interp(grid, x, x * y)
+        return np.divide(found, grid, where=grid > 0, out=np.full(len(grid), y[0]))

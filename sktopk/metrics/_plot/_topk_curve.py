@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
+from ._bands import band, draw_band
 from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
 
@@ -27,6 +29,8 @@ class TopKCurveDisplay:
     chance : array-like of shape (n_points,), default=None
         Top-k accuracy of a classifier that guesses, k / n_classes; of folds at the
         longest of their `k`. None: no chance line.
+    low, high : array-like of shape (n_points,), default=None
+        The band of the groups at each k. None: no band.
 
     Attributes
     ----------
@@ -38,6 +42,8 @@ class TopKCurveDisplay:
         The curve, or those of the folds.
     chance_level_ : matplotlib Line2D or None
         The chance line.
+    band_ : matplotlib PolyCollection or None
+        The band of the groups.
 
     See Also
     --------
@@ -56,11 +62,13 @@ class TopKCurveDisplay:
     array([0.93, 0.96, 0.98])
     """
 
-    def __init__(self, k, accuracy, *, name=None, chance=None):
+    def __init__(self, k, accuracy, *, name=None, chance=None, low=None, high=None):
         self.k = k
         self.accuracy = accuracy
         self.name = name
         self.chance = chance
+        self.low = low
+        self.high = high
 
     @classmethod
     def from_estimator(
@@ -104,7 +112,8 @@ class TopKCurveDisplay:
         plot_chance_level : bool, default=True
             Whether to draw k / n_classes.
         **kwargs : dict
-            Passed to matplotlib's ``plot`` for the curve.
+            `groups` and `share_of_groups`, as in `from_predictions`; others are passed to
+            matplotlib's ``plot`` for the curve.
 
         Returns
         -------
@@ -139,6 +148,8 @@ class TopKCurveDisplay:
         average="micro",
         ties="expected",
         sample_weight=None,
+        groups=None,
+        share_of_groups=0.8,
         name=None,
         ax=None,
         plot_chance_level=True,
@@ -162,6 +173,12 @@ class TopKCurveDisplay:
             What ties count, as in `topk_accuracy_score`.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights of the rows.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each row, such as its place. The curve is then the mean over the
+            groups, which count the same.
+        share_of_groups : float, default=0.8
+            The share of the groups that the band has at each k, in (0, 1): .8 is from their
+            quantile .1 to .9.
         name : str, default=None
             Name of the curve. None: "Classifier".
         ax : matplotlib Axes, default=None
@@ -183,12 +200,20 @@ class TopKCurveDisplay:
         TypeError, ValueError
             If `y_score` holds NaN, shapes disagree or an argument is not allowed.
         """
-        options = {"average": average, "ties": ties}
-        k, accuracy, n_classes = cls._curve(
-            y_true, y_score, labels, sample_weight, max_k, **options
-        )
+        options, band_of = {"average": average, "ties": ties}, {}
+        k, ranks = cls._ranks(y_true, y_score, labels, sample_weight, max_k)
+        if groups is None:
+            accuracy = _accuracies(ranks, k, **options)
+        else:
+            codes = encode_groups(groups, len(ranks.code))
+            # A group without weight has no accuracy.
+            weighted = np.unique(codes[ranks.sample_weight > 0])
+            each = [ranks.take(codes == code) for code in weighted]
+            curves = np.stack([_accuracies(own, k, **options) for own in each])
+            accuracy = curves.mean(0)
+            band_of["low"], band_of["high"] = band(curves, share_of_groups)
         name = "Classifier" if name is None else name
-        display = cls(k, accuracy, name=name, chance=k / n_classes)
+        display = cls(k, accuracy, name=name, chance=k / ranks.n_classes, **band_of)
         return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
 
     @classmethod
@@ -252,7 +277,8 @@ class TopKCurveDisplay:
         options = {"average": average, "ties": ties}
         for estimator, X_test, y_test, weight in split_folds(cv_results, X, y, sample_weight):
             classes, y_score = predict_scores(estimator, X_test)
-            curves.append(cls._curve(y_test, y_score, classes, weight, max_k, **options))
+            k, ranks = cls._ranks(y_test, y_score, classes, weight, max_k)
+            curves.append((k, _accuracies(ranks, k, **options), ranks.n_classes))
         k, accuracy, n_classes = (list(each) for each in zip(*curves, strict=True))
         # A fold that knows fewer classes has all of them looked at from there on.
         shares = np.minimum(1.0, max(k, key=len) / np.array(n_classes)[:, None])
@@ -280,12 +306,13 @@ class TopKCurveDisplay:
         Returns
         -------
         display : TopKCurveDisplay
-            This object, with `ax_`, `figure_`, `line_` and `chance_level_`.
+            This object, with `ax_`, `figure_`, `line_`, `chance_level_` and `band_`.
         """
         ax = curve_axes(self, ax)
         style = {"label": self.name if name is None else name, **kwargs}
         # Markers that touch hide the curve.
         self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
+        self.band_ = draw_band(ax, self.line_, self.k, self.low, self.high)
         k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
@@ -297,10 +324,12 @@ class TopKCurveDisplay:
         return self
 
     @staticmethod
-    def _curve(y_true, y_score, labels, sample_weight, max_k, **kwargs):
-        """Return the two arrays and the number of classes."""
+    def _ranks(y_true, y_score, labels, sample_weight, max_k):
+        """Return the numbers of labels and where the true one stands in each row."""
         check_count(max_k, "max_k")
         ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
-        k = np.arange(1, min(max_k, ranks.n_classes) + 1)
-        accuracy = np.array([ranks.accuracy(j, **kwargs) for j in k])
-        return k, accuracy, ranks.n_classes
+        return np.arange(1, min(max_k, ranks.n_classes) + 1), ranks
+
+
+def _accuracies(ranks, k, **kwargs):
+    return np.array([ranks.accuracy(j, **kwargs) for j in k])
