@@ -110,6 +110,15 @@ def test_scores_of_the_other_label(labels):
         precision_at_k_score(y, -score, k=10, pos_label=labels[1])
 
 
+def test_a_scorer_knows_the_order_of_a_classifier_that_is_wrong():
+    y = np.where(X[:, 0] > -0.5, "ok", "fraud")
+    clf = LogisticRegression().fit(-X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scorer = make_top_scorer("precision_at_k", k=10, pos_label="fraud")
+        assert scorer(clf, X, y) == 0
+
+
 def test_scores_that_say_nothing_are_of_no_label():
     """4 standard deviations below a half: of 2 000 draws of no signal .06 are expected."""
     draws = np.random.default_rng(1)

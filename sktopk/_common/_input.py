@@ -269,7 +269,14 @@ def check_labels(y, name="y"):
                 f"{name} must hold class labels, none missing; {len(missing)} of {len(values)} "
                 f"are, the first of them in row {missing[0]}: drop these rows, or label them"
             )
-    kind = type_of_target(y, input_name=name)
+    try:
+        kind = type_of_target(y, input_name=name)
+    except TypeError as error:
+        if values.ndim < 2:
+            raise
+        raise ValueError(
+            f"{name} must hold one class label per row; got shape {values.shape}"
+        ) from error
     if kind.startswith(("multilabel", "multiclass-multioutput")):
         raise ValueError(f"{name} must hold one class label per row; got a {kind} target")
     if kind.startswith("continuous"):
