@@ -77,6 +77,11 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
             check_readable(X, "X")
             if is_frame and "feature names" not in str(error):
                 explain(X, error, takes_missing)
+            if str(error).startswith("could not convert string"):
+                raise ValueError(
+                    f"X must hold numbers; {error}. Make columns of texts first, for example by "
+                    "TfidfVectorizer and TruncatedSVD"
+                ) from error
             if str(error).startswith("Input X contains NaN"):
                 takes = TAKES_TABLES.format(what="missing values")
                 raise ValueError(f"Input X contains NaN: impute it first; {takes}") from error
