@@ -7,8 +7,16 @@ import pytest
 from sklearn.exceptions import DataConversionWarning, UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score
+from sklearn.preprocessing import StandardScaler
 
-from sktopk import AUCClassifier, BudgetClassifier, SetClassifier, TopKClassifier
+from sktopk import (
+    AUCClassifier,
+    BudgetClassifier,
+    SetClassifier,
+    TopKClassifier,
+    make_pipeline,
+)
 from sktopk.metrics import (
     BudgetCurveDisplay,
     EnrichmentDisplay,
@@ -24,6 +32,7 @@ Y = (X[:, 0] > 0.5).astype(int)
 MODEL = LogisticRegression().fit(X, Y)
 LINEAR = TopKClassifier(k=1, hidden_layer_sizes=(), max_epochs=1)
 LABELS = MODEL.predict(X)
+ONE_FOLD = PredefinedSplit(np.where(np.arange(60) < 20, 0, -1))
 DISPLAYS = (BudgetCurveDisplay, EnrichmentDisplay, PrecisionQuantileDisplay)
 
 
@@ -75,6 +84,30 @@ def test_scorers_and_tables():
     at_this_file(lambda: budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
 
 
+@pytest.mark.parametrize("around", ["pipeline", "search", "folds"])
+def test_what_scikit_learn_calls_for_the_user(around):
+    says = "k=9 must be smaller than the number of classes (2)"
+    clf = TopKClassifier(k=9, hidden_layer_sizes=(), max_epochs=1)
+
+    def call():
+        if around == "pipeline":
+            make_pipeline(StandardScaler(), clf).fit(X, Y)
+        elif around == "search":
+            search = GridSearchCV(clf, {"tau": [1.0]}, cv=ONE_FOLD, refit=False)
+            search.fit(X, Y)
+        else:
+            cross_val_score(clf, X, Y, cv=ONE_FOLD)
+
+    at_this_file(call, UserWarning, says)
+
+
+def test_a_column_of_texts():
+    texts = np.array(["when is it", "where"] * 30, dtype=object)
+    for X_of_texts in (texts, texts[:, None]):
+        with pytest.raises(ValueError, match="X must hold numbers; could not convert string"):
+            LINEAR.fit(X_of_texts, Y)
+
+
 def test_a_score_of_labels_in_a_column_says_so():
     clf = AUCClassifier(hidden_layer_sizes=(), max_epochs=1).fit(X, Y)
     with pytest.raises(ValueError, match=r"y_true must have shape \(n_samples,\); got"):
@@ -108,6 +141,15 @@ def test_scores_of_the_other_label(labels):
         # Scores of the second label are as they should be, and bad ones are no scores of another.
         precision_at_k_score(y, score, k=10, pos_label=labels[1])
         precision_at_k_score(y, -score, k=10, pos_label=labels[1])
+
+
+def test_a_scorer_knows_the_order_of_a_classifier_that_is_wrong():
+    y = np.where(X[:, 0] > -0.5, "ok", "fraud")
+    clf = LogisticRegression().fit(-X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scorer = make_top_scorer("precision_at_k", k=10, pos_label="fraud")
+        assert scorer(clf, X, y) == 0
 
 
 def test_scores_that_say_nothing_are_of_no_label():

@@ -77,6 +77,11 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
             check_readable(X, "X")
             if is_frame and "feature names" not in str(error):
                 explain(X, error, takes_missing)
+            if str(error).startswith("could not convert string"):
+                raise ValueError(
+                    f"X must hold numbers; {error}. Make columns of texts first, for example by "
+                    "TfidfVectorizer and TruncatedSVD"
+                ) from error
             if str(error).startswith("Input X contains NaN"):
                 takes = TAKES_TABLES.format(what="missing values")
                 raise ValueError(f"Input X contains NaN: impute it first; {takes}") from error
@@ -269,7 +274,14 @@ def check_labels(y, name="y"):
                 f"{name} must hold class labels, none missing; {len(missing)} of {len(values)} "
                 f"are, the first of them in row {missing[0]}: drop these rows, or label them"
             )
-    kind = type_of_target(y, input_name=name)
+    try:
+        kind = type_of_target(y, input_name=name)
+    except TypeError as error:
+        if values.ndim < 2:
+            raise
+        raise ValueError(
+            f"{name} must hold one class label per row; got shape {values.shape}"
+        ) from error
     if kind.startswith(("multilabel", "multiclass-multioutput")):
         raise ValueError(f"{name} must hold one class label per row; got a {kind} target")
     if kind.startswith("continuous"):

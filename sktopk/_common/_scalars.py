@@ -27,9 +27,9 @@ def check_count(value, name):
         raise ValueError(f"{name} must be at least 1; got {value!r}")
 
 
-def check_k(k):
+def check_k(k, name="k"):
     """Raise unless `k` is an integer of at least 1 or a fraction in (0, 1)."""
-    allowed = "k must be an integer >= 1 or a fraction in (0, 1)"
+    allowed = f"{name} must be an integer >= 1 or a fraction in (0, 1)"
     if isinstance(k, bool) or not isinstance(k, Real):
         raise TypeError(f"{allowed}; got {k!r}")
     if not (k >= 1 if isinstance(k, Integral) else 0 < k < 1):

@@ -4,13 +4,19 @@ import inspect
 import os
 import warnings
 
-# Two folders up.
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+import joblib
+import sklearn
+
+# Two folders up; and those who call us for a user: pipelines, searches, cross-validations.
+_INSIDE = (
+    os.path.dirname(os.path.dirname(__file__)) + os.sep,
+    *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib)),
+)
 
 
 def warn(message, category=UserWarning):
-    """Warn at the first line outside of this package."""
+    """Warn at the first line outside of this package, scikit-learn and joblib."""
     frame, level = inspect.currentframe(), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -9,7 +9,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 
-from ._ranking import check_value, undefined
+from ._ranking import check_value, is_positive, undefined
 from ._scorer import predict_scores
 from ._top import (
     enrichment_factor_score,
@@ -253,7 +253,10 @@ class TopScorer(BaseEstimator):
         elif y_value is not None:
             raise ValueError(f"name={self.name!r} has no use for y_value; got y_value")
         else:
-            params["pos_label"], y_score = positive_scores(estimator, X, self.pos_label)
+            pos_label, y_score = positive_scores(estimator, X, self.pos_label)
+            if y_score is not None:
+                # They are of the positives, however poor: the score need not ask which label.
+                y, params["pos_label"] = is_positive(y, pos_label), True
         if y_score is None:
             reason = f"{type(estimator).__name__} was trained on one class only"
             return undefined(f"{self.name}_score", reason)

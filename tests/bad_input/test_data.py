@@ -74,6 +74,11 @@ LABELS = {
     "continuous": Row(lambda y: X[:, 0], V, "y is continuous.*y >= "),
     "complex": Row(lambda y: y + 1j, V, "[Cc]omplex|y |label"),
     "multi-label": Row(lambda y: np.eye(4, dtype=int)[y], V, "y must hold one class label"),
+    "words and numbers": Row(
+        lambda y: np.array([["a", 1.5], ["b", None]], dtype=object)[y % 2],
+        V,
+        "y must hold one class label per row; got shape",
+    ),
     "two columns": Row(lambda y: np.column_stack([y, y]), V, "y must hold one class label"),
     "a number": Row(lambda y: 1, (V, T), "y|1d|iterable|Expected sequence"),
     "a word alone": Row(lambda y: "target", (V, T), "y|1d|Expected sequence|scalar"),

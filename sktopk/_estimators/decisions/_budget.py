@@ -19,6 +19,7 @@ from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
     check_count,
     check_flag,
+    check_k,
     check_number,
     check_option,
     check_pos_label,
@@ -719,8 +720,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             )
         if self.constraint == "cost":
             check_number(self.budget, "budget", 0, bounds="neither")
-        elif self.constraint == "count" and isinstance(self.budget, Integral):
-            check_number(self.budget, "budget", 1, integer=True)
+        elif self.constraint == "count":
+            check_k(self.budget, "budget")
         else:
             check_number(self.budget, "budget", 0, 1, bounds="neither")
         check_number(self.delta, "delta", 0, 1, bounds="neither")
