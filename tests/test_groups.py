@@ -105,7 +105,7 @@ def sampler(target, groups, batch_size, min_positives=2):
 
 
 @pytest.mark.parametrize("batch_size", [3, 16, 64, 1000])
-def test_batches_have_whole_groups_or_parts_of_one(batch_size):
+def test_batches_have_whole_groups_or_parts_of_several(batch_size):
     batches = sampler(Y, DAY, batch_size)
     size = np.bincount(DAY)
     for _ in range(3):
@@ -114,13 +114,18 @@ def test_batches_have_whole_groups_or_parts_of_one(batch_size):
         found = np.bincount(np.concatenate(epoch), minlength=len(Y))
         assert (found[Y == 0] == 1).all()
         assert (found >= 1).all()
+        # Each part in a batch of its own.
+        comes_in = np.bincount(np.concatenate([np.unique(DAY[batch]) for batch in epoch]))
+        np.testing.assert_array_equal(comes_in, batches.n_parts)
         for batch in epoch:
             days = np.unique(DAY[batch])
             if (size[days] > batch_size).any():
-                assert len(days) == 1
+                assert (size[days] > batch_size).all()
+                assert len(days) <= min(batches.n_joined, 10, max(1, batch_size // 4))
                 assert len(batch) <= batch_size
-                if Y[DAY == days[0]].sum() >= 2:
-                    assert Y[batch].sum() >= 2
+                for day in days:
+                    if Y[DAY == day].sum() >= 2:
+                        assert Y[batch[DAY[batch] == day]].sum() >= 2
             else:
                 assert len(batch) == size[days].sum()
                 assert len(batch) < batch_size + size.max()

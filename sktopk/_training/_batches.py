@@ -23,6 +23,9 @@ _CHUNK_LEAST = 32
 _CHUNK_IMAGES = 256
 # The share of a GPU's free memory that the data may take; the rest is for network and batches.
 RESIDENT_SHARE = 0.5
+# Parts of so many groups make a batch: of one alone, all of a batch pull at one threshold
+# (benchmarks/results/groups.md).
+JOINED = 10
 # Where a first layer multiplies sparse rows faster than dense ones: the share of numbers stored,
 # and the columns from which that pays for what a call costs (benchmarks/large_data.py).
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
@@ -192,9 +195,10 @@ class ShuffledBatches:
 class GroupBatches:
     """Row numbers of batches of whole groups, and of parts of those that are too large for one.
 
-    A batch has so many whole groups as make `batch_size` rows, and one group more at most; a part
-    of a large group is a batch on its own, with its share of the positives. Groups, and the parts
-    of each, come in random order.
+    A batch has so many whole groups as make `batch_size` rows, and one group more at most. Parts
+    of several large groups make a batch, each with its share of the positives, of at most ten and
+    of no more than leave each part twice `min_positives` rows. Groups, and the parts of each, come
+    in random order.
 
     Parameters
     ----------
@@ -209,6 +213,8 @@ class GroupBatches:
     ----------
     n_parts : ndarray of int of shape (n_groups,)
         0 for a number that no row has.
+    n_joined : int
+        Of how many groups parts make a batch.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -218,26 +224,37 @@ class GroupBatches:
         start = stop - size
         self.n_parts = (size > 0).astype(np.int64)
         self._cut, whole = [], np.flatnonzero((size > 0) & (size <= batch_size))
-        for group in np.flatnonzero(size > batch_size):
+        large = size > batch_size
+        most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
+        self.n_joined = max(1, int(most))
+        part_size = batch_size // self.n_joined
+        for group in np.flatnonzero(large):
             rows = order[start[group] : stop[group]]
             positive = target[rows] == 1
             if positive.any():
                 sampler = StratifiedBatchSampler(
-                    positive, batch_size, min_positives=min_positives, generator=generator
+                    positive, part_size, min_positives=min_positives, generator=generator
                 )
             else:
-                sampler = ShuffledBatches(len(rows), batch_size, generator)
+                sampler = ShuffledBatches(len(rows), part_size, generator)
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
+        of_each = self.n_parts[large]
+        # A group has no two parts in a batch.
+        self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
         self._order = torch.from_numpy(order)
         self._start, self._size = (torch.from_numpy(each[whole]) for each in (start, size))
         self._n_whole = -(-int(self._size.sum()) // batch_size)
 
     def __len__(self):
-        return self._n_whole + sum(len(sampler) for _, sampler in self._cut)
+        return self._n_whole + self._n_cut
 
     def __iter__(self):
-        batches = [rows[index] for rows, sampler in self._cut for index in sampler]
+        drawn = torch.randperm(len(self._cut), generator=self.generator).tolist()
+        parts = [
+            rows[index] for i in drawn for rows, sampler in [self._cut[i]] for index in sampler
+        ]
+        batches = [torch.cat(parts[i :: self._n_cut]) for i in range(self._n_cut)]
         batches += self._of_whole_groups()
         for i in torch.randperm(len(batches), generator=self.generator).tolist():
             yield batches[i]
@@ -441,7 +458,9 @@ def _by_group(target, groups, weights, sampler, net):
         n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
         total = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
         mean = (total / np.maximum(n_rows, 1)).clip(min=1e-300)
-        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean, net.n_members)
+        return GroupRows(
+            codes, sampler.n_parts, len(sampler), total, mean, net.n_members * sampler.n_joined
+        )
 
     return make
 

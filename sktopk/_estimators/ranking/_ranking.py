@@ -169,9 +169,9 @@ class RankingClassifier(NetClassifier):
         Notes
         -----
         A minibatch has whole groups, up to `batch_size` rows and one group more. Groups of more
-        rows come in parts of `batch_size`, each with its share of the positives, at least
-        `min_positives`; their thresholds are estimated with the hard rows of the group, and linear
-        programs have the classes weigh what they weigh in the group.
+        rows come in parts, each with its share of the positives, at least `min_positives`; parts of
+        up to ten groups make a batch of `batch_size`. Their thresholds are estimated with the hard
+        rows of the group, and linear programs have the classes weigh what they weigh in the group.
         `threshold_` is the median of the thresholds of the groups: for "k of each day" of new
         days take `predict_top`, which needs no threshold. It can fit no day exactly.
         """

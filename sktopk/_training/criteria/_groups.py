@@ -32,12 +32,13 @@ class GroupRows(HardRows):
     n_batches : int
     class_total, mean_weight : ndarray of shape (2, n_groups)
         What the classes weigh in each group, and their mean weight, those of weight 0 aside.
-    n_members : int
-        How many networks have hard rows of their own, which join every batch.
+    n_shares : int
+        Among how many the hard rows that join a batch are shared: networks times the groups of
+        which it has parts.
     """
 
-    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_members):
-        self.codes, self.n_batches, self.n_members = codes, n_batches, n_members
+    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_shares):
+        self.codes, self.n_batches, self.n_shares = codes, n_batches, n_shares
         self.n_parts, self.n_cut = n_parts, int(np.count_nonzero(n_parts > 1))
         place = np.where(n_parts > 1, np.cumsum(n_parts > 1) - 1, -1)
         self.place = torch.from_numpy(place).to(codes.device)
@@ -55,7 +56,7 @@ class GroupRows(HardRows):
             n_of_class = self._totals[0] / np.where(self._totals[1] > 1e-200, self._totals[1], 1.0)
             each = zip(n_of_class.T[cut], self._totals[0].T[cut], strict=True)
             rank = max((rank_in_rows(threshold, *pair) for pair in each), default=0)
-            size = min(SLACK * rank + MORE, max(1, MOST // self.n_members))
+            size = min(SLACK * rank + MORE, max(1, MOST // self.n_shares))
         self.size = size if self.n_cut else 0
         self.forget()
 
