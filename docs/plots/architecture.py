@@ -24,7 +24,7 @@ PLACES = {
     "_common": (4.7, 0.2),
 }
 FILES = {
-    "_estimators": "labels, ranking, decisions, boosted",
+    "_estimators": "labels, ranking, decisions, boosted, voting",
     "_training": "net, batches, criteria, checkpoint",
     "_common": "input, files, warnings, extras",
 }
