@@ -33,6 +33,7 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
+	$(VENV)/bin/pyrefly check
 
 # The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch.
 test-oldest: $(OLDEST)/.installed

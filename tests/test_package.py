@@ -164,7 +164,7 @@ def test_what_is_loaded_on_demand_is_what_is_listed():
             sktopk, name
         )
     folder = Path(sktopk.__file__).parent
-    parts = {each.stem for each in folder.iterdir() if not each.name.startswith("_")}
+    parts = {each.stem for each in folder.iterdir() if each.name[0] != "_"} - {"py"}  # py.typed
     assert set(dir(sktopk)) == {*sktopk.__all__, *parts, "__version__"}
     assert all(getattr(sktopk, part).__name__ == f"sktopk.{part}" for part in parts)
     with pytest.raises(AttributeError, match="module 'sktopk' has no attribute 'TopKClasifier'"):
@@ -216,7 +216,8 @@ def test_wheel_holds_only_the_package(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"sktopk", f"sktopk-{sktopk.__version__}.dist-info"}
-    assert all(name.endswith(".py") for name in names if name.startswith("sktopk/"))
+    others = [n for n in names if n.startswith("sktopk/") and not n.endswith(".py")]
+    assert others == ["sktopk/py.typed"]
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

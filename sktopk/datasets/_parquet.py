@@ -1,6 +1,9 @@
 """Parquet files, a piece at a time."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -8,7 +11,14 @@ from sktopk._common._extras import import_extra
 from sktopk._common._scalars import check_count
 
 
-def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batch_rows=65536):
+def parquet_batches(
+    path: str | os.PathLike | Sequence[str | os.PathLike],
+    *,
+    target: str | None = None,
+    columns: list[str] | None = None,
+    sample_weight: str | None = None,
+    batch_rows: int = 65536,
+) -> ParquetBatches:
     """Read Parquet files as a stream of pieces ``(X, y)``.
 
     A stream for `partial_fit`, or without labels for `predict_top`. Each loop over it reads the
