@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._scalars import (
     check_auto,
     check_flag,
@@ -151,7 +152,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 
 
 @dataclass(eq=False, repr=False)
-class TrainingParameters(BaseEstimator):
+class TrainingParameters(ShownInNotebooks, BaseEstimator):
     """Parameters of a network and its training.
 
     Parameters

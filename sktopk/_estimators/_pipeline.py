@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
 from sktopk._common._input import views_of
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._streams import has_parts, parts
 from sktopk._common._types import RowsLike
@@ -42,7 +43,7 @@ def _last(pipe):
 
 
 @public
-class Pipeline(pipeline.Pipeline):
+class Pipeline(ShownInNotebooks, pipeline.Pipeline):
     r"""scikit-learn's Pipeline with the verbs of its last step: predict_top, predict_topk, ...
 
     .. math::
@@ -310,6 +311,11 @@ class Pipeline(pipeline.Pipeline):
             if not is_method:
                 return found
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _in_one_line(self):
+        steps = self.steps if isinstance(self.steps, list) and self.steps else [("", None)]
+        in_one_line = getattr(steps[-1][1], "_in_one_line", super()._in_one_line)
+        return in_one_line()
 
     def _before_last(self, params):
         """Return what transforms X for the last step, and what of the metadata this gets."""

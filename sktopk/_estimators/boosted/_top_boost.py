@@ -27,6 +27,7 @@ from sktopk._common._input import (
     class_weights,
     encode,
 )
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
@@ -124,7 +125,7 @@ def _has_proba(classifier):
 
 
 @public
-class TopBoostClassifier(ClassifierMixin, BaseEstimator):
+class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     r"""Boosted trees, by LightGBM, for the top: rows of two classes, or labels of several.
 
     .. math::

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sktopk._common._input import check_labels, class_counts, take_params, take_rows
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._scalars import check_number, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._types import RowsLike
@@ -40,7 +41,7 @@ class Trained(NamedTuple):
     held_out: np.ndarray | None
 
 
-class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A decision on top of any classifier.
 
     A subclass has the parameter `estimator`, and owes

@@ -202,6 +202,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     calibration: str | None = "auto"
     class_weight: dict | str | None = None
 
+    def _purpose(self):
+        return f"Loss: {self._loss_in_use}, k = {getattr(self, 'k_', self.k)}."
+
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
