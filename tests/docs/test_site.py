@@ -191,7 +191,7 @@ def test_search_finds_parameters_first(address, browser):
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser.get(f"{address}/search.html?q=tau")
-    link = "#search-results li:nth-child(-n+12) a[href*='sktopk.TopKClassifier.html']"
+    link = "#search-results li:nth-child(-n+25) a[href*='sktopk.TopKClassifier.html']"
     WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", link))
 
 
