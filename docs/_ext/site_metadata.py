@@ -74,7 +74,7 @@ def index_parameters(app, what, name, value, options, lines):
         return
     # An entry is found by a query of half its length at least: the name alone.
     if parameters:
-        lines[:0] = [".. index::", *(f"   single: ! {each}" for each in parameters), ""]
+        lines[:0] = [".. index::", *(f"   ! single: {each}" for each in parameters), ""]
 
 
 def setup(app):
