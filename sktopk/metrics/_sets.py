@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
@@ -259,6 +260,7 @@ def covered_rows(y_true, y_set, labels):
     return covered, code, y_set
 
 
+@config_context(array_api_dispatch=False)
 def check_sets(y_set):
     """Return sets as an array or CSR matrix of zeros and ones."""
     check_readable(y_set, "y_set")

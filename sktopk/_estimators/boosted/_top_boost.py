@@ -18,6 +18,7 @@ from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import (
+    as_numpy,
     check_classes,
     check_given,
     check_labels,
@@ -682,6 +683,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             )
         return Rows(X, y, target, weight, groups)
 
+    @as_numpy
     def _table(self, X, reset):
         check_table(X)
         return validate_data(
