@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.exceptions import DataConversionWarning
 from sklearn import config_context
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data

@@ -300,6 +300,9 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _purpose(self):
+        return f"Loss: {self.loss}."
+
     # For `predict_top`, whose metadata pipelines route as that of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
