@@ -21,7 +21,7 @@ OF_ANY_VERSION := tests/docs tests/gpu tests/benchmarks tests/modules tests/test
 	$(filter-out tests/losses/test_linear_% tests/losses/test_program_%, \
 	$(wildcard tests/losses/test_*.py))
 
-.PHONY: demo test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
+.PHONY: demo dist test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python examples/demo.py
@@ -33,6 +33,8 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
+	$(VENV)/bin/pyrefly check
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 # The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch.
 test-oldest: $(OLDEST)/.installed
@@ -47,6 +49,11 @@ test-wheel: $(VENV)/.installed
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints.txt $(TORCH_FLAGS) torch
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints.txt dist/*.whl
 	$(WHEEL)/bin/python -I tests/installed_wheel.py
+
+# What a release uploads.
+dist: $(VENV)/.installed
+	rm -rf dist
+	$(VENV)/bin/python -m build --no-isolation --outdir dist > /dev/null
 
 # Property tests on 10 000 new examples each.
 test-nightly: $(VENV)/.installed

@@ -32,6 +32,7 @@ extensions = [
     "sphinx-mathjax-offline",  # readers may be offline, too
     "formula",
     "outside_links",
+    "site_metadata",
     "trailing_underscores",
 ]
 exclude_patterns = ["_build", "plots"]
@@ -92,7 +93,7 @@ sphinx_gallery_conf = {
 LOGO = "_static/sktopk.svg"
 html_theme = "pydata_sphinx_theme"
 html_title = "sktopk"
-html_static_path = ["_static"]
+html_static_path = ["_static", "../benchmarks/results/evidence.png"]
 html_css_files = ["sktopk.css"]
 html_favicon = LOGO
 html_show_sourcelink = False
@@ -111,4 +112,18 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+# Where this version is served, https://.../dev: versions stand in folders side by side, and the
+# newest versions.json beside those. Elsewhere there is nothing to switch to.
+site_versions = ["dev"]
+site_card = "../benchmarks/results/evidence.png"
+html_baseurl = os.environ.get("SKTOPK_DOCS", "")
+if html_baseurl:
+    html_baseurl = html_baseurl.rstrip("/") + "/"
+    root, _, folder = html_baseurl.rstrip("/").rpartition("/")
+    html_theme_options["switcher"] = {
+        "json_url": f"{root}/versions.json",
+        "version_match": folder,
+    }
+    html_theme_options["check_switcher"] = False  # not there yet
+    html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
 html_sidebars = {"index": [], "evidence": []}

@@ -1,7 +1,11 @@
 """Batches that always contain positives."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from ._common._scalars import check_number
 
@@ -57,7 +61,14 @@ class StratifiedBatchSampler:
     [1, 1, 1]
     """
 
-    def __init__(self, target, batch_size=32, *, min_positives=5, generator=None):
+    def __init__(
+        self,
+        target: ArrayLike,
+        batch_size: int = 32,
+        *,
+        min_positives: int = 5,
+        generator: torch.Generator | None = None,
+    ) -> None:
         target = np.asarray(target)
         if target.ndim != 1:
             raise ValueError(f"target must have shape (n_samples,); got shape {target.shape}")
@@ -93,15 +104,15 @@ class StratifiedBatchSampler:
             self._n_positives = min_positives * n_batches
         self._n_batches = n_batches
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._n_batches
 
     @property
-    def repeats_positives(self):
+    def repeats_positives(self) -> bool:
         """Whether positives come more than once in an epoch, perhaps twice in a batch."""
         return self._n_positives > len(self.positives)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Tensor]:
         # The larger parts come first: a batch that gets one positive more gets the fewer negatives.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -164,7 +165,7 @@ def test_what_is_loaded_on_demand_is_what_is_listed():
             sktopk, name
         )
     folder = Path(sktopk.__file__).parent
-    parts = {each.stem for each in folder.iterdir() if not each.name.startswith("_")}
+    parts = {each.stem for each in folder.iterdir() if each.name[0] != "_"} - {"py"}  # py.typed
     assert set(dir(sktopk)) == {*sktopk.__all__, *parts, "__version__"}
     assert all(getattr(sktopk, part).__name__ == f"sktopk.{part}" for part in parts)
     with pytest.raises(AttributeError, match="module 'sktopk' has no attribute 'TopKClasifier'"):
@@ -216,8 +217,29 @@ def test_wheel_holds_only_the_package(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"sktopk", f"sktopk-{sktopk.__version__}.dist-info"}
-    assert all(name.endswith(".py") for name in names if name.startswith("sktopk/"))
+    others = [n for n in names if n.startswith("sktopk/") and not n.endswith(".py")]
+    assert others == ["sktopk/py.typed"]
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert any(name.endswith("sboms/sktopk.cdx.json") for name in names)  # PEP 770
+
+
+def test_workflows_and_the_recipe_say_what_the_project_says():
+    if not (ROOT / ".github").is_dir():
+        pytest.skip("runs from a checkout")
+    makefile = (ROOT / "Makefile").read_text()
+    workflows = [path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")]
+    targets = {name for text in workflows for name in re.findall(r"run: make (\S+)", text)}
+    assert targets >= {"test", "test-oldest", "test-wheel", "notebooks", "test-docs", "dist"}
+    for name in targets:
+        assert re.search(rf"^{name}:", makefile, re.MULTILINE), name
+    # What .ci/run has to pass.
+    of_ci = set(re.findall(r"^make (\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
+    assert of_ci <= targets
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    for each in project["dependencies"]:
+        name, least = each.replace("torch", "pytorch").split(">=")
+        assert f"- {name} >={least}\n" in recipe
 
 
 def test_scaled_scores_keep_the_function_they_wrap():

@@ -1,7 +1,11 @@
 """Methods that an object has or has not."""
 
+from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
+from typing import Any, TypeVar, cast
+
+Method = TypeVar("Method", bound=Callable)
 
 
 class AvailableMethod:
@@ -24,13 +28,14 @@ class AvailableMethod:
         return MethodType(self.method, instance)
 
 
-def available_if(check):
+def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
     """As scikit-learn's, but the last line of the error has the reason that `check` raises.
 
     There it is the cause of an error that says no more than that the attribute is missing, so
     that the way out stands two exceptions up.
     """
-    return lambda method: AvailableMethod(method, check)
+    # To type checkers it is the method.
+    return lambda method: cast(Method, AvailableMethod(method, check))
 
 
 def ranks(classifier):

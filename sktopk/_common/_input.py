@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import config_context
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -22,9 +23,12 @@ from ._warnings import warn
 
 # Of a table, what is looked at together.
 _BLOCK_NUMBERS = 1 << 22
+# Tensors of other libraries become arrays of NumPy here, also where scikit-learn would keep them.
+as_numpy = config_context(array_api_dispatch=False)
 FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
 
 
+@as_numpy
 def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
     """Return X as a float array, CSR or lazy rows, images only where a `module` can take them.
 
@@ -256,6 +260,7 @@ def is_nan(label):
     return isinstance(label, float) and label != label
 
 
+@as_numpy
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     check_given(y, name)

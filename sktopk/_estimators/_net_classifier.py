@@ -4,9 +4,11 @@ import copy
 import functools
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -29,6 +31,7 @@ from sktopk._common._row_keys import row_keys
 from sktopk._common._scoring import weight_for
 from sktopk._common._splits import held_out, held_out_groups
 from sktopk._common._streams import partial_fit_pieces
+from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation, WarmUpEnd
@@ -167,7 +170,15 @@ class NetClassifier(TrainedNet):
     # Whether the metric of `score` needs more than the network's scores.
     _scores_labels = False
 
-    def fit(self, X, y=None, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: RowsLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> Self:
         """Train the network.
 
         Parameters
@@ -297,7 +308,13 @@ class NetClassifier(TrainedNet):
         return self
 
     @available_if(has_partial_fit)
-    def partial_fit(self, X, y=None, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train for one epoch on a piece of the data.
 
         Parameters

@@ -3,15 +3,17 @@
 import inspect
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._scalars import (
     check_auto,
     check_flag,
@@ -23,6 +25,8 @@ from sktopk._training._process import check_device
 from sktopk.modules import TabularMLP
 
 from ._calibration import CALIBRATIONS
+
+Estimator = TypeVar("Estimator")
 
 # What "auto" stands for: for a network of tables, and for any other, whose users know better.
 AUTO_OF_TABLES = {
@@ -127,8 +131,8 @@ def assembled(cls):
     )
 
 
-@dataclass_transform(kw_only_default=True)
-def estimator(cls):
+@dataclass_transform()
+def estimator(cls: type[Estimator]) -> type[Estimator]:
     """Make a class with annotated parameters an estimator.
 
     It gets an `__init__` with explicit parameters that stores them and does nothing else, of the
@@ -148,7 +152,7 @@ def estimator(cls):
 
 
 @dataclass(eq=False, repr=False)
-class TrainingParameters(BaseEstimator):
+class TrainingParameters(ShownInNotebooks, BaseEstimator):
     """Parameters of a network and its training.
 
     Parameters
@@ -285,35 +289,35 @@ class TrainingParameters(BaseEstimator):
     """
 
     _: KW_ONLY
-    module: object = None
-    hidden_layer_sizes: object = "auto"
-    n_members: object = "auto"
-    cross_fit: object = "auto"
-    warm_up: object = "auto"
+    module: Callable | None = None
+    hidden_layer_sizes: Sequence[int] | str = "auto"
+    n_members: int | str = "auto"
+    cross_fit: bool | str = "auto"
+    warm_up: int | str = "auto"
     cross_entropy_share: float = 0.5
-    score_scale: object = "auto"
-    optimizer: object = "auto"
-    learning_rate: object = "auto"
-    weight_decay: object = "auto"
-    batch_size: object = "auto"
+    score_scale: float | str = "auto"
+    optimizer: str | type[torch.optim.Optimizer] = "auto"
+    learning_rate: float | str = "auto"
+    weight_decay: float | str = "auto"
+    batch_size: int | str = "auto"
     max_epochs: int = 100
-    early_stopping: object = "auto"
-    scoring: object = None
+    early_stopping: bool | str = "auto"
+    scoring: str | Callable | None = None
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
     tol: float = 1e-4
     calibration: str | None = None
     callbacks: list | None = None
     net_params: dict | None = None
-    device: object = "auto"
+    device: str | torch.device = "auto"
     dtype: str = "auto"
     precision: str | None = None
     compile: bool = False
-    checkpoint: object = None
+    checkpoint: str | os.PathLike | None = None
     checkpoint_every: int = 1
     warm_start: bool = False
     verbose: int = 0
-    random_state: object = None
+    random_state: int | np.random.RandomState | None = None
 
     # The parameter that names the arithmetic of the forward pass.
     _precision = "precision"
@@ -352,7 +356,7 @@ class TrainingParameters(BaseEstimator):
         values.setdefault("cross_fit", has_folds)
         return SimpleNamespace(of_tables=of_tables, **values)
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, with the routed keys among the deep ones."""
         params = super().get_params(deep)
         if deep:
@@ -361,7 +365,7 @@ class TrainingParameters(BaseEstimator):
                     params |= _with_prefix(name, params[name])
         return params
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters; ``module__``, ``optimizer__``, ``callbacks__``, ``loss__`` are routed."""
         for prefix, name in ROUTED.items():
             routed = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}

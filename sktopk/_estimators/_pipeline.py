@@ -1,13 +1,27 @@
 """Steps and an estimator in one, with the verbs of the estimator."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config, pipeline
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
 from sktopk._common._input import views_of
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._streams import has_parts, parts
+from sktopk._common._types import RowsLike
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from .decisions._exploration import Queue
 
 
 def _last_has(name):
@@ -29,7 +43,7 @@ def _last(pipe):
 
 
 @public
-class Pipeline(pipeline.Pipeline):
+class Pipeline(ShownInNotebooks, pipeline.Pipeline):
     r"""scikit-learn's Pipeline with the verbs of its last step: predict_top, predict_topk, ...
 
     .. math::
@@ -89,7 +103,7 @@ class Pipeline(pipeline.Pipeline):
     """
 
     @available_if(_last_has("predict_top"))
-    def predict_top(self, X, n=None, **params):
+    def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
         """Transform X, and return the rows that the last step ranks first.
 
         Parameters
@@ -118,7 +132,7 @@ class Pipeline(pipeline.Pipeline):
         return _last(self).predict_top(Xt, n, **metadata)
 
     @available_if(_last_has("predict_queue"))
-    def predict_queue(self, X, **params):
+    def predict_queue(self, X: RowsLike, **params: Any) -> Queue:
         """Transform X, and return the rows to look at and the chance with which each was chosen.
 
         Parameters
@@ -144,7 +158,7 @@ class Pipeline(pipeline.Pipeline):
         return _last(self).predict_queue(transformed(X), **metadata)
 
     @available_if(_last_has("predict_topk"))
-    def predict_topk(self, X, k=None, **params):
+    def predict_topk(self, X: RowsLike, k: int | None = None, **params: Any) -> np.ndarray:
         """Transform X, and return the k best labels of each row.
 
         Parameters
@@ -169,7 +183,14 @@ class Pipeline(pipeline.Pipeline):
         return _last(self).predict_topk(transformed(X), k, **metadata)
 
     @available_if(_last_has("predict_topk_proba"))
-    def predict_topk_proba(self, X, k=None, *, transform=None, **params):
+    def predict_topk_proba(
+        self,
+        X: RowsLike,
+        k: int | None = None,
+        *,
+        transform: Sequence[Callable] | None = None,
+        **params: Any,
+    ) -> np.ndarray:
         """Transform X, and return the probability of each class to belong to the top k.
 
         Parameters
@@ -198,7 +219,9 @@ class Pipeline(pipeline.Pipeline):
         return _last(self).predict_topk_proba(views, k, **metadata)
 
     @available_if(_last_has("predict_set"))
-    def predict_set(self, X, *, groups=None, output="matrix", **params):
+    def predict_set(
+        self, X: RowsLike, *, groups: ArrayLike | None = None, output: str = "matrix", **params: Any
+    ) -> csr_array | list[np.ndarray]:
         """Transform X, and return the set of labels of each row.
 
         Parameters
@@ -225,7 +248,7 @@ class Pipeline(pipeline.Pipeline):
         return _last(self).predict_set(transformed(X), groups=groups, output=output, **metadata)
 
     @available_if(_last_has("hits_interval"))
-    def hits_interval(self, X, n, **params):
+    def hits_interval(self, X: RowsLike, n: ArrayLike, **params: Any) -> tuple[Any, Any]:
         """Transform X, and bound how many of its n best rows are positive.
 
         Parameters
@@ -251,7 +274,9 @@ class Pipeline(pipeline.Pipeline):
         return _last(self).hits_interval(transformed(X), n, **metadata)
 
     @available_if(_last_has("expected_value"))
-    def expected_value(self, X, value=None, **params):
+    def expected_value(
+        self, X: RowsLike, value: ArrayLike | None = None, **params: Any
+    ) -> np.ndarray:
         """Transform X, and return what each row is expected to bring.
 
         Parameters
@@ -287,6 +312,11 @@ class Pipeline(pipeline.Pipeline):
                 return found
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _in_one_line(self):
+        steps = self.steps if isinstance(self.steps, list) and self.steps else [("", None)]
+        in_one_line = getattr(steps[-1][1], "_in_one_line", super()._in_one_line)
+        return in_one_line()
+
     def _before_last(self, params):
         """Return what transforms X for the last step, and what of the metadata this gets."""
         check_is_fitted(self)
@@ -304,7 +334,9 @@ class Pipeline(pipeline.Pipeline):
 
 
 @public
-def make_pipeline(*steps, memory=None, transform_input=None, verbose=False):
+def make_pipeline(
+    *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
+) -> Pipeline:
     """Make a `Pipeline` of steps, each named after its class in lower case.
 
     Parameters

@@ -2,10 +2,12 @@
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_rows, own_labels
+from sktopk._common._types import RowsLike
 from sktopk._training._batches import Rows
 from sktopk._training._process import trainable
 from sktopk._training._state import load_net_state, net_state
@@ -19,7 +21,7 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
     A subclass defines `_task(dtype)` and `_default_scorer()`, see :class:`NetClassifier`.
     """
 
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Score every class of every row.
 
         Parameters
@@ -38,7 +40,7 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
         """What `decision_function` makes of the scores of the network."""
         return scores if len(self.classes_) > 2 else scores[:, 1] - scores[:, 0]
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         """Return the label of the highest score of each row.
 
         Parameters
@@ -54,7 +56,9 @@ class TrainedNet(ClassifierMixin, TrainingParameters):
         index = y_score > 0 if y_score.ndim == 1 else y_score.argmax(axis=1)
         return self.classes_[index.astype(np.intp)]
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(
+        self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the metric that the estimator optimises; see the class.
 
         Parameters

@@ -1,5 +1,7 @@
 """Our own callbacks of the skorch net."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from skorch.callbacks import Callback
@@ -71,7 +73,7 @@ class TrueThreshold(Callback):
     (5,)
     """
 
-    def on_train_begin(self, net, X=None, y=None, **kwargs):
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         criterion = net.criterion_.losses[0]
         if not isinstance(criterion, TopCriterion):
             raise TypeError(
@@ -92,13 +94,15 @@ class TrueThreshold(Callback):
 
         self.threshold_ = threshold
 
-    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+    def on_batch_begin(
+        self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
+    ) -> None:
         if isinstance(net.criterion_, WarmUp) and not net.criterion_.warm:
             return  # cross-entropy has none
         trace = net.criterion_.trace.setdefault("true_threshold", [])
         trace.append(self.threshold_().reshape(1))
 
-    def on_train_end(self, net, X=None, y=None, **kwargs):
+    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         # It holds on to the rows.
         del self.threshold_
 

@@ -1,8 +1,12 @@
 """Scores of the top as evaluation functions of boosted trees."""
 
+from __future__ import annotations
+
 import inspect
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk import metrics
 from sktopk._common._scalars import check_option
@@ -12,7 +16,7 @@ from ._objective import group_codes
 LIBRARIES = ("lightgbm", "xgboost")
 
 
-def metric(name, /, *, library="lightgbm", **params):
+def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
     r"""A score of the top as the `eval_metric` of LightGBM's and XGBoost's wrappers.
 
     .. math::
@@ -76,7 +80,13 @@ class Metric:
         params = "".join(f", {name}={value!r}" for name, value in self.params.items())
         return f"metric({self.name!r}, library={self.library!r}{params})"
 
-    def __call__(self, y_true, y_score, sample_weight=None, group=None):
+    def __call__(
+        self,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+    ) -> Any:
         """Return the score as the library takes it.
 
         Parameters

@@ -1,9 +1,14 @@
 """Losses of the top as objectives of boosted trees: gradients, Hessians, where scores start."""
 
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from sktopk import losses
@@ -22,7 +27,14 @@ LOSSES = {
 }
 
 
-def objective(loss, /, *, log_loss_share=0.6, hessian="auto", **loss_params):
+def objective(
+    loss: str | Callable,
+    /,
+    *,
+    log_loss_share: float = 0.6,
+    hessian: str = "auto",
+    **loss_params: Any,
+) -> Objective:
     r"""A loss of the top as the `objective` of LightGBM's and XGBoost's scikit-learn wrappers.
 
     .. math::
@@ -127,7 +139,13 @@ class Objective:
             f"hessian={self.hessian!r}{params})"
         )
 
-    def __call__(self, y_true, raw_score, sample_weight=None, group=None):
+    def __call__(
+        self,
+        y_true: ArrayLike,
+        raw_score: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient and the Hessian of each score.
 
         Parameters
@@ -272,7 +290,9 @@ def _check_loss_params(loss, params):
         raise TypeError(f"loss={loss!r} needs {', '.join(needed)}")
 
 
-def initial_score(y_true, *, sample_weight=None):
+def initial_score(
+    y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float | np.ndarray:
     r"""Scores of the log loss before any tree: where a training should start.
 
     .. math::

@@ -6,15 +6,15 @@ from sktopk._common._scalars import check_number, check_random
 
 
 def make_circle_modes(
-    n_samples=1800,
+    n_samples: int = 1800,
     *,
-    n_classes=6,
-    sigma=10.0,
-    distance=None,
-    minor_share=1 / 3,
-    shuffle=True,
-    random_state=None,
-):
+    n_classes: int = 6,
+    sigma: float = 10.0,
+    distance: float | None = None,
+    minor_share: float = 1 / 3,
+    shuffle: bool = True,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Draw points on a circle whose classes overlap and may have two modes.
 
     .. math::

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from sktopk._common._scalars import check_number, check_random
 
 
-def inject_label_noise(y, groups, p, random_state=None):
+def inject_label_noise(
+    y: ArrayLike,
+    groups: ArrayLike | dict,
+    p: float,
+    random_state: int | np.random.RandomState | None = None,
+) -> np.ndarray:
     r"""Replace each label, with probability p, by a random label of the same group.
 
     .. math::

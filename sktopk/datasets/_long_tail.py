@@ -1,12 +1,22 @@
 """Training sets with a long tail."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._input import check_labels, check_length
 from sktopk._common._scalars import check_number, check_random
+from sktopk._common._types import RowsLike
 
 
-def make_long_tail(X, y, factor, *, random_state=None):
+def make_long_tail(
+    X: RowsLike,
+    y: ArrayLike,
+    factor: float,
+    *,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[Any, Any]:
     r"""Keep fewer and fewer rows from class to class, down an exponential.
 
     .. math::

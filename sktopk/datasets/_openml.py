@@ -1,11 +1,19 @@
 """Data that are downloaded once."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 from sklearn.datasets import fetch_openml, get_data_home
 
 
-def fetch_letter(*, data_home=None, cache=True, return_X_y=False, as_frame=False):
+def fetch_letter(
+    *,
+    data_home: str | os.PathLike | None = None,
+    cache: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Fetch the letters: 20 000 rows, 16 features of their pixels, 26 classes.
 
     OpenML data set 6, through :func:`sklearn.datasets.fetch_openml`.
@@ -46,7 +54,13 @@ def fetch_letter(*, data_home=None, cache=True, return_X_y=False, as_frame=False
     return _fetch("letter", 6, data_home, cache, return_X_y, as_frame, from_folder)
 
 
-def fetch_fashion_mnist(*, data_home=None, cache=True, return_X_y=False, as_frame=False):
+def fetch_fashion_mnist(
+    *,
+    data_home: str | os.PathLike | None = None,
+    cache: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Fetch the images of clothes of Fashion-MNIST: 70 000 rows, 784 pixels, 10 classes.
 
     OpenML data set 40996, through :func:`sklearn.datasets.fetch_openml`. The first 60 000 rows
@@ -81,7 +95,13 @@ def fetch_fashion_mnist(*, data_home=None, cache=True, return_X_y=False, as_fram
     return _fetch("Fashion-MNIST", 40996, data_home, cache, return_X_y, as_frame)
 
 
-def fetch_cifar100(*, data_home=None, cache=True, return_X_y=False, as_frame=False):
+def fetch_cifar100(
+    *,
+    data_home: str | os.PathLike | None = None,
+    cache: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Fetch the images of CIFAR-100: 60 000 rows, 3 x 32 x 32 pixels, 100 classes.
 
     OpenML data set 41983, through :func:`sklearn.datasets.fetch_openml`.

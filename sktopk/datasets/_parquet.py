@@ -1,14 +1,29 @@
 """Parquet files, a piece at a time."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from sktopk._common._extras import import_extra
 from sktopk._common._scalars import check_count
 
+# Of the labels of a piece: a text takes 4 bytes a character in each row, however often it comes.
+MOST_BYTES = 64 * 2**20
 
-def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batch_rows=65536):
+
+def parquet_batches(
+    path: str | os.PathLike | Sequence[str | os.PathLike],
+    *,
+    target: str | None = None,
+    columns: list[str] | None = None,
+    sample_weight: str | None = None,
+    batch_rows: int = 65536,
+    filters: Any = None,
+) -> ParquetBatches:
     """Read Parquet files as a stream of pieces ``(X, y)``.
 
     A stream for `partial_fit`, or without labels for `predict_top`. Each loop over it reads the
@@ -17,7 +32,9 @@ def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batc
     Parameters
     ----------
     path : str, path or list of them
-        Of the files, which are read in this order. A piece does not go across files.
+        Of files, or of folders of them, which are read in this order; in a folder by name. A
+        folder called ``year=2025`` gives the rows below it a column `year`. A piece does not go
+        across files.
     target : str, default=None
         The column with the labels: integers, booleans, floats or strings, also as a dictionary.
         None: pieces are X alone.
@@ -27,7 +44,11 @@ def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batc
     sample_weight : str, default=None
         The column with weights: pieces are ``(X, y, sample_weight)``. Needs `target`.
     batch_rows : int, default=65536
-        Rows of a piece; the last of a file may have fewer.
+        Rows of a piece; the last of a file may have fewer, and one whose labels are so long that
+        their array would take more than 64 MiB comes in several.
+    filters : pyarrow.compute.Expression or list, default=None
+        Which rows to read, as :func:`pyarrow.parquet.read_table` takes them, for example
+        ``[("year", ">", 2023)]``. Files and row groups without any are passed over.
 
     Returns
     -------
@@ -70,7 +91,10 @@ def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batc
     check_count(batch_rows, "batch_rows")
     if sample_weight is not None and target is None:
         raise ValueError(f"sample_weight={sample_weight!r} needs a target, whose rows it weighs")
-    schemas = [parquet.read_schema(each) for each in paths]
+    if filters is not None:
+        filters = parquet.filters_to_expression(filters)
+    dataset = import_extra("pyarrow.dataset", "parquet_batches", "parquet").dataset
+    schemas = [dataset(each, format="parquet", partitioning="hive").schema for each in paths]
     others = [name for name in (target, sample_weight) if name is not None]
     if columns is None:
         columns = [name for name in schemas[0].names if name not in others]
@@ -85,7 +109,7 @@ def parquet_batches(path, *, target=None, columns=None, sample_weight=None, batc
         _check_schema(each, schema, [*columns, *others], target)
     types = {schema.field(name).type for schema in schemas for name in columns}
     dtype = np.float32 if {str(each) for each in types} == {"float"} else np.float64
-    return ParquetBatches(paths, columns, others, dtype, batch_rows)
+    return ParquetBatches(paths, columns, others, dtype, batch_rows, filters)
 
 
 class ParquetBatches:
@@ -103,31 +127,55 @@ class ParquetBatches:
     batch_rows : int
     """
 
-    def __init__(self, paths, columns, others, dtype, batch_rows):
+    def __init__(self, paths, columns, others, dtype, batch_rows, filters=None):
         self.paths, self.columns, self.others = paths, columns, others
-        self.dtype, self.batch_rows = dtype, batch_rows
+        self.dtype, self.batch_rows, self.filters = dtype, batch_rows, filters
 
     def __iter__(self):
-        parquet = import_extra("pyarrow.parquet", "parquet_batches", "parquet")
+        names = [*self.columns, *self.others]
         for path in self.paths:
-            with parquet.ParquetFile(path) as file:
-                names = [*self.columns, *self.others]
-                for batch in file.iter_batches(self.batch_rows, columns=names):
-                    yield self._piece(path, batch)
+            found = self._dataset(path)
+            for file in found.get_fragments(self.filters):
+                batches = file.to_batches(
+                    schema=found.schema,
+                    columns=names,
+                    filter=self.filters,
+                    batch_size=self.batch_rows,
+                    batch_readahead=1,
+                    fragment_readahead=1,
+                )
+                for table in _of_length(batches, self.batch_rows):
+                    yield from self._pieces(file.path, table)
 
-    def _piece(self, path, batch):
+    def _dataset(self, path):
+        dataset = import_extra("pyarrow.dataset", "parquet_batches", "parquet")
+        options = {"partitioning": "hive", "format": "parquet"}
+        texts = _text_columns(dataset.dataset(path, **options).schema, self.others)
+        # Each text once, and numbers for the rows.
+        read = dataset.ParquetReadOptions(dictionary_columns=texts)
+        options["format"] = dataset.ParquetFileFormat(read_options=read)
+        return dataset.dataset(path, **options)
+
+    def _pieces(self, path, table):
+        """Cut a table where its texts would take too much as NumPy arrays."""
+        texts = [table.column(name) for name in _text_columns(table.schema, self.others)]
+        n_rows = max(1, MOST_BYTES // max(map(_bytes_of_row, texts), default=1))
+        for start in range(0, len(table), n_rows):
+            yield self._piece(path, table.slice(start, n_rows))
+
+    def _piece(self, path, table):
         for name in (*self.columns, *self.others):
-            if n_missing := batch.column(name).null_count:
+            if n_missing := table.column(name).null_count:
                 raise ValueError(
                     f"column {name!r} must have no missing values; got {n_missing} of them in a "
                     f"piece of {os.fspath(path)}"
                 )
-        X = np.empty((batch.num_rows, len(self.columns)), self.dtype)
+        X = np.empty((len(table), len(self.columns)), self.dtype)
         for j, name in enumerate(self.columns):
-            X[:, j] = _as_array(batch.column(name))
+            X[:, j] = _as_array(table.column(name))
         if not self.others:
             return X
-        return X, *(_as_array(batch.column(name)) for name in self.others)
+        return X, *(_as_array(table.column(name)) for name in self.others)
 
 
 def _check_schema(path, schema, names, target):
@@ -156,7 +204,48 @@ def _check_schema(path, schema, names, target):
 
 def _as_array(column):
     """A column of Arrow without missing values, its text as a NumPy string array."""
-    if hasattr(column, "dictionary_decode"):
-        column = column.dictionary_decode()
+    column = column.combine_chunks()
+    if hasattr(column, "dictionary"):
+        # Decoded here: Arrow would make a copy of the text for each row.
+        texts = column.dictionary.to_numpy(zero_copy_only=False)
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        used, codes = np.unique(codes, return_inverse=True)
+        texts = texts[used]
+        return (texts.astype(str) if texts.dtype == object else texts)[codes]
     values = column.to_numpy(zero_copy_only=False)
     return values.astype(str) if values.dtype == object else values
+
+
+def _of_length(batches, n_rows):
+    """Tables of `n_rows` rows from batches of any length; the last has what is left."""
+    from pyarrow import Table
+
+    waiting = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(map(len, waiting)) >= n_rows:
+            table = Table.from_batches(waiting)
+            # Row groups have texts of their own.
+            yield table.slice(0, n_rows).unify_dictionaries()
+            waiting = table.slice(n_rows).to_batches()
+    if any(map(len, waiting)):
+        yield Table.from_batches(waiting).unify_dictionaries()
+
+
+def _text_columns(schema, names):
+    from pyarrow import types
+
+    kinds = [(name, schema.field(name).type) for name in names]
+    kinds = [(name, kind.value_type if types.is_dictionary(kind) else kind) for name, kind in kinds]
+    return [name for name, kind in kinds if types.is_string(kind) or types.is_large_string(kind)]
+
+
+def _bytes_of_row(column):
+    """What a row of a column of text takes in a NumPy array: as much as the longest."""
+    from pyarrow import compute
+
+    longest = 0
+    for chunk in column.chunks:
+        texts = getattr(chunk, "dictionary", chunk)
+        longest = max(longest, compute.max(compute.utf8_length(texts)).as_py() or 0)
+    return max(1, 4 * longest)

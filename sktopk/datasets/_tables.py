@@ -1,5 +1,8 @@
 """Tables in a data folder."""
 
+import os
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
@@ -12,7 +15,13 @@ VIEWS = {"shape": "Sha", "margin": "Mar", "texture": "Tex"}
 ASSAYS = ("3A4", "2C9", "2D6")
 
 
-def load_pmlb(name, *, data_home=None, return_X_y=False, as_frame=False):
+def load_pmlb(
+    name: str,
+    *,
+    data_home: str | os.PathLike | None = None,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Load a table of the Penn Machine Learning Benchmarks.
 
     Reads ``pmlb/NAME.tsv.gz``: tab-separated, one column of it named "target".
@@ -63,7 +72,13 @@ def load_pmlb(name, *, data_home=None, return_X_y=False, as_frame=False):
     return as_bunch(X, y, return_X_y=return_X_y, feature_names=names, as_frame=as_frame)
 
 
-def load_adbench(name, *, data_home=None, return_X_y=False, as_frame=False):
+def load_adbench(
+    name: str,
+    *,
+    data_home: str | os.PathLike | None = None,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Load a table of ADBench, in which few rows are positive.
 
     Reads ``adbench/NAME.npz``, arrays X and y.
@@ -109,7 +124,13 @@ def load_adbench(name, *, data_home=None, return_X_y=False, as_frame=False):
     return as_bunch(X, y, return_X_y=return_X_y, feature_names=names, as_frame=as_frame)
 
 
-def load_leaves100(view="shape", *, data_home=None, return_X_y=False, as_frame=False):
+def load_leaves100(
+    view: str = "shape",
+    *,
+    data_home: str | os.PathLike | None = None,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Any:
     """Load the leaves of 100 species of plants, 16 of each.
 
     Reads ``leaves100/data_Sha_64.txt`` (or ``Mar``, ``Tex``): the species, then 64 numbers.
@@ -155,7 +176,13 @@ def load_leaves100(view="shape", *, data_home=None, return_X_y=False, as_frame=F
     return as_bunch(X, y, return_X_y=return_X_y, feature_names=names, as_frame=as_frame)
 
 
-def load_merck_cyp3a4(subset="train", *, assay="3A4", data_home=None, return_X_y=False):
+def load_merck_cyp3a4(
+    subset: str = "train",
+    *,
+    assay: str = "3A4",
+    data_home: str | os.PathLike | None = None,
+    return_X_y: bool = False,
+) -> Any:
     """Load molecules as counts of substructures, with their activity on an enzyme.
 
     Reads ``merck_cyp3a4/merck_cyp.npz``: 4 652 molecules to train on and 1 542 to test,

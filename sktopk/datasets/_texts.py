@@ -1,6 +1,8 @@
 """Short texts in a data folder."""
 
 import json
+import os
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,13 @@ from ._folders import SUBSETS, as_bunch, data_file
 TREC_FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
 
 
-def load_clinc150(subset="train", *, version="full", data_home=None, return_X_y=False):
+def load_clinc150(
+    subset: str = "train",
+    *,
+    version: str = "full",
+    data_home: str | os.PathLike | None = None,
+    return_X_y: bool = False,
+) -> Any:
     """Load requests to an assistant: 150 intents, 15 in each of 10 domains.
 
     Reads ``clinc150/data_full.json`` (or ``data_imbalanced.json``) and ``domains.json``.
@@ -58,7 +66,9 @@ def load_clinc150(subset="train", *, version="full", data_home=None, return_X_y=
     return _texts(texts, labels, return_X_y, groups=groups)
 
 
-def load_trec(subset="train", *, data_home=None, return_X_y=False):
+def load_trec(
+    subset: str = "train", *, data_home: str | os.PathLike | None = None, return_X_y: bool = False
+) -> Any:
     """Load questions and what they ask for: 50 classes in 6 coarse ones, with a long tail.
 
     Reads ``trec/train_5500.label`` or ``trec/TREC_10.label``: a line per question, the coarse

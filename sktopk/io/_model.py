@@ -1,6 +1,8 @@
 """dump and load: an estimator in one file that holds no code."""
 
 import os
+from collections.abc import Collection
+from typing import Any
 
 from sktopk import Monitor
 from sktopk._common._array_file import read_arrays, write_arrays
@@ -13,7 +15,7 @@ from ._encode import EstimatorEncoder, refusal
 _FORMAT = "model", 2
 
 
-def dump(estimator, path, *, omit=()):
+def dump(estimator: Any, path: str | os.PathLike, *, omit: Collection[str] = ()) -> str:
     """Write an estimator into one file, without pickle.
 
     The file is a safetensors file: weights and other arrays, and as JSON in its metadata the
@@ -87,7 +89,7 @@ def dump(estimator, path, *, omit=()):
     return os.fspath(path)
 
 
-def load(path, *, trusted=False, **given):
+def load(path: str | os.PathLike, *, trusted: bool = False, **given: Any) -> Any:
     """Read an estimator from a file written by `dump`, without running code from it.
 
     Nothing in the file is executed: it names classes, from lists that are part of this package,

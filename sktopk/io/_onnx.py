@@ -3,6 +3,7 @@
 import copy
 import os
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ _IR_VERSION = 10
 _DECISIONS = BudgetClassifier | ExpectedCostClassifier | SetClassifier
 
 
-def to_onnx(estimator, path):
+def to_onnx(estimator: Any, path: str | os.PathLike) -> str:
     """Write a classifier as an ONNX graph that gives scores and labels.
 
     Parameters

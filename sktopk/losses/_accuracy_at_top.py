@@ -5,9 +5,10 @@ minibatch NumPy's steps cost a fifth of torch's, and on a GPU nothing may wait f
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ._groups import check_groups, check_takes_groups, sum_in
@@ -98,16 +99,16 @@ def check_threshold(threshold):
 
 
 def accuracy_at_top_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    threshold,
-    errors="false_negatives",
-    surrogate="quadratic",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    threshold: Callable[..., Tensor],
+    errors: str | dict[str, float] = "false_negatives",
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Count the errors on one side of a threshold that depends on the scores, or on both.
 
     .. math::

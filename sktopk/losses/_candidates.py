@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ._loss import check_count, check_tensor
 
@@ -34,7 +35,9 @@ class Candidates(NamedTuple):
     log_weight: torch.Tensor
 
 
-def sample_candidates(target, n_classes, n_candidates, *, generator=None):
+def sample_candidates(
+    target: Tensor, n_classes: int, n_candidates: int, *, generator: torch.Generator | None = None
+) -> Candidates:
     r"""Draw the classes that a training step looks at: the labels and a random sample.
 
     .. math::

@@ -1,6 +1,7 @@
 """Cross-entropy: the baseline that every top-k loss is held against."""
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ._loss import LossModule, check_nonnegative, check_soft, reduce
@@ -9,8 +10,13 @@ _NO_LABEL = torch.iinfo(torch.int64).min
 
 
 def cross_entropy_loss(
-    scores, target, *, label_smoothing=0.0, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    label_smoothing: float = 0.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy of the softmax of the scores.
 
     .. math::

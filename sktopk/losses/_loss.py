@@ -5,7 +5,7 @@ from functools import partial
 from numbers import Integral
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 # Of float32, in which most losses are computed.
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
@@ -235,7 +235,7 @@ REDUCTIONS = ("none", "sum", "mean")
 _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
-def reduce(loss, sample_weight=None, reduction="mean"):
+def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     r"""Weight per-sample losses and reduce them.
 
     .. math::
@@ -346,12 +346,18 @@ class LossModule(nn.Module):
         cls._parameter_names = tuple(signature.parameters)
         cls.takes_generator = "generator" in cls._parameter_names
 
-    def forward(self, scores, target, sample_weight=None, groups=None):
+    def forward(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        sample_weight: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
         """Return the loss of `scores` against `target`, of `groups` where the function has them."""
         parameters = {name: getattr(self, name) for name in self._parameter_names}
         if groups is not None:
             parameters["groups"] = groups
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._parameter_names)

@@ -1,6 +1,9 @@
 """Cross-entropy with other weights and margins: focal, LDAM and logit-adjusted losses."""
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
@@ -29,7 +32,14 @@ def class_margins(class_counts, max_margin, scores):
     return max_margin * margins / margins.amax()
 
 
-def focal_loss(scores, target, *, gamma=2.0, sample_weight=None, reduction="mean"):
+def focal_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    gamma: float = 2.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy that gives well classified samples less weight.
 
     .. math::
@@ -84,15 +94,15 @@ def focal_loss(scores, target, *, gamma=2.0, sample_weight=None, reduction="mean
 
 
 def ldam_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    class_counts,
-    max_margin=0.5,
-    scale=30.0,
-    sample_weight=None,
-    reduction="mean",
-):
+    class_counts: Tensor | Sequence[float],
+    max_margin: float = 0.5,
+    scale: float = 30.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy that asks a larger margin of rare labels.
 
     .. math::
@@ -159,8 +169,14 @@ def ldam_loss(
 
 
 def logit_adjusted_loss(
-    scores, target, *, class_counts, tau=1.0, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Tensor | Sequence[float],
+    tau: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy of scores that leave the class frequencies to the loss.
 
     .. math::

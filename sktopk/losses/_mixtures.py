@@ -1,9 +1,11 @@
 """Losses put together from others: soft targets, several k at once."""
 
+from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ._loss import check_count, reduce
 
@@ -24,8 +26,15 @@ def expected_loss(loss, scores, target, sample_weight, reduction, **params):
 
 
 def topk_distribution_loss(
-    scores, target, *, loss, k, sample_weight=None, reduction="mean", **params
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    loss: Callable[..., Tensor],
+    k: dict[int, float],
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+    **params: Any,
+) -> Tensor:
     r"""Mean of a top-k loss over several k, to be good at each of them.
 
     .. math::
@@ -127,7 +136,7 @@ class TopKDistributionLoss(nn.Module):
     tensor(2.2040)
     """
 
-    def __init__(self, losses, weights=None):
+    def __init__(self, losses: Sequence[nn.Module], weights: Sequence[float] | None = None) -> None:
         super().__init__()
         self.losses = nn.ModuleList(losses)
         weights = [1.0] * len(self.losses) if weights is None else list(weights)
@@ -135,7 +144,9 @@ class TopKDistributionLoss(nn.Module):
             raise ValueError(f"weights must have {len(self.losses)} numbers; got {len(weights)}")
         self.weights = list(check_k_distribution(dict(enumerate(weights))).values())
 
-    def forward(self, scores, target, sample_weight=None):
+    def forward(
+        self, scores: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         """Return the weighted mean of the losses of `scores` against `target`."""
         total = sum(self.weights)
         return sum(

@@ -1,23 +1,28 @@
 """Calibrated top-k hinge with the order statistic smoothed by Gaussian noise."""
 
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
 from ._loss import LossModule, check_hard, check_nonnegative, reduce
 from ._margins import class_margins
 from ._order_statistics import lead, noised_kth_largest, score_of_label
 
 
 def noised_topk_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    k,
-    sigma,
-    n_noise=5,
-    margin=1.0,
-    noise=None,
-    generator=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    k: int,
+    sigma: float,
+    n_noise: int = 5,
+    margin: float = 1.0,
+    noise: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Calibrated top-k hinge with the (k+1)-th largest score averaged over noise.
 
     .. math::
@@ -96,20 +101,20 @@ def noised_topk_loss(
 
 
 def noised_topk_imbalanced_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    class_counts,
-    k,
-    sigma,
-    n_noise=5,
-    max_margin=0.2,
-    scale=50.0,
-    noise=None,
-    generator=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    class_counts: Tensor | Sequence[float],
+    k: int,
+    sigma: float,
+    n_noise: int = 5,
+    max_margin: float = 0.2,
+    scale: float = 50.0,
+    noise: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Noised top-k hinge that asks a larger margin of rare labels.
 
     .. math::

@@ -1,6 +1,9 @@
 """The smooth top-k SVM loss and the probability of belonging to the top k, exact."""
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 
 from ._elementary_symmetric import (
     MAX_K,
@@ -65,8 +68,15 @@ class _SmoothTopK(torch.autograd.Function):
 
 
 def smooth_topk_loss(
-    scores, target, *, k, tau=1.0, margin=1.0, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    tau: float = 1.0,
+    margin: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Smooth top-k SVM loss, exact in value and gradient.
 
     .. math::
@@ -161,16 +171,16 @@ class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
 
 
 def smooth_topk_adjusted_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    class_counts,
-    k,
-    tau=1.0,
-    margin=1.0,
-    sample_weight=None,
-    reduction="mean",
-):
+    class_counts: Tensor | Sequence[float],
+    k: int,
+    tau: float = 1.0,
+    margin: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Smooth top-k loss of scores that leave the class frequencies to the loss.
 
     .. math::
@@ -261,7 +271,7 @@ class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
 
 
 @torch.no_grad()
-def topk_inclusion_proba(scores, *, k, tau=None):
+def topk_inclusion_proba(scores: Tensor, *, k: int, tau: float | None = None) -> Tensor:
     r"""Probability of each class to be among k classes drawn together.
 
     .. math::

@@ -12,9 +12,12 @@ groups at once, with tensors.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from ._accuracy_at_top import SLOPES, SURROGATES, check_threshold, fill, get_surrogate
 from ._groups import (
@@ -63,7 +66,13 @@ class Largest:
 
     of: str = "negatives"
 
-    def __call__(self, scores, positive, weight=None, groups=None):
+    def __call__(
+        self,
+        scores: Tensor,
+        positive: Tensor,
+        weight: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
         group = in_group(positive, self.of)
         group = group if weight is None else group & (weight != 0)
         if groups is not None:
@@ -74,12 +83,14 @@ class Largest:
             return scores.new_tensor(-torch.inf)
         return -falling(torch, scores, group).min(dim=0).values
 
-    def locate(self, key, order=None):
+    def locate(self, key: Any, order: Any = None) -> tuple[Any, Any, float]:
         """Return the threshold, its row and how much it depends on it; see KthLargest."""
         index = key.argmin(0, keepdims=True) if order is None else order[:1]
         return -key[index], index, 1.0
 
-    def locate_each(self, key, weight, codes, n_groups):
+    def locate_each(
+        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the threshold of each group, and what flows back through them.
 
         Parameters
@@ -126,7 +137,13 @@ class _Ranked:
         else:
             check_count(self.k, "k")
 
-    def __call__(self, scores, positive, weight=None, groups=None):
+    def __call__(
+        self,
+        scores: Tensor,
+        positive: Tensor,
+        weight: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
         if groups is not None:
             codes, n_groups = check_groups(groups, scores)
             weight = group_weight(in_group(positive, self.of), weight)
@@ -139,13 +156,13 @@ class _Ranked:
         order = key.argsort(stable=True)
         return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
 
-    def rank(self, xp, total):
+    def rank(self, xp: Any, total: Any) -> Any:
         """The weight j that stands above the threshold and at it."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
         return xp.minimum(-(-total * (float(self.tau) * NEARLY) // 1), total)
 
-    def locate(self, xp, key, order, reached):
+    def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         """Return the threshold of a weighted sample and its gradient.
 
         Parameters
@@ -164,7 +181,9 @@ class _Ranked:
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
 
-    def locate_each(self, key, weight, codes, n_groups):
+    def locate_each(
+        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the threshold of each group, and what flows back through them; see Largest."""
         raise NotImplementedError(f"{type(self).__name__} must define locate_each")
 
@@ -212,14 +231,16 @@ class KthLargest(_Ranked):
     tensor(2.)
     """
 
-    def locate(self, xp, key, order, reached):
+    def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[-1:])
         # The last row reaches the rank: it need not be asked, and weights of NaN find a row, too.
         index = order[xp.searchsorted(reached[:-1], rank * NEARLY)]
         # Of an empty group the key of any row, which is infinite.
         return -key[index], index, 1.0
 
-    def locate_each(self, key, weight, codes, n_groups):
+    def locate_each(
+        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ordered = Ordered(key, weight, codes, n_groups)
         rank, none = self.rank(torch, ordered.total), ordered.total == 0
         index = ordered.order[ordered.where_reached(rank * NEARLY)]
@@ -263,7 +284,7 @@ class TopMean(_Ranked):
     tensor(2.5000)
     """
 
-    def locate(self, xp, key, order, reached):
+    def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[-1:])
         share = xp.minimum(reached, rank)
         share[1:] = share[1:] - share[:-1]
@@ -272,7 +293,9 @@ class TopMean(_Ranked):
         t = -(share * fill(xp, key[order], share == 0, 0.0)).sum(0, keepdims=True)
         return fill(xp, t, rank == 0, -math.inf), order, share
 
-    def locate_each(self, key, weight, codes, n_groups):
+    def locate_each(
+        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ordered = Ordered(key, weight, codes, n_groups)
         rank, codes, reached = self.rank(torch, ordered.total), ordered.codes, ordered.within()
         most = rank[codes]
@@ -328,7 +351,13 @@ class SurrogateQuantile:
         check_fraction(self.tau, "tau")
         get_surrogate(self.surrogate)
 
-    def __call__(self, scores, positive, weight=None, groups=None):
+    def __call__(
+        self,
+        scores: Tensor,
+        positive: Tensor,
+        weight: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
         weight = group_weight(in_group(positive, self.of), weight)
         # A score of -inf adds nothing to the mean, but its row is one of the n.
         adding = (weight > 0) & (scores != -torch.inf)
@@ -350,7 +379,9 @@ class SurrogateQuantile:
         none = sum_in(codes, n_groups, share.detach()) == 0
         return root.masked_fill(none, -math.inf).to(dtype)
 
-    def locate_each(self, key, weight, codes, n_groups):
+    def locate_each(
+        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the threshold of each group, and what flows back through them; see Largest."""
         scores = (-key).requires_grad_()
         adding = (weight > 0) & (key < math.inf)
@@ -360,7 +391,7 @@ class SurrogateQuantile:
         return t.detach(), torch.arange(len(key), device=key.device), share, codes
 
     @property
-    def locate(self):
+    def locate(self) -> Callable | None:
         """That of :class:`KthLargest` with the hinge, whose root is a closed form; else None."""
         return self._locate_hinge if self.surrogate == "hinge" else None
 
@@ -385,12 +416,14 @@ class SurrogateQuantile:
         t = fill(xp, roots[last], none[last], -math.inf)
         return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
 
-    def weighted(self, functions, scores, share, threshold):
+    def weighted(
+        self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
+    ) -> Tensor:
         """What the surrogate, or its slope, is at each row, times its share."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](torch, inside)
 
-    def root(self, scores, share):
+    def root(self, scores: Tensor, share: Tensor) -> Tensor:
         """The largest number at which the mean is above tau, and so is not flat."""
         members = scores[share > 0]
         # l(z) <= tau at z = -reach, and the mean is above 1 at z = 2 / share.sum().
@@ -401,7 +434,7 @@ class SurrogateQuantile:
             low, high = (middle, high) if above else (low, middle)
         return low
 
-    def roots(self, scores, share, codes, n_groups):
+    def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
         """The `root` of each group, where the share of a row is one of its group."""
         if self.surrogate == "hinge":
             return self._hinge_roots(scores, share, codes, n_groups)
@@ -499,7 +532,13 @@ class FixedThreshold:
     def __post_init__(self):
         check_threshold(self.threshold)
 
-    def __call__(self, scores, positive, weight=None, groups=None):
+    def __call__(
+        self,
+        scores: Tensor,
+        positive: Tensor,
+        weight: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
         if groups is None:
             return self.threshold(scores, positive, weight).detach()
         check_takes_groups(self.threshold)

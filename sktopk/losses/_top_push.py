@@ -1,5 +1,7 @@
 """Accuracy at the top with a threshold among the negative scores."""
 
+from torch import Tensor
+
 from ._accuracy_at_top import loss_at
 from ._loss import LossModule
 from ._thresholds import KthLargest, Largest
@@ -11,8 +13,14 @@ def top_push_threshold():
 
 
 def top_push_loss(
-    scores, target, *, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push every positive above the largest negative score.
 
     .. math::
@@ -72,8 +80,15 @@ def top_push_k_threshold(k):
 
 
 def top_push_k_loss(
-    scores, target, *, k, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push every positive above the k-th largest negative score.
 
     .. math::
@@ -136,8 +151,15 @@ def pat_mat_np_threshold(tau):
 
 
 def pat_mat_np_loss(
-    scores, target, *, tau, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    tau: float,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push every positive above the top share tau of the negative scores.
 
     .. math::

@@ -1,5 +1,7 @@
 """Accuracy at the top with a threshold among all scores or the positive ones."""
 
+from torch import Tensor
+
 from ._accuracy_at_top import loss_at
 from ._loss import LossModule, check_fraction
 from ._thresholds import KthLargest
@@ -11,8 +13,15 @@ def recall_at_k_threshold(k):
 
 
 def recall_at_k_loss(
-    scores, target, *, k, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push every positive among the k highest scored rows.
 
     .. math::
@@ -74,8 +83,15 @@ def pat_mat_threshold(tau):
 
 
 def pat_mat_loss(
-    scores, target, *, tau, surrogate="quadratic", groups=None, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    tau: float,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push every positive into the top share tau of all rows.
 
     .. math::
@@ -141,15 +157,15 @@ def precision_at_recall_threshold(recall):
 
 
 def precision_at_recall_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    recall,
-    surrogate="quadratic",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    recall: float,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push every negative below the score that a share of the positives reaches.
 
     .. math::

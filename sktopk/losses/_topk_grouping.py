@@ -1,12 +1,20 @@
 """Cross-entropy that takes the k best classes for one: grouping and transition losses."""
 
+from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
 from ._loss import LossModule, check_k, check_soft, reduce
 
 
-def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean"):
+def topk_grouping_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy after joining the k best scored classes into one.
 
     .. math::
@@ -68,8 +76,14 @@ def topk_grouping_loss(scores, target, *, k, sample_weight=None, reduction="mean
 
 
 def topk_transition_loss(
-    scores, target, *, k, detach_weight=False, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    detach_weight: bool = False,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Cross-entropy that turns into the grouping loss as the top k gain probability.
 
     .. math::

@@ -1,14 +1,22 @@
 """Top-k hinge losses: a margin between the label and the k-th best score."""
 
 import torch
+from torch import Tensor
 
 from ._loss import LossModule, check_hard, check_k, check_nonnegative, nan_above, reduce
 from ._order_statistics import kth_largest, lead, score_of_label
 
 
 def topk_hinge_loss(
-    scores, target, *, k, margin=1.0, scaled=True, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    margin: float = 1.0,
+    scaled: bool = True,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Hinge between the label and the k-th largest score of the other classes.
 
     .. math::
@@ -77,7 +85,15 @@ def topk_hinge_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-def topk_hinge_convex_loss(scores, target, *, k, margin=1.0, sample_weight=None, reduction="mean"):
+def topk_hinge_convex_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    margin: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Mean of the k largest margin violations: a convex bound of the top-k hinge.
 
     .. math::
@@ -140,8 +156,14 @@ def topk_hinge_convex_loss(scores, target, *, k, margin=1.0, sample_weight=None,
 
 
 def topk_hinge_calibrated_loss(
-    scores, target, *, k, margin=1.0, sample_weight=None, reduction="mean"
-):
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    margin: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Hinge between the label and the (k+1)-th largest score of all classes.
 
     .. math::

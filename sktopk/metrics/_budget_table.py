@@ -1,8 +1,10 @@
 """What a few budgets bring, with intervals: the table to decide by."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_count, check_number, check_random
+from sktopk._common._types import Label
 
 from ._logged import poisson_interval, recall_interval
 from ._ranking import Ranking, check_score, estimated, is_positive, warn_of_scores
@@ -11,17 +13,17 @@ _LEAST_BOOTSTRAPS = 10
 
 
 def budget_table(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    budgets=(50, 100, 200),
-    n_rows=None,
-    confidence=0.95,
-    n_bootstraps=500,
-    pos_label=None,
-    random_state=0,
-    propensity=None,
-):
+    budgets: ArrayLike = (50, 100, 200),
+    n_rows: int | None = None,
+    confidence: float = 0.95,
+    n_bootstraps: int = 500,
+    pos_label: Label | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+    propensity: ArrayLike | None = None,
+) -> dict[str, np.ndarray]:
     r"""Say what each of a few budgets brings: hits, precision and recall, with intervals.
 
     Of n rows that the classifier was not trained on, a budget of b rows a day, out of `n_rows`

@@ -1,5 +1,7 @@
 """Scorers that know the classes a classifier was trained on."""
 
+from __future__ import annotations
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
@@ -14,7 +16,9 @@ from ._topk import LabelRanks, topk_accuracy_score
 _MOST_SCORES = 1 << 25
 
 
-def make_topk_scorer(k, *, average="micro", ties="expected"):
+def make_topk_scorer(
+    k: int | float, *, average: str = "micro", ties: str = "expected"
+) -> TopKScorer:
     r"""Top-k accuracy as a ``scoring`` argument, for any scikit-learn classifier.
 
     The score is `topk_accuracy_score` with ``labels=estimator.classes_``:

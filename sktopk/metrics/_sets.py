@@ -1,6 +1,12 @@
 """How often sets of labels hold the label, and how large they are."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
@@ -14,7 +20,14 @@ from ._topk import LabelRanks, _clip_to_range, _encode
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
-def set_coverage_score(y_true, y_set, *, labels, average="micro", sample_weight=None):
+def set_coverage_score(
+    y_true: ArrayLike,
+    y_set: Any,
+    *,
+    labels: ArrayLike,
+    average: str = "micro",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Weighted share of rows whose set holds the label.
 
     .. math::
@@ -81,7 +94,7 @@ def set_coverage_score(y_true, y_set, *, labels, average="micro", sample_weight=
     return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
 
 
-def set_size_score(y_set, *, sample_weight=None):
+def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> float:
     r"""Weighted mean number of labels in a set.
 
     .. math::
@@ -122,7 +135,7 @@ def set_size_score(y_set, *, sample_weight=None):
     return float(_clip_to_range(np.average(size, weights=weight), size))
 
 
-def make_set_scorer(score):
+def make_set_scorer(score: str) -> SetScorer:
     """Coverage or size of sets as a ``scoring`` argument, for a `SetClassifier`.
 
     Parameters
@@ -247,6 +260,7 @@ def covered_rows(y_true, y_set, labels):
     return covered, code, y_set
 
 
+@config_context(array_api_dispatch=False)
 def check_sets(y_set):
     """Return sets as an array or CSR matrix of zeros and ones."""
     check_readable(y_set, "y_set")

@@ -1,25 +1,27 @@
 """Scores of the k rows of highest score."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_flag
+from sktopk._common._types import Label
 from sktopk._common._warnings import warn
 
 from ._ranking import Ranking, check_rate, check_value, estimated, undefined, warn_of_few
 
 
 def precision_at_k_score(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    k,
-    pos_label=None,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
-    propensity=None,
-    normalize=False,
-):
+    k: int | float,
+    pos_label: Label | None = None,
+    ties: str = "expected",
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    normalize: bool = False,
+) -> float:
     r"""Share of positives among the k rows of highest score.
 
     .. math::
@@ -148,16 +150,16 @@ def precision_at_k_score(
 
 
 def recall_at_k_score(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    k,
-    pos_label=None,
-    ties="expected",
-    groups=None,
-    sample_weight=None,
-    propensity=None,
-):
+    k: int | float,
+    pos_label: Label | None = None,
+    ties: str = "expected",
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+) -> float:
     r"""Share of all positives that is found among the k rows of highest score.
 
     .. math::
@@ -231,7 +233,15 @@ def recall_at_k_score(
     return float(found / ranking.value.sum())
 
 
-def mean_value_at_k_score(y_value, y_score, *, k, ties="expected", groups=None, sample_weight=None):
+def mean_value_at_k_score(
+    y_value: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    k: int | float,
+    ties: str = "expected",
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Mean value, such as activity or money, of the k rows of highest score.
 
     .. math::
@@ -304,8 +314,14 @@ def _has_spare_places(looked_at, places, ranking):
 
 
 def enrichment_factor_score(
-    y_true, y_score, *, fraction, pos_label=None, ties="expected", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    fraction: float,
+    pos_label: Label | None = None,
+    ties: str = "expected",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Precision among the top fraction of the rows, divided by the share of positives.
 
     .. math::

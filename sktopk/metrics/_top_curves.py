@@ -4,13 +4,21 @@ import sys
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from sktopk._common._types import Label
 
 from ._ranking import Ranking, check_rate, undefined
 
 
 def precision_quantile_curve(
-    y_true, y_score, *, pos_label=None, ties="expected", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    pos_label: Label | None = None,
+    ties: str = "expected",
+    sample_weight: ArrayLike | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Precision among the top rows, for every number of rows looked at.
 
     .. math::
@@ -79,15 +87,15 @@ def precision_quantile_curve(
 
 
 def auc_at_quantile_score(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    quantile,
-    normalize=False,
-    pos_label=None,
-    ties="expected",
-    sample_weight=None,
-):
+    quantile: float,
+    normalize: bool = False,
+    pos_label: Label | None = None,
+    ties: str = "expected",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the curve of precision against the top quantile, as a mean precision.
 
     .. math::
@@ -176,8 +184,14 @@ def auc_at_quantile_score(
 
 
 def bedroc_score(
-    y_true, y_score, *, alpha=20.0, pos_label=None, ties="expected", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    alpha: float = 20.0,
+    pos_label: Label | None = None,
+    ties: str = "expected",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Boltzmann-enhanced discrimination of ROC: recognition of the positives early on.
 
     .. math::

@@ -1,5 +1,7 @@
 """Scorers of the top of a ranking of rows, for any classifier of two classes."""
 
+from __future__ import annotations
+
 import inspect
 import warnings
 
@@ -8,6 +10,7 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.metadata_routing import UNUSED
 
 from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
+from sktopk._common._types import Label
 
 from ._ranking import check_value, is_positive, undefined
 from ._scorer import predict_scores
@@ -44,22 +47,22 @@ _DATA = ("pos_label", "groups", "sample_weight", "propensity")
 
 
 def make_top_scorer(
-    name,
+    name: str,
     *,
-    k=None,
-    fraction=None,
-    recall=None,
-    precision=None,
-    fpr=None,
-    max_fpr=None,
-    min_fpr=None,
-    method=None,
-    quantile=None,
-    normalize=None,
-    alpha=None,
-    ties=None,
-    pos_label=None,
-):
+    k: int | float | None = None,
+    fraction: float | None = None,
+    recall: float | None = None,
+    precision: float | None = None,
+    fpr: float | None = None,
+    max_fpr: float | None = None,
+    min_fpr: float | None = None,
+    method: str | None = None,
+    quantile: float | None = None,
+    normalize: bool | None = None,
+    alpha: float | None = None,
+    ties: str | None = None,
+    pos_label: Label | None = None,
+) -> TopScorer:
     r"""A score of the top of a ranking as a ``scoring`` argument, for any binary classifier.
 
     The score is the function called `name` followed by ``_score``, of the scores

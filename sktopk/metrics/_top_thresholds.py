@@ -1,16 +1,25 @@
 """Scores of the rows above a threshold, which flags tied rows all or none."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import auc
 
 from sktopk._common._scalars import check_count, check_option
+from sktopk._common._types import Label
 
 from ._ranking import Ranking, check_rate, first_reaching, last_within, undefined, warn_of_few
 
 _N_RATES = 1000
 
 
-def precision_at_recall_score(y_true, y_score, *, recall, pos_label=None, sample_weight=None):
+def precision_at_recall_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    recall: float,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Precision at the highest threshold that finds a given share of the positives.
 
     .. math::
@@ -76,7 +85,14 @@ def precision_at_recall_score(y_true, y_score, *, recall, pos_label=None, sample
     return float(found[last] / ranking.cumulative_weight[last])
 
 
-def recall_at_precision_score(y_true, y_score, *, precision, pos_label=None, sample_weight=None):
+def recall_at_precision_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    precision: float,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest share of the positives found at a threshold of a given precision.
 
     .. math::
@@ -134,7 +150,14 @@ def recall_at_precision_score(y_true, y_score, *, precision, pos_label=None, sam
     return float(np.max(found, where=reached, initial=0.0) / found[-1])
 
 
-def positives_at_top_score(y_true, y_score, *, k=1, pos_label=None, sample_weight=None):
+def positives_at_top_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    k: int = 1,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Share of the positives that score strictly above every negative.
 
     .. math::
@@ -203,7 +226,14 @@ def positives_at_top_score(y_true, y_score, *, k=1, pos_label=None, sample_weigh
     return float(found[first_reaching(negatives, k) - 1] / found[-1])
 
 
-def true_positive_rate_at_fpr_score(y_true, y_score, *, fpr, pos_label=None, sample_weight=None):
+def true_positive_rate_at_fpr_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    fpr: float,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest share of positives that a threshold finds while it flags few negatives.
 
     .. math::
@@ -262,15 +292,15 @@ def true_positive_rate_at_fpr_score(y_true, y_score, *, fpr, pos_label=None, sam
 
 
 def partial_auc_log_score(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    max_fpr=0.05,
-    min_fpr=1e-5,
-    method="exact",
-    pos_label=None,
-    sample_weight=None,
-):
+    max_fpr: float = 0.05,
+    min_fpr: float = 1e-5,
+    method: str = "exact",
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the left end of the ROC curve, over the logarithm of the false positive rate.
 
     .. math::

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from sktopk._common._scalars import check_nonnegative, check_option, check_readable, n_kept
@@ -14,8 +15,15 @@ _CHUNK_SIZE = 2**18
 
 
 def topk_accuracy_score(
-    y_true, y_score, *, k=5, labels=None, average="micro", ties="expected", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    k: int | float = 5,
+    labels: ArrayLike | None = None,
+    average: str = "micro",
+    ties: str = "expected",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Weighted share of rows whose label is among the k highest scores.
 
     .. math::
@@ -98,7 +106,13 @@ def topk_accuracy_score(
     return ranks.accuracy(k, average=average, ties=ties)
 
 
-def topk_auc_log_score(y_true, y_score, *, labels=None, sample_weight=None):
+def topk_auc_log_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the curve of the top-k accuracy a_k against log k, for all k at once.
 
     .. math::
@@ -151,17 +165,17 @@ def topk_auc_log_score(y_true, y_score, *, labels=None, sample_weight=None):
 
 
 def shot_accuracy_score(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    class_counts,
-    labels=None,
-    k=5,
-    few=20,
-    many=100,
-    ties="expected",
-    sample_weight=None,
-):
+    class_counts: ArrayLike,
+    labels: ArrayLike | None = None,
+    k: int | float = 5,
+    few: int = 20,
+    many: int = 100,
+    ties: str = "expected",
+    sample_weight: ArrayLike | None = None,
+) -> dict[str, float]:
     r"""Macro top-k accuracy inside the frequent, the medium and the rare classes.
 
     .. math::

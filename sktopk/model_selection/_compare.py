@@ -1,11 +1,14 @@
 """compare_losses: is a top-k loss worth it here?"""
 
+import os
 import reprlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
@@ -15,6 +18,7 @@ from tqdm.auto import tqdm
 from sktopk._common._fingerprints import digest
 from sktopk._common._input import check_classes, check_labels, check_weight, take_rows
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option
+from sktopk._common._types import RowsLike
 from sktopk._estimators.labels._comparison import Rows, largest_k, make_scorer, with_params
 from sktopk._estimators.labels._losses import LOSSES, params_for
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
@@ -28,24 +32,24 @@ from ._splits import make_splits
 
 
 def compare_losses(
-    estimator,
-    losses,
-    X,
-    y,
+    estimator: Any,
+    losses: Sequence | dict[str, Any],
+    X: RowsLike,
+    y: ArrayLike,
     *,
-    scoring=None,
-    cv=5,
-    n_seeds=1,
-    grid="default",
-    n_jobs=None,
-    cache=None,
-    sample_weight=None,
-    groups=None,
-    confidence=0.95,
-    margin=0.01,
-    progress=True,
-    random_state=0,
-):
+    scoring: str | Callable | None = None,
+    cv: Any = 5,
+    n_seeds: int = 1,
+    grid: str | dict | None = "default",
+    n_jobs: int | None = None,
+    cache: str | os.PathLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+    margin: float = 0.01,
+    progress: bool = True,
+    random_state: int | np.random.RandomState | None = 0,
+) -> LossComparison:
     r"""Train losses on the same splits with equal budgets, and say which are worth it.
 
     Each loss meets the same folds with the same seeds. On the training rows of a fold, a

@@ -1,7 +1,11 @@
 """LossComparison: the scores of all runs, and what may be concluded from them."""
 
-import reprlib
+from __future__ import annotations
 
+import reprlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import pandas as pd
 
 from sktopk.metrics import LossComparisonDisplay
@@ -14,6 +18,9 @@ from sktopk.metrics._statistics import (
     paired_differences,
     verdict_in_words,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class LossComparison:
@@ -102,15 +109,15 @@ class LossComparison:
 
     def __init__(
         self,
-        frame,
+        frame: pd.DataFrame,
         *,
-        losses=None,
-        baseline="cross_entropy",
-        metric="score",
-        confidence=0.95,
-        margin=0.01,
-        omitted=None,
-    ):
+        losses: list[str] | None = None,
+        baseline: str = "cross_entropy",
+        metric: str = "score",
+        confidence: float = 0.95,
+        margin: float = 0.01,
+        omitted: dict[str, str] | None = None,
+    ) -> None:
         _check_frame(frame)
         self.frame = frame
         self.losses = losses
@@ -121,17 +128,17 @@ class LossComparison:
         self.omitted = omitted
 
     @property
-    def scores(self):
+    def scores(self) -> dict[str, np.ndarray]:
         order = sorted(dict.fromkeys(self.frame["loss"]), key=lambda loss: loss != self.baseline)
         table = self.frame.pivot_table(index="split", columns="loss", values="score")
         return {loss: table[loss].to_numpy() for loss in order}
 
     @property
-    def test_fraction(self):
+    def test_fraction(self) -> float:
         return float((self.frame["n_test"] / (self.frame["n_train"] + self.frame["n_test"])).mean())
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         summary = self.summary()
         others = [loss for loss in summary.index if loss != self.baseline]
         asked = [loss for loss in self.losses or others if loss != self.baseline] or others
@@ -160,7 +167,7 @@ class LossComparison:
             verdict += f". {highest} scores highest: difference {words}"
         return verdict
 
-    def summary(self, confidence=None):
+    def summary(self, confidence: float | None = None) -> pd.DataFrame:
         """Return a row per loss: its mean score, and its difference from the baseline.
 
         Parameters
@@ -209,7 +216,7 @@ class LossComparison:
         table.index.name = "loss"
         return table
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
         """Draw the differences and their intervals.
 
         Parameters
@@ -234,7 +241,7 @@ class LossComparison:
             **kwargs,
         )
 
-    def to_latex(self, digits=3):
+    def to_latex(self, digits: int = 3) -> str:
         r"""Return a table in LaTeX, for which the document needs ``\usepackage{booktabs}``.
 
         Parameters

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 
@@ -46,8 +46,15 @@ class MemberLinear(nn.Module):
     """
 
     def __init__(
-        self, n_members, in_features, out_features, *, device=None, dtype=None, generator=None
-    ):
+        self,
+        n_members: int,
+        in_features: int,
+        out_features: int,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         self.n_members = n_members
         self.in_features = in_features
@@ -57,13 +64,13 @@ class MemberLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(n_members, out_features, **kwargs))
         self.reset_parameters(generator)
 
-    def reset_parameters(self, generator=None):
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw new weights for every member."""
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
         nn.init.uniform_(self.weight, -bound, bound, generator=generator)
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return (n_members, n_samples, out_features).
 
         The rows x are (n_samples, in_features), the same for all members, or (n_members,
@@ -74,11 +81,11 @@ class MemberLinear(nn.Module):
             return values.unflatten(1, (self.n_members, self.out_features)).transpose(0, 1)
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
 
-    def of_member(self, x, m):
+    def of_member(self, x: Tensor, m: int) -> Tensor:
         """Return (n_samples, out_features) of rows (n_samples, in_features) by member m alone."""
         return F.linear(x, self.weight[m], self.bias[m])
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"n_members={self.n_members}, in_features={self.in_features}, "
             f"out_features={self.out_features}"

@@ -2,9 +2,10 @@
 
 import inspect
 from functools import partial
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ._scaled_scores import ScaledScores
 
@@ -29,12 +30,12 @@ class Members(nn.ModuleList):
     torch.Size([5, 2, 3])
     """
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return the scores of all members, of shape (n_samples, n_members, n_outputs)."""
         scores = torch.stack([network(x) for network in self], dim=1)
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
-    def of_member(self, m):
+    def of_member(self, m: int) -> dict[str, Any]:
         """Which entries of the state dict are those of member m alone: their index by name."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -63,16 +64,16 @@ class MLP(nn.Sequential):
 
     def __init__(
         self,
-        n_features,
-        n_outputs,
-        hidden_layer_sizes=(100,),
-        batch_norm=False,
-        dropout=0.0,
-        normalize=False,
+        n_features: int,
+        n_outputs: int,
+        hidden_layer_sizes: Sequence[int] = (100,),
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        normalize: bool = False,
         *,
-        dtype=None,
-        generator=None,
-    ):
+        dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         sizes = (n_features, *hidden_layer_sizes)
         layers = []
         for n_in, n_out in pairwise(sizes):

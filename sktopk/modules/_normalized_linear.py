@@ -1,7 +1,7 @@
 """A last layer that scores classes by their angle to the features."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 
@@ -42,7 +42,15 @@ class NormalizedLinear(nn.Module):
             [0.0000, 0.0000]])
     """
 
-    def __init__(self, in_features, out_features, *, device=None, dtype=None, generator=None):
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -50,17 +58,17 @@ class NormalizedLinear(nn.Module):
         self.weight = nn.Parameter(weight)
         self.reset_parameters(generator)
 
-    def reset_parameters(self, generator=None):
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw new directions."""
         nn.init.normal_(self.weight, generator=generator)
         with torch.no_grad():
             self.weight.copy_(_normalize(self.weight))
 
-    def forward(self, features):
+    def forward(self, features: Tensor) -> Tensor:
         """Return the scores (n_samples, out_features) of `features` (n_samples, in_features)."""
         return F.linear(_normalize(features), _normalize(self.weight))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
 
 

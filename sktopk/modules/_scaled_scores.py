@@ -1,7 +1,7 @@
 """A constant factor on a network's scores."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ._member_linear import MemberLinear
 from ._normalized_linear import NormalizedLinear
@@ -37,7 +37,7 @@ class ScaledScores(nn.Module):
     tensor([[10., 20.]])
     """
 
-    def __init__(self, module, n_outputs, scale):
+    def __init__(self, module: nn.Module, n_outputs: int, scale: float) -> None:
         super().__init__()
         layer = last_layer(module, n_outputs)
         if isinstance(layer, nn.Linear | MemberLinear):
@@ -47,11 +47,11 @@ class ScaledScores(nn.Module):
         self.module = module
         self.scale = scale
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return the scaled scores of the inputs x."""
         return self.scale * self.module(x)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"scale={self.scale:g}"
 
 

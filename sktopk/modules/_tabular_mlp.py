@@ -1,9 +1,13 @@
 """Networks for tables: columns are scaled and encoded inside, several members in one product."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ._member_linear import MemberLinear
 from ._mlp import Dropout
@@ -106,19 +110,19 @@ class TabularMLP(nn.Module):
 
     def __init__(
         self,
-        n_features,
-        n_outputs,
-        hidden_layer_sizes=(128, 128),
-        n_members=1,
-        dropout=0.0,
-        n_bins=8,
-        n_encoded="auto",
-        missing_indicator=False,
-        n_categories=None,
+        n_features: int,
+        n_outputs: int,
+        hidden_layer_sizes: Sequence[int] = (128, 128),
+        n_members: int = 1,
+        dropout: float = 0.0,
+        n_bins: int = 8,
+        n_encoded: int | str = "auto",
+        missing_indicator: bool = False,
+        n_categories: Sequence[int] | None = None,
         *,
-        dtype=None,
-        generator=None,
-    ):
+        dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         n_categories = dict(n_categories or {})
         if n_encoded == "auto":
@@ -157,7 +161,7 @@ class TabularMLP(nn.Module):
         )
 
     @torch.no_grad()
-    def from_data(self, X, sample_weight=None):
+    def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
         """Set scales and bins by rows of a table.
 
         Parameters
@@ -211,11 +215,11 @@ class TabularMLP(nn.Module):
             filled = place.stop
         return self
 
-    def of_member(self, m):
+    def of_member(self, m: int) -> dict[str, Any]:
         """Which entries of the state dict are those of member m alone: their index by name."""
         return {name: m for name, _ in self.named_parameters()}
 
-    def encode(self, x):
+    def encode(self, x: Tensor) -> Tensor:
         """Return what the first layer sees of rows x (n_samples, n_features).
 
         The clipped columns, the bins, the indicators of missing values and the categories, as
@@ -234,7 +238,7 @@ class TabularMLP(nn.Module):
             parts.append((x[..., self.category_column] == self.category_value).to(z.dtype))
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Return scores (n_samples, n_members, n_outputs) of rows x (n_samples, n_features).
 
         With one member (n_samples, n_outputs). Members may have rows of their own: x of shape
@@ -250,7 +254,7 @@ class TabularMLP(nn.Module):
         scores = self.layers[-1](h).transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
 
-    def score_member(self, x, m):
+    def score_member(self, x: Tensor, m: int) -> Tensor:
         """Return what `forward` does of member m, alone: scores (n_samples, n_outputs)."""
         h = self.encode(x)
         for layer in self.layers[:-1]:

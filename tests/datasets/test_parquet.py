@@ -77,6 +77,39 @@ def test_labels_of_other_types(tmp_path, labels):
     assert y.dtype != object
 
 
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_long_labels_come_in_pieces_of_bounded_size(tmp_path, as_dictionary):
+    # A file of a few kilobytes, whose labels are 160 MB as a NumPy array.
+    labels = pa.array(["a" * 10_000, "b"] * 2000)
+    labels = labels.dictionary_encode() if as_dictionary else labels
+    pq.write_table(pa.table({"x": np.arange(4000.0), "y": labels}), tmp_path / "a.parquet")
+    batches = list(parquet_batches(tmp_path / "a.parquet", target="y"))
+    assert max(y.nbytes for _, y in batches) <= 64 * 2**20
+    X, y = joined(batches)
+    np.testing.assert_array_equal(X[:, 0], np.arange(4000))
+    assert (np.char.str_len(y).reshape(-1, 2) == (10_000, 1)).all()
+
+
+def test_folders_with_partitions_and_filters(tmp_path):
+    days = np.repeat([2023, 2024, 2025], [10, 20, 20])
+    for year in (2025, 2023, 2024):  # read by name, whatever was written first
+        folder = tmp_path / f"year={year}"
+        folder.mkdir()
+        FRAME[days == year].to_parquet(folder / "part.parquet", row_group_size=7)
+    columns = ["width", "year"]
+    X, y = joined(parquet_batches(tmp_path, target="kind", columns=columns))
+    np.testing.assert_array_equal(X, np.column_stack([FRAME["width"], days]))
+    assert y.tolist() == FRAME["kind"].tolist()
+    late = [("year", ">", 2023), ("legs", "<", 5)]
+    X, y = joined(parquet_batches(tmp_path, target="kind", columns=columns, filters=late))
+    kept = (days > 2023) & (FRAME["legs"] < 5)
+    np.testing.assert_array_equal(X, np.column_stack([FRAME["width"], days])[kept])
+    assert y.tolist() == FRAME["kind"][kept].tolist()
+    pieces = parquet_batches(tmp_path, target="year", columns=["width"], batch_rows=15)
+    assert [len(y) for _, y in pieces] == [10, 15, 5, 15, 5]
+    assert joined(pieces)[1].tolist() == days.tolist()
+
+
 def test_training_and_the_best_rows_equal_those_of_the_table(files):
     columns = ["width", "height"]
     small = {"hidden_layer_sizes": (5,), "random_state": 0, "device": "cpu"}

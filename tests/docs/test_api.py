@@ -104,6 +104,32 @@ def test_documents_every_parameter(name):
     assert set(signature_parameters(value)) - documented == set()
 
 
+def public_functions(value):
+    """The functions that one may call of a public name, by their own name."""
+    if not inspect.isclass(value):
+        return {value.__name__: value}
+    own = [base for base in value.__mro__ if base.__module__.startswith("sktopk")]
+    found = {}
+    for name in {name for base in own for name in vars(base)}:
+        member = inspect.getattr_static(value, name)
+        member = getattr(member, "fget", None) or getattr(member, "__wrapped__", member)
+        member = getattr(member, "__func__", member)
+        if (name[0] != "_" or name in ("__init__", "__call__")) and inspect.isfunction(member):
+            found[name] = member
+    return found
+
+
+@every_name
+def test_annotates_every_parameter_and_what_it_returns(name):
+    for called, function in public_functions(PUBLIC[name]).items():
+        signature = inspect.signature(function)
+        empty = inspect.Parameter.empty
+        bare = {each.name for each in signature.parameters.values() if each.annotation is empty}
+        assert not bare - {"self", "cls"}, called
+        # The constructors of estimators and losses are made, and say nothing of None.
+        assert called == "__init__" or signature.return_annotation is not empty, called
+
+
 @every_name
 def test_arrays_have_shapes(name):
     found = documentation(name)

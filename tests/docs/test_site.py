@@ -1,5 +1,6 @@
 """The built site: links without a browser, pages and search in one."""
 
+import os
 import re
 import time
 from html.parser import HTMLParser
@@ -184,3 +185,23 @@ def contrast(*colors):
         rgb = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in rgb]
         luminance.append(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2])
     return (max(luminance) + 0.05) / (min(luminance) + 0.05)
+
+
+def test_search_finds_parameters_first(address, browser):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(f"{address}/search.html?q=tau")
+    link = "#search-results li:nth-child(-n+25) a[href*='sktopk.TopKClassifier.html']"
+    WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", link))
+
+
+def test_pages_have_cards_and_a_list_for_machines(site):
+    text = (site / "top.html").read_text()
+    for name in ("title", "description", "site_name"):
+        assert re.search(f'<meta property="og:{name}" content=".+" />', text)
+    listed = (site / "llms.txt").read_text()
+    assert listed.startswith("# sktopk\n\n> scikit-learn estimators")
+    base = os.environ.get("SKTOPK_DOCS", "").rstrip("/")
+    for page in re.findall(r"\]\((.*?)\)", listed):
+        assert (site / page.removeprefix(base).lstrip("/")).is_file()
+    assert "api/generated/sktopk.TopKClassifier.html" in listed

@@ -1,11 +1,13 @@
 """TopBoostClassifier: LightGBM with a loss of the top beside the log loss."""
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import average_precision_score
@@ -16,6 +18,7 @@ from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import (
+    as_numpy,
     check_classes,
     check_given,
     check_labels,
@@ -25,6 +28,7 @@ from sktopk._common._input import (
     class_weights,
     encode,
 )
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
@@ -40,6 +44,7 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._scoring import check_scorer, weight_for
 from sktopk._common._splits import held_out, held_out_groups
+from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
@@ -121,7 +126,7 @@ def _has_proba(classifier):
 
 
 @public
-class TopBoostClassifier(ClassifierMixin, BaseEstimator):
+class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     r"""Boosted trees, by LightGBM, for the top: rows of two classes, or labels of several.
 
     .. math::
@@ -252,28 +257,28 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        loss="auto",
+        loss: str | Callable = "auto",
         *,
-        k=None,
-        log_loss_share=0.6,
-        hessian="auto",
-        loss_params=None,
-        n_estimators=100,
-        learning_rate=0.1,
-        num_leaves=31,
-        min_child_samples=20,
-        lightgbm_params=None,
-        n_members=5,
-        class_weight=None,
-        pos_label=None,
-        early_stopping=False,
-        scoring=None,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        tol=1e-4,
-        random_state=None,
-        n_jobs=None,
-    ):
+        k: int | float | None = None,
+        log_loss_share: float = 0.6,
+        hessian: str = "auto",
+        loss_params: dict | None = None,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        num_leaves: int = 31,
+        min_child_samples: int = 20,
+        lightgbm_params: dict | None = None,
+        n_members: int = 5,
+        class_weight: dict | str | None = None,
+        pos_label: Label | None = None,
+        early_stopping: bool = False,
+        scoring: str | Callable | None = None,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.loss = loss
         self.k = k
         self.log_loss_share = log_loss_share
@@ -295,10 +300,20 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _purpose(self):
+        return f"Loss: {self.loss}."
+
     # For `predict_top`, whose metadata pipelines route as that of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
-    def fit(self, X, y, sample_weight=None, *, groups=None):
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Grow the trees, with groups for the top of each of them.
 
         Parameters
@@ -336,7 +351,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Score every row, of two classes relative to the threshold.
 
         Parameters
@@ -352,7 +367,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._decision(self._scores(X))
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         """Return the label of each row: of two classes `pos_label_` above `threshold_`.
 
         Parameters
@@ -373,7 +388,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
     @available_if(ranks)
-    def predict_top(self, X, n, groups=None):
+    def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the rows of highest score, of each group if there are, of two classes.
 
         Parameters
@@ -400,7 +415,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return rows_on_top(self._scores, X, n, groups)
 
     @available_if(chooses_labels)
-    def predict_topk(self, X, k=None):
+    def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return the k labels of highest score of each row, where there are several classes.
 
         Parameters
@@ -426,7 +441,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[order[:, :k]]
 
     @available_if(_has_proba)
-    def predict_proba(self, X):
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probability of each class; available where the loss is the log loss alone.
 
         That is with ``log_loss_share=1``, and for several classes by default.
@@ -447,7 +462,13 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         proba = np.column_stack([expit(-scores), expit(scores)])
         return proba[:, ::-1] if self._turned else proba
 
-    def score(self, X, y, sample_weight=None, groups=None):
+    def score(
+        self,
+        X: RowsLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
         """Return the average precision of two classes, the top-k accuracy at `k_` of several.
 
         Parameters
@@ -665,6 +686,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             )
         return Rows(X, y, target, weight, groups)
 
+    @as_numpy
     def _table(self, X, reset):
         check_table(X)
         return validate_data(

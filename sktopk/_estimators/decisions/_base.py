@@ -1,8 +1,11 @@
 """What decisions on top of any classifier share: training it, rows to calibrate with."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -10,8 +13,10 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sktopk._common._input import check_labels, class_counts, take_params, take_rows
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._scalars import check_number, positive_label
 from sktopk._common._splits import calibration_rows
+from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 
 from ._any_classifier import GivenScores
@@ -36,7 +41,7 @@ class Trained(NamedTuple):
     held_out: np.ndarray | None
 
 
-class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A decision on top of any classifier.
 
     A subclass has the parameter `estimator`, and owes
@@ -61,7 +66,15 @@ class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     @classmethod
-    def from_scores(cls, y_score, y, *, classes=None, fit_params=None, **params):
+    def from_scores(
+        cls,
+        y_score: ArrayLike,
+        y: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        fit_params: dict[str, Any] | None = None,
+        **params: Any,
+    ) -> Self:
         """Calibrate with scores that are there, without a classifier.
 
         From then on scores take the place of X.
@@ -108,7 +121,14 @@ class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
         return estimator.fit(np.asarray(y_score), y, **(fit_params or {}))
 
-    def monitor(self, reference=None, *, delta=0.05, tolerance=0.0, random_state=None):
+    def monitor(
+        self,
+        reference: RowsLike | None = None,
+        *,
+        delta: float = 0.05,
+        tolerance: float = 0.0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Monitor:
         """Return what watches whether new rows are as they were, and the promise still holds.
 
         Parameters
@@ -136,7 +156,7 @@ class Decision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         params = {"delta": delta, "tolerance": tolerance, "random_state": random_state}
         return Monitor(self, reference, **params)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
 
         Returns

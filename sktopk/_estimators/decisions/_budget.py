@@ -1,8 +1,10 @@
 """BudgetClassifier: which rows to look at, on top of any binary classifier."""
 
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +31,7 @@ from sktopk._common._scalars import (
     place_of,
     positive_label,
 )
+from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import (
     BestRows,
@@ -374,19 +377,19 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
-        budget=0.1,
-        constraint="count",
-        per="auto",
-        delta=0.05,
-        explore=0,
-        likelihood_ratio=None,
-        randomized=False,
-        validation_fraction=0.2,
-        pos_label=None,
-        random_state=None,
-    ):
+        budget: int | float | None = 0.1,
+        constraint: str = "count",
+        per: str = "auto",
+        delta: float = 0.05,
+        explore: int = 0,
+        likelihood_ratio: Any = None,
+        randomized: bool = False,
+        validation_fraction: float = 0.2,
+        pos_label: Label | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.estimator = estimator
         self.budget = budget
         self.constraint = constraint
@@ -399,7 +402,16 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         self.pos_label = pos_label
         self.random_state = random_state
 
-    def fit(self, X, y, *, likelihood_ratio=None, X_new=None, propensity=None, **fit_params):
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        likelihood_ratio: ArrayLike | None = None,
+        X_new: RowsLike | None = None,
+        propensity: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train the classifier on a part of the rows and find the threshold on the others.
 
         Parameters
@@ -483,7 +495,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             fitted["_seed"] = random.randint(np.iinfo(np.int32).max)
         return self._replace_fitted(trained.estimator, **fitted)
 
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Score every row, relative to the threshold.
 
         Parameters
@@ -504,7 +516,14 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
-    def predict(self, X, groups=None, likelihood_ratio=None, cost=None, value=None):
+    def predict(
+        self,
+        X: RowsLike,
+        groups: ArrayLike | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        value: ArrayLike | None = None,
+    ) -> np.ndarray:
         """Return the label of each row: `pos_label_` where it is flagged.
 
         It warns of ties that were broken by row order, of fewer rows than the budget and, with
@@ -547,7 +566,15 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         _warn(problems)
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
 
-    def predict_top(self, X, n=None, groups=None, likelihood_ratio=None, cost=None, value=None):
+    def predict_top(
+        self,
+        X: RowsLike,
+        n: int | None = None,
+        groups: ArrayLike | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        value: ArrayLike | None = None,
+    ) -> np.ndarray:
         """Return the rows to look at, best first.
 
         It warns of ties that were broken by row order and of fewer rows than n or the budget.
@@ -604,7 +631,12 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         _warn(problems)
         return _in_order(flagged, scores)
 
-    def predict_queue(self, X, groups=None, likelihood_ratio=None):
+    def predict_queue(
+        self,
+        X: RowsLike,
+        groups: ArrayLike | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+    ) -> Queue:
         """Return the rows to look at, best first, and the probability with which each was chosen.
 
         It is a function of the fitted estimator and X, as all predictions are: asked again it
@@ -645,7 +677,15 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         rows = order[flagged[order]]
         return Queue(rows, chance[rows])
 
-    def score(self, X, y, sample_weight=None, groups=None, cost=None, value=None):
+    def score(
+        self,
+        X: RowsLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        value: ArrayLike | None = None,
+    ) -> float:
         """Return what the rows bring at the `budget`, the metric that its `constraint` names.
 
         It ranks the rows anew, whatever `threshold_` is: an estimator whose threshold breaks the

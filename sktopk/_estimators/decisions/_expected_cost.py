@@ -1,12 +1,16 @@
 """ExpectedCostClassifier: the label of least expected cost, on top of any classifier."""
 
+from typing import Any, Self
+
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_labels, check_weight, encode_labels
 from sktopk._common._public import public
+from sktopk._common._types import RowsLike
 
 from ._any_classifier import predict_class_proba
 from ._base import Decision
@@ -92,11 +96,11 @@ class ExpectedCostClassifier(Decision):
     -0.34
     """
 
-    def __init__(self, estimator, *, cost_matrix=None):
+    def __init__(self, estimator: Any, *, cost_matrix: ArrayLike | None = None) -> None:
         self.estimator = estimator
         self.cost_matrix = cost_matrix
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X: RowsLike, y: ArrayLike, **fit_params: Any) -> Self:
         """Train the classifier on all rows, and put the costs in the order of its labels.
 
         Parameters
@@ -130,7 +134,7 @@ class ExpectedCostClassifier(Decision):
         cost_matrix = costs_of(self.cost_matrix, classes)
         return self._replace_fitted(estimator, classes_=classes, cost_matrix_=cost_matrix)
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         """Return the label of least expected cost.
 
         Parameters
@@ -145,7 +149,7 @@ class ExpectedCostClassifier(Decision):
         answer = self._expected_cost(X).argmin(axis=1)
         return self.classes_[answer]
 
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return what each answer is expected to save, compared with a cost of 0.
 
         Parameters
@@ -161,7 +165,7 @@ class ExpectedCostClassifier(Decision):
         cost = self._expected_cost(X)
         return cost[:, 0] - cost[:, 1] if cost.shape[1] == 2 else -cost
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean cost of `predict`, the larger the better.
 
         Parameters

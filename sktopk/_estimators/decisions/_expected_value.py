@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._input import check_table
 from sktopk._common._scalars import check_nonnegative
+from sktopk._common._types import RowsLike
 from sktopk._estimators._best_rows import check_groups
 from sktopk.metrics._ranking import row_weights, undefined
 
@@ -47,7 +49,7 @@ class SpendsBudget:
     a fit for "cost" the attribute `_probability`.
     """
 
-    def expected_value(self, X, value=None):
+    def expected_value(self, X: RowsLike, value: ArrayLike | None = None) -> np.ndarray:
         """Return what each row is expected to bring if it is looked at, of "cost".
 
         Parameters

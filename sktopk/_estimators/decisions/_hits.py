@@ -1,9 +1,13 @@
 """How many of the best rows of a batch are positive, by calibration rows."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._input import check_table
 from sktopk._common._scalars import check_count
+from sktopk._common._types import RowsLike
 
 from ._selection import simultaneous_hits
 
@@ -15,7 +19,7 @@ class BoundsHits:
     attributes `_calibration_rows` and `_seed`.
     """
 
-    def hits_interval(self, X, n):
+    def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
         r"""Bound how many of the n best rows are positive.
 
         .. math::

@@ -1,9 +1,12 @@
 """Monitor: whether new rows are still like those that calibrated, and a promise still kept."""
 
+from __future__ import annotations
+
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import beta
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -13,11 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._input import check_labels, check_table, take_rows
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_random
+from sktopk._common._types import RowsLike
 from sktopk.metrics._logged import labelled_rows
 from sktopk.metrics._ranking import encode_groups
 
 from ._betting import RateBets, RowBets, ScoreBins
 from ._likelihood_ratio import n_rows, stacked
+
+if TYPE_CHECKING:
+    from ._budget import BudgetClassifier
+    from ._sets import SetClassifier
 
 
 class Evidence(NamedTuple):
@@ -166,7 +174,15 @@ class Monitor:
     (True, True)
     """
 
-    def __init__(self, decision, reference=None, *, delta=0.05, tolerance=0.0, random_state=None):
+    def __init__(
+        self,
+        decision: BudgetClassifier | SetClassifier,
+        reference: RowsLike | None = None,
+        *,
+        delta: float = 0.05,
+        tolerance: float = 0.0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         check_number(delta, "delta", 0, 1, bounds="neither")
         check_number(tolerance, "tolerance", 0, 1, bounds="left")
         if not hasattr(decision, "_promised"):
@@ -193,7 +209,7 @@ class Monitor:
         if self._promise is not None:
             self._tests["promise"] = _Test(str(self._promise), self._promise.bets(), of_promise)
 
-    def update(self, X, groups=None):
+    def update(self, X: RowsLike, groups: ArrayLike | None = None) -> dict[str, Evidence]:
         """Look at new rows, as they come: are they like those that calibrated?
 
         Parameters
@@ -221,7 +237,14 @@ class Monitor:
             test.played(name, len(rows))
         return self.report()
 
-    def update_labels(self, X, y, *, propensity=None, groups=None):
+    def update_labels(
+        self,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        propensity: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> dict[str, Evidence]:
         """Look at labels, as they come in: is the promise still kept?
 
         Parameters
@@ -278,7 +301,7 @@ class Monitor:
             self._labelled.append((name, known, y[batch], chance[batch], flagged[batch]))
         return self.report()
 
-    def report(self):
+    def report(self) -> dict[str, Evidence]:
         """Return what speaks against each promise.
 
         Returns
@@ -291,11 +314,15 @@ class Monitor:
         return {name: test.evidence() for name, test in self._tests.items()}
 
     @property
-    def history_(self):
+    def history_(self) -> dict[str, np.ndarray]:
         """For each test the decadic logarithm of the capital after each batch."""
         return {name: np.array(test.log_e) / np.log(10) for name, test in self._tests.items()}
 
-    def recalibrate(self, since=None, random_state=None):
+    def recalibrate(
+        self,
+        since: int | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> BudgetClassifier | SetClassifier:
         """Return `decision` calibrated anew, with the labels that have come in.
 
         The classifier stays. Rows are thinned to a sample of all by their propensities, as in

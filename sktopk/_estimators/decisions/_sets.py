@@ -1,6 +1,9 @@
 """SetClassifier: a set of labels per row, on top of any classifier."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -9,6 +12,7 @@ from sktopk._common._available import available_if
 from sktopk._common._input import check_labels, check_length, encode_labels, take_rows
 from sktopk._common._public import public
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
+from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 
 from ._any_classifier import predict_class_proba
@@ -274,21 +278,21 @@ class SetClassifier(CalibratedDecision):
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
-        method="topk",
-        k=5,
-        coverage=0.9,
-        conditional=None,
-        max_size=None,
-        hierarchy=None,
-        empty="allow",
-        randomized=False,
-        penalty=0.1,
-        prevalence=None,
-        validation_fraction=0.2,
-        random_state=None,
-    ):
+        method: str = "topk",
+        k: int = 5,
+        coverage: float = 0.9,
+        conditional: str | None = None,
+        max_size: int | None = None,
+        hierarchy: dict | None = None,
+        empty: str = "allow",
+        randomized: bool = False,
+        penalty: float = 0.1,
+        prevalence: ArrayLike | None = None,
+        validation_fraction: float = 0.2,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.estimator = estimator
         self.method = method
         self.k = k
@@ -303,7 +307,9 @@ class SetClassifier(CalibratedDecision):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
-    def fit(self, X, y, *, groups=None, **fit_params):
+    def fit(
+        self, X: RowsLike, y: ArrayLike, *, groups: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Train the classifier on a part of the rows and find the threshold on the others.
 
         Parameters
@@ -367,7 +373,9 @@ class SetClassifier(CalibratedDecision):
             _calibration_certainty=proba.max(axis=1).astype(np.float64),
         )
 
-    def predict_set(self, X, *, groups=None, output="matrix"):
+    def predict_set(
+        self, X: RowsLike, *, groups: ArrayLike | None = None, output: str = "matrix"
+    ) -> csr_array | list[np.ndarray]:
         """Return the set of labels of each row.
 
         Sets are nested in `coverage` (or k): a label that enters at some coverage stays for
@@ -427,7 +435,7 @@ class SetClassifier(CalibratedDecision):
         y_set.sort_indices()
         return y_set
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         """Return the label that `estimator_` predicts for each row.
 
         Parameters
@@ -442,7 +450,7 @@ class SetClassifier(CalibratedDecision):
         return self.estimator_.predict(X)
 
     @available_if(_forwards("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probabilities of `estimator_`, if it has them.
 
         Parameters
@@ -457,7 +465,7 @@ class SetClassifier(CalibratedDecision):
         return self.estimator_.predict_proba(X)
 
     @available_if(_forwards("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the decision scores of `estimator_`, if it has them.
 
         Parameters
@@ -471,7 +479,7 @@ class SetClassifier(CalibratedDecision):
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of `predict`, the first label of each row, not of the sets.
 
         Sets have no single score: the more labels, the better their coverage. A search over sets

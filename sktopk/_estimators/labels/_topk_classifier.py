@@ -1,14 +1,18 @@
 """TopKClassifier: k labels per row."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import KW_ONLY
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from torch import nn
 
 from sktopk._common._input import class_weights, own_labels
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
+from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import OPTIMIZERS, check_optimizer, estimator
@@ -187,18 +191,23 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     array([[0, 1]])
     """
 
-    loss: object = "smooth_topk"
+    loss: str | nn.Module | Callable = "smooth_topk"
     _: KW_ONLY
-    k: object = 5
+    k: int | dict[int, float] = 5
     tau: float = 1.0
     sigma: float = 0.2
     loss_params: dict | None = None
     order: str | None = None
     n_candidates: int | None = None
     calibration: str | None = "auto"
-    class_weight: object = None
+    class_weight: dict | str | None = None
 
-    def score(self, X, y=None, sample_weight=None):
+    def _purpose(self):
+        return f"Loss: {self._loss_in_use}, k = {getattr(self, 'k_', self.k)}."
+
+    def score(
+        self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the top-k accuracy at `k_`, what searches without `scoring` choose by.
 
         That is :func:`sktopk.metrics.topk_accuracy_score`, not the accuracy of `predict`, unless

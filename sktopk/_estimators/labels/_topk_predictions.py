@@ -1,10 +1,13 @@
 """What a fitted TopKClassifier answers beside labels: subsets and probabilities."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from scipy.special import softmax
 
 from sktopk._common._available import available_if
 from sktopk._common._input import views_of
+from sktopk._common._types import RowsLike
 from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training._class_blocks import best_classes
@@ -36,12 +39,12 @@ def has_proba(classifier):
 class TopKPredictions:
     """Predictions of one score per class: the k best labels, and probabilities."""
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         return self._best(self._rows(X), 1)[:, 0]
 
     predict.__doc__ = NetClassifier.predict.__doc__
 
-    def predict_topk(self, X, k=None):
+    def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return the k labels of highest score of each row.
 
         Parameters
@@ -63,7 +66,9 @@ class TopKPredictions:
         rows = self._rows(X)
         return self._best(rows, self._check_predict_k(k))
 
-    def predict_topk_proba(self, X, k=None, *, transform=None):
+    def predict_topk_proba(
+        self, X: RowsLike, k: int | None = None, *, transform: Sequence[Callable] | None = None
+    ) -> np.ndarray:
         """Return the probability of each class to belong to the top k.
 
         See :func:`sktopk.losses.topk_inclusion_proba`: exponents are ``s / (k_ tau)`` for the
@@ -105,7 +110,7 @@ class TopKPredictions:
         return sum(each) / len(each)
 
     @available_if(has_proba)
-    def predict_proba(self, X):
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probability of each class.
 
         Available if the loss models probabilities, "cross_entropy" (also as a module, also of

@@ -3,12 +3,14 @@
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score
 
 from sktopk._common._available import available_if
 from sktopk._common._input import check_classes, encode
 from sktopk._common._public import public
 from sktopk._common._scalars import check_option
+from sktopk._common._types import RowsLike
 from sktopk._estimators._parameters import estimator
 from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import BatchCriterion
@@ -166,7 +168,7 @@ class AUCClassifier(ProgramClassifier):
         return weight * (n_rows / total)
 
     @available_if(_ranks)
-    def predict_top(self, X, n, groups=None):
+    def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the rows of highest score, where there are two classes.
 
         Parameters

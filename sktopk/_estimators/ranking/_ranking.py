@@ -3,9 +3,11 @@
 import dataclasses
 import math
 from dataclasses import KW_ONLY
+from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from scipy.stats import hypergeom
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -22,6 +24,7 @@ from sktopk._common._scalars import (
     place_of,
     positive_label,
 )
+from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import (
@@ -119,7 +122,7 @@ class RankingClassifier(NetClassifier):
     """
 
     _: KW_ONLY
-    pos_label: object = None
+    pos_label: Label | None = None
     min_positives: int = 5
 
     # For `predict_top`, whose metadata pipelines route as that of `predict`.
@@ -134,7 +137,16 @@ class RankingClassifier(NetClassifier):
     # Whether validation rows of the user's, where there are some, determine the threshold.
     _judged_on_validation = False
 
-    def fit(self, X, y=None, sample_weight=None, *, groups=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: RowsLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> Self:
         r"""Train the network, with groups for the top of each of them.
 
         .. math:: L = \frac{1}{G} \sum_g L_g
@@ -180,7 +192,14 @@ class RankingClassifier(NetClassifier):
         return self._fit(X, y, sample_weight, X_val, y_val, groups)
 
     @available_if(has_partial_fit)
-    def partial_fit(self, X, y=None, classes=None, sample_weight=None, groups=None):
+    def partial_fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Train for one epoch on a piece of the data.
 
         Parameters
@@ -206,7 +225,13 @@ class RankingClassifier(NetClassifier):
             check_table(X)
         return self._partial_fit(X, y, classes, sample_weight, groups)
 
-    def score(self, X, y=None, sample_weight=None, groups=None):
+    def score(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
         """Return the metric that the estimator optimises; see the class.
 
         Parameters
@@ -236,7 +261,7 @@ class RankingClassifier(NetClassifier):
     def _check_groups(self, groups):
         """Raise where groups are given to a loss that takes none; before anything else."""
 
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Score every row, relative to the threshold.
 
         Parameters
@@ -263,7 +288,7 @@ class RankingClassifier(NetClassifier):
         # In float64, where the difference of two scores cannot vanish.
         return (scores.astype(np.float64) - getattr(self, "threshold_", 0.0)).astype(scores.dtype)
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         """Return the label of each row: `pos_label_` above `threshold_`.
 
         Parameters
@@ -282,7 +307,7 @@ class RankingClassifier(NetClassifier):
         above = self._above_threshold(self._scores(X)) > 0
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
-    def predict_top(self, X, n, groups=None):
+    def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the rows of highest score, of each group if there are groups.
 
         Parameters
@@ -311,7 +336,7 @@ class RankingClassifier(NetClassifier):
         return rows_on_top(self._scores, X, n, groups)
 
     @available_if(has_proba)
-    def predict_proba(self, X):
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probability of each class; available with `calibration`.
 
         Parameters
@@ -518,7 +543,7 @@ class TopClassifier(RankingClassifier):
 
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: object = "auto"
+    buffer_size: int | str = "auto"
 
     errors = "false_negatives"
     # The optimum flags few rows, whatever the labels.

@@ -1,5 +1,7 @@
 """Accuracy at the top: a threshold that depends on the scores, errors on one side of it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -68,8 +70,8 @@ class ThresholdClassifier(TopClassifier):
     (5,)
     """
 
-    threshold: object = KthLargest("all", tau=0.01)
-    errors: object = "false_negatives"
+    threshold: Callable = KthLargest("all", tau=0.01)
+    errors: str | dict[str, float] = "false_negatives"
 
     def _check_params(self):
         super()._check_params()

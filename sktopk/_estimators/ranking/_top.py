@@ -84,7 +84,7 @@ class DeepTopPushClassifier(TopClassifier):
     """
 
     _: KW_ONLY
-    buffer_size: object = 1
+    buffer_size: int | str = 1
 
     _threshold = staticmethod(top_push_threshold)
 
@@ -227,7 +227,7 @@ class RecallAtKClassifier(TopClassifier):
     (60,)
     """
 
-    k: object = 100
+    k: int | float = 100
     _: KW_ONLY
     per: str = "auto"
 

@@ -1,6 +1,9 @@
 """TopVotingClassifier: a network of this package and trees, the mean of their probabilities."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
@@ -19,9 +22,11 @@ from sktopk._common._input import (
     take,
 )
 from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import check_number, check_random
+from sktopk._common._types import RowsLike
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import calibrated_proba, columns_of_score
 from sktopk._estimators._net_classifier import NetClassifier
@@ -36,7 +41,7 @@ N_MEMBERS = 4
 
 
 @public
-class TopVotingClassifier(ClassifierMixin, BaseEstimator):
+class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     r"""A network trained for the top and trees: the mean of their probabilities.
 
     .. math::
@@ -119,13 +124,27 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
     # What the checks of rows ask: any float type, no images.
     dtype, module = "auto", None
 
-    def __init__(self, estimator=None, others="trees", *, n_folds=5, random_state=None):
+    def __init__(
+        self,
+        estimator: Any = None,
+        others: Any = "trees",
+        *,
+        n_folds: int = 5,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.estimator = estimator
         self.others = others
         self.n_folds = n_folds
         self.random_state = random_state
 
-    def fit(self, X, y=None, sample_weight=None, *, groups=None):
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the network, and the others without a fold each.
 
         Parameters
@@ -155,7 +174,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the votes, of two classes as a difference.
 
         Parameters
@@ -171,7 +190,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._decision(self._votes(X))
 
-    def predict(self, X):
+    def predict(self, X: RowsLike) -> np.ndarray:
         """Return the most probable label of each row.
 
         Parameters
@@ -186,7 +205,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probability of each class: the mean of what the voters say.
 
         Parameters
@@ -205,7 +224,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         return proba[:, ::-1] if self._turned else proba
 
     @available_if(ranks)
-    def predict_top(self, X, n, groups=None):
+    def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the rows of most probable positives, of each group if there are groups.
 
         Parameters
@@ -232,7 +251,7 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         return rows_on_top(self._votes, X, n, groups)
 
     @available_if(chooses_labels)
-    def predict_topk(self, X, k=None):
+    def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return the k most probable labels of each row, where there are several classes.
 
         Parameters
@@ -257,7 +276,13 @@ class TopVotingClassifier(ClassifierMixin, BaseEstimator):
         order = np.argsort(-self._votes(X), axis=1, kind="stable")
         return self.classes_[order[:, :k]]
 
-    def score(self, X, y=None, sample_weight=None, groups=None):
+    def score(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
         """Return the metric of `score` of the network, of the votes.
 
         Parameters

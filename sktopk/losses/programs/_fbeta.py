@@ -1,6 +1,7 @@
 """The F-measure with a free threshold."""
 
 import torch
+from torch import Tensor
 
 from sktopk.losses._loss import LossModule, check_nonnegative
 
@@ -16,16 +17,16 @@ from ._batch import (
 
 
 def fbeta_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    beta=1.0,
-    margin=1.0,
-    solver="closed_form",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    beta: float = 1.0,
+    margin: float = 1.0,
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Raise the F-measure at the threshold that suits it best.
 
     .. math::

@@ -4,6 +4,7 @@ import warnings
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from sktopk.losses._loss import check_count, check_name, check_nonnegative
 
@@ -82,18 +83,18 @@ class LinearProgramResult(NamedTuple):
 
 
 def linear_program(
-    c,
-    A_ub,
-    b_ub,
-    A_eq=None,
-    b_eq=None,
+    c: Tensor,
+    A_ub: Tensor | None,
+    b_ub: Tensor | None,
+    A_eq: Tensor | None = None,
+    b_eq: Tensor | None = None,
     *,
-    method="newton",
-    smoothing=1e-2,
-    tol=None,
-    max_iter=500,
-    on_failure="warn",
-):
+    method: str = "newton",
+    smoothing: float = 1e-2,
+    tol: float | None = None,
+    max_iter: int = 500,
+    on_failure: str = "warn",
+) -> LinearProgramResult:
     r"""Solve linear programs, differentiably in all their arguments.
 
     .. math::

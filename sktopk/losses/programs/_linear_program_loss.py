@@ -1,8 +1,9 @@
 """A linear program of the user's own as a loss."""
 
 import inspect
+from collections.abc import Callable
 
-from torch import nn
+from torch import Tensor, nn
 
 from ._linear_program import linear_program
 
@@ -94,8 +95,15 @@ class LinearProgramLoss(nn.Module):
     """
 
     def __init__(
-        self, build, *, method="newton", smoothing=1e-2, tol=None, max_iter=500, on_failure="warn"
-    ):
+        self,
+        build: Callable[..., dict[str, Tensor]],
+        *,
+        method: str = "newton",
+        smoothing: float = 1e-2,
+        tol: float | None = None,
+        max_iter: int = 500,
+        on_failure: str = "warn",
+    ) -> None:
         super().__init__()
         self.build = build
         self.method = method
@@ -104,7 +112,9 @@ class LinearProgramLoss(nn.Module):
         self.max_iter = max_iter
         self.on_failure = on_failure
 
-    def forward(self, scores, target, sample_weight=None):
+    def forward(
+        self, scores: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
         """Return the optimum, of shape (), of the program that `build` makes."""
         if not callable(self.build):
             raise TypeError(f"build must be callable; got {type(self.build).__name__}")
@@ -134,7 +144,7 @@ class LinearProgramLoss(nn.Module):
             )
         return fun
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         build = getattr(self.build, "__name__", repr(self.build))
         return ", ".join([f"build={build}", *(f"{n}={getattr(self, n)!r}" for n in _OPTIONS)])
 

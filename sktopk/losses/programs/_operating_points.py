@@ -1,6 +1,7 @@
 """Losses at a given recall, false-positive rate or precision, as linear programs."""
 
 import torch
+from torch import Tensor
 
 from sktopk.losses._loss import LossModule, check_fraction
 
@@ -8,16 +9,16 @@ from ._batch import batch_loss, hinge_rows, or_one, sort_kinks, sparse_matrix, s
 
 
 def precision_at_recall_program_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    recall,
-    margin=1.0,
-    solver="closed_form",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    recall: float,
+    margin: float = 1.0,
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push the negatives below the highest threshold that surely keeps the recall.
 
     .. math::
@@ -93,16 +94,16 @@ def precision_at_recall_program_loss(
 
 
 def recall_at_fpr_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    fpr,
-    margin=1.0,
-    solver="closed_form",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    fpr: float,
+    margin: float = 1.0,
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push the positives above the lowest threshold that surely keeps the false-positive rate.
 
     .. math::

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from sktopk.losses._loss import (
@@ -33,17 +34,17 @@ _PAIRS_AT_ONCE = 1 << 16
 
 
 def pairwise_auc_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    margin=1.0,
-    surrogate="hinge",
-    multi_class="ovr",
-    solver="closed_form",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    margin: float = 1.0,
+    surrogate: str = "hinge",
+    multi_class: str = "ovr",
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Rank every positive above every negative, by a margin.
 
     .. math::

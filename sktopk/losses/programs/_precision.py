@@ -1,6 +1,7 @@
 """Recall at a given precision, and precision among the k highest scores."""
 
 import torch
+from torch import Tensor
 
 from sktopk.losses._loss import LossModule, check_count, check_fraction, check_nonnegative
 
@@ -16,17 +17,17 @@ from ._batch import (
 
 
 def recall_at_precision_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    precision,
-    margin=1.0,
-    penalty=2.0,
-    solver="closed_form",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    precision: float,
+    margin: float = 1.0,
+    penalty: float = 2.0,
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push the positives above a threshold that pays for missing the precision.
 
     .. math::
@@ -151,16 +152,16 @@ def elastic_program(batch, precision, penalty):
 
 
 def precision_at_k_loss(
-    scores,
-    target,
+    scores: Tensor,
+    target: Tensor,
     *,
-    k,
-    margin=1.0,
-    solver="closed_form",
-    groups=None,
-    sample_weight=None,
-    reduction="mean",
-):
+    k: int,
+    margin: float = 1.0,
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     r"""Push negatives out of the k highest scores, and the best positives in.
 
     .. math::

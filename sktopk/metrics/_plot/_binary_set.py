@@ -1,11 +1,20 @@
 """Which of the four sets of two classes rows get, by their true class."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sktopk._common._types import RowsLike
 from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets
 
 from ._style import curve_axes, draw_level
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class BinarySetDisplay:
@@ -54,15 +63,24 @@ class BinarySetDisplay:
            [0. , 0.5, 0. , 0.5]])
     """
 
-    def __init__(self, share, labels, *, target=None):
+    def __init__(self, share: ArrayLike, labels: ArrayLike, *, target: float | None = None) -> None:
         self.share = share
         self.labels = labels
         self.target = target
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, groups=None, sample_weight=None, target=None, ax=None, **kwargs
-    ):
+        cls,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        target: float | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the sets of a fitted classifier of two classes.
 
         Parameters
@@ -105,8 +123,16 @@ class BinarySetDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true, y_set, *, labels, sample_weight=None, target=None, ax=None, **kwargs
-    ):
+        cls,
+        y_true: ArrayLike,
+        y_set: Any,
+        *,
+        labels: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        target: float | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw given sets.
 
         Parameters
@@ -158,7 +184,7 @@ class BinarySetDisplay:
             share = total / total.sum(axis=1, keepdims=True)
         return cls(share, labels, target=target).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the bars.
 
         On empty axes the colour cycle is set to one that is safe for colour-blind readers.

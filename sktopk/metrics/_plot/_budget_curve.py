@@ -1,10 +1,16 @@
 """What looking at k rows brings, for every k."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
+from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, estimated, is_positive, warn_of_scores
 from sktopk.metrics._top_scorer import scores_of_two_classes
@@ -12,6 +18,9 @@ from sktopk.metrics._top_scorer import scores_of_two_classes
 from ._bands import band, draw_band
 from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _YLABELS = {
     "precision": "Precision among the rows looked at",
@@ -122,18 +131,18 @@ class BudgetCurveDisplay:
 
     def __init__(
         self,
-        k,
-        score,
+        k: ArrayLike,
+        score: ArrayLike,
         *,
-        metric="recall",
-        chance=None,
-        ideal=None,
-        budget=None,
-        name=None,
-        by="rows",
-        low=None,
-        high=None,
-    ):
+        metric: str = "recall",
+        chance: ArrayLike | None = None,
+        ideal: ArrayLike | None = None,
+        budget: int | float | None = None,
+        name: str | None = None,
+        by: str = "rows",
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+    ) -> None:
         self.k = k
         self.score = score
         self.metric = metric
@@ -147,8 +156,17 @@ class BudgetCurveDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, value=None, cost=None, pos_label=None, name=None, **kwargs
-    ):
+        cls,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        value: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        pos_label: Label | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of a fitted classifier of two classes.
 
         Parameters
@@ -198,22 +216,22 @@ class BudgetCurveDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_score,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
         *,
-        metric=None,
-        value=None,
-        cost=None,
-        max_k=None,
-        budget=None,
-        pos_label=None,
-        propensity=None,
-        groups=None,
-        share_of_groups=0.8,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        metric: str | None = None,
+        value: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        max_k: int | None = None,
+        budget: int | None = None,
+        pos_label: Label | None = None,
+        propensity: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        share_of_groups: float = 0.8,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of given scores.
 
         Parameters
@@ -292,20 +310,20 @@ class BudgetCurveDisplay:
     @classmethod
     def from_cv_results(
         cls,
-        cv_results,
-        X,
-        y,
+        cv_results: dict[str, Any],
+        X: RowsLike,
+        y: ArrayLike,
         *,
-        metric=None,
-        value=None,
-        cost=None,
-        max_k=None,
-        budget=None,
-        pos_label=None,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        metric: str | None = None,
+        value: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        max_k: int | None = None,
+        budget: int | None = None,
+        pos_label: Label | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of each test fold of a cross-validation.
 
         Parameters
@@ -377,14 +395,14 @@ class BudgetCurveDisplay:
 
     def plot(
         self,
-        ax=None,
+        ax: Axes | None = None,
         *,
-        name=None,
-        n_budgets=4,
-        plot_chance_level=True,
-        plot_ideal=True,
-        **kwargs,
-    ):
+        name: str | None = None,
+        n_budgets: int = 4,
+        plot_chance_level: bool = True,
+        plot_ideal: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve; several may share one axes.
 
         On empty axes the colour cycle is set to one that is safe for

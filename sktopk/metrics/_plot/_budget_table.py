@@ -1,12 +1,21 @@
 """What a few budgets bring, drawn."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sktopk._common._types import Label, RowsLike
 from sktopk.metrics._budget_table import budget_table
 from sktopk.metrics._ranking import estimated, is_positive
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
 from ._style import curve_axes, draw_legend, draw_reference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _N_POINTS = 40
 
@@ -67,7 +76,15 @@ class BudgetTableDisplay:
     36 % right, 38 % found
     """
 
-    def __init__(self, table, curve, *, chance=None, confidence=0.95, name=None):
+    def __init__(
+        self,
+        table: dict[str, np.ndarray],
+        curve: dict[str, np.ndarray],
+        *,
+        chance: float | None = None,
+        confidence: float = 0.95,
+        name: str | None = None,
+    ) -> None:
         self.table = table
         self.curve = curve
         self.chance = chance
@@ -75,7 +92,16 @@ class BudgetTableDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, pos_label=None, name=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        pos_label: Label | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the budgets of a fitted classifier of two classes.
 
         Parameters
@@ -107,20 +133,20 @@ class BudgetTableDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_score,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
         *,
-        budgets=(50, 100, 200),
-        n_rows=None,
-        confidence=0.95,
-        n_bootstraps=500,
-        pos_label=None,
-        random_state=0,
-        propensity=None,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        budgets: ArrayLike = (50, 100, 200),
+        n_rows: int | None = None,
+        confidence: float = 0.95,
+        n_bootstraps: int = 500,
+        pos_label: Label | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        propensity: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the budgets of given scores.
 
         Parameters
@@ -161,7 +187,14 @@ class BudgetTableDisplay:
         chance = float(positive.mean())
         return cls(table, curve, chance=chance, confidence=confidence, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, name=None, plot_chance_level=True, **kwargs):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve; several may share one axes.
 
         On empty axes the colour cycle is set to one that is safe for colour-blind readers.

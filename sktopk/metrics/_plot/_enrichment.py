@@ -1,6 +1,7 @@
 """Share of the positives found against the share of rows looked at."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._ranking_curve import RankingCurveDisplay
 
@@ -65,7 +66,16 @@ class EnrichmentDisplay(RankingCurveDisplay):
     _ylabel = "Share of the positives found"
     _legend_loc = {"log": "upper left", "linear": "lower right"}  # noqa: RUF012
 
-    def __init__(self, fraction, recall, *, prevalence=None, name=None, low=None, high=None):
+    def __init__(
+        self,
+        fraction: ArrayLike,
+        recall: ArrayLike,
+        *,
+        prevalence: float | None = None,
+        name: str | None = None,
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+    ) -> None:
         self.fraction = fraction
         self.recall = recall
         self.prevalence = prevalence

@@ -1,12 +1,20 @@
 """Differences between losses, and whether they are more than chance."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import count, takewhile
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk.metrics._statistics import intervals_in_words, paired_differences, verdict_of
 
 from ._style import curve_axes, draw_legend, draw_level
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SERIES_DISTANCE = 0.25
 # Of the width of the axes; the rest is for the numbers and the verdicts.
@@ -101,16 +109,16 @@ class LossComparisonDisplay:
 
     def __init__(
         self,
-        names,
-        difference,
-        half_width,
+        names: Sequence[str],
+        difference: ArrayLike,
+        half_width: ArrayLike,
         *,
-        baseline="cross_entropy",
-        metric="score",
-        confidence=0.95,
-        margin=0.01,
-        name=None,
-    ):
+        baseline: str = "cross_entropy",
+        metric: str = "score",
+        confidence: float = 0.95,
+        margin: float = 0.01,
+        name: str | None = None,
+    ) -> None:
         self.names = names
         self.difference = difference
         self.half_width = half_width
@@ -123,17 +131,17 @@ class LossComparisonDisplay:
     @classmethod
     def from_scores(
         cls,
-        scores,
+        scores: dict[str, ArrayLike],
         *,
-        test_fraction,
-        baseline="cross_entropy",
-        metric="score",
-        confidence=0.95,
-        margin=0.01,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        test_fraction: float,
+        baseline: str = "cross_entropy",
+        metric: str = "score",
+        confidence: float = 0.95,
+        margin: float = 0.01,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the differences of given scores.
 
         Parameters
@@ -181,8 +189,14 @@ class LossComparisonDisplay:
 
     @classmethod
     def from_cv_results(
-        cls, cv_results, *, test_fraction, param="param_loss", metric="score", **kwargs
-    ):
+        cls,
+        cv_results: dict[str, Any],
+        *,
+        test_fraction: float,
+        param: str = "param_loss",
+        metric: str = "score",
+        **kwargs: Any,
+    ) -> Self:
         """Draw the differences found by a search over losses.
 
         Where the search tried a loss with several values of other parameters, those with the
@@ -234,7 +248,7 @@ class LossComparisonDisplay:
         scores = {loss: runs[candidate] for loss, candidate in best.items()}
         return cls.from_scores(scores, test_fraction=test_fraction, metric=metric, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the differences; several displays may share one axes.
 
         Their points stand below one another in the row of the loss. On empty axes the colour

@@ -1,6 +1,7 @@
 """Precision against the share of rows looked at."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._ranking_curve import RankingCurveDisplay
 
@@ -71,7 +72,16 @@ class PrecisionQuantileDisplay(RankingCurveDisplay):
     _ylabel = "Precision"
     _legend_loc = {"linear": "upper right", "log": "upper right"}  # noqa: RUF012
 
-    def __init__(self, quantile, precision, *, prevalence=None, name=None, low=None, high=None):
+    def __init__(
+        self,
+        quantile: ArrayLike,
+        precision: ArrayLike,
+        *,
+        prevalence: float | None = None,
+        name: str | None = None,
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+    ) -> None:
         self.quantile = quantile
         self.precision = precision
         self.prevalence = prevalence

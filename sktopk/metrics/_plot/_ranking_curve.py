@@ -1,9 +1,15 @@
 """What the curves over the number of rows looked at have in common."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_nonnegative, check_option
+from sktopk._common._types import Label, RowsLike
 from sktopk.metrics._ranking import is_positive, undefined
 from sktopk.metrics._top_curves import precision_quantile_curve
 from sktopk.metrics._top_scorer import scores_of_two_classes
@@ -11,6 +17,12 @@ from sktopk.metrics._top_scorer import scores_of_two_classes
 from ._bands import band, draw_band
 from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class RankingCurveDisplay:
@@ -21,7 +33,16 @@ class RankingCurveDisplay:
     """
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, pos_label=None, name=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        pos_label: Label | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of a fitted classifier of two classes.
 
         Parameters
@@ -64,18 +85,18 @@ class RankingCurveDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_score,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
         *,
-        pos_label=None,
-        ties="expected",
-        sample_weight=None,
-        groups=None,
-        share_of_groups=0.8,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        pos_label: Label | None = None,
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        share_of_groups: float = 0.8,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of given scores.
 
         Parameters
@@ -131,17 +152,17 @@ class RankingCurveDisplay:
     @classmethod
     def from_cv_results(
         cls,
-        cv_results,
-        X,
-        y,
+        cv_results: dict[str, Any],
+        X: RowsLike,
+        y: ArrayLike,
         *,
-        pos_label=None,
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        pos_label: Label | None = None,
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of each test fold of a cross-validation.
 
         Parameters
@@ -190,8 +211,15 @@ class RankingCurveDisplay:
         return cls(x, y, prevalence=float(np.mean(prevalence)), name=name).plot(ax, **kwargs)
 
     def plot(
-        self, ax=None, *, name=None, xscale=None, plot_chance_level=True, plot_ideal=True, **kwargs
-    ):
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        xscale: str | None = None,
+        plot_chance_level: bool = True,
+        plot_ideal: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve; several may share one axes.
 
         On empty axes the colour cycle is set to one that is safe for

@@ -1,13 +1,22 @@
 """How large sets of labels are, and how often sets of each size hold the label."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sktopk._common._types import RowsLike
 from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
 from ._bars import draw_bars
 from ._style import curve_axes, draw_level
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class SetSizeDisplay:
@@ -66,7 +75,16 @@ class SetSizeDisplay:
     array([0, 1, 2, 3, 4])
     """
 
-    def __init__(self, lower, upper, proportion, coverage, *, name=None, target=None):
+    def __init__(
+        self,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        proportion: ArrayLike,
+        coverage: ArrayLike,
+        *,
+        name: str | None = None,
+        target: float | None = None,
+    ) -> None:
         self.lower = lower
         self.upper = upper
         self.proportion = proportion
@@ -76,8 +94,17 @@ class SetSizeDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, sample_weight=None, name=None, target=None, ax=None, **kwargs
-    ):
+        cls,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        target: float | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the sets of a fitted classifier.
 
         Parameters
@@ -123,8 +150,17 @@ class SetSizeDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true, y_set, *, labels, sample_weight=None, name=None, target=None, ax=None, **kwargs
-    ):
+        cls,
+        y_true: ArrayLike,
+        y_set: Any,
+        *,
+        labels: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        target: float | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw given sets.
 
         Parameters
@@ -172,7 +208,7 @@ class SetSizeDisplay:
         display = cls(lower, upper, total / total.sum(), coverage, name=name, target=target)
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the bars and the line; several displays may share one axes.
 
         Bars of displays with the same bins stand side by side. On empty axes the colour cycle

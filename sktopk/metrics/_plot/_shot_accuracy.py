@@ -1,13 +1,22 @@
 """Top-k accuracy of frequent and of rare classes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import n_kept
+from sktopk._common._types import RowsLike
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 
 from ._bars import draw_bars
 from ._style import curve_axes, draw_legend, draw_reference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _GROUPS = ("many", "medium", "few")
 # A little above the highest accuracy.
@@ -63,7 +72,16 @@ class ShotAccuracyDisplay:
     [0.5, 1.0, 0.0]
     """
 
-    def __init__(self, accuracy, *, k=5, few=20, many=100, name=None, chance=None):
+    def __init__(
+        self,
+        accuracy: dict[str, float],
+        *,
+        k: int = 5,
+        few: int = 20,
+        many: int = 100,
+        name: str | None = None,
+        chance: dict[str, float] | None = None,
+    ) -> None:
         self.accuracy = accuracy
         self.k = k
         self.few = few
@@ -74,21 +92,21 @@ class ShotAccuracyDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
         *,
-        class_counts=None,
-        k=5,
-        few=20,
-        many=100,
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        plot_chance_level=True,
-        **kwargs,
-    ):
+        class_counts: ArrayLike | None = None,
+        k: int = 5,
+        few: int = 20,
+        many: int = 100,
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the bars of a fitted classifier.
 
         Parameters
@@ -155,21 +173,21 @@ class ShotAccuracyDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_score,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
         *,
-        class_counts,
-        labels=None,
-        k=5,
-        few=20,
-        many=100,
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        plot_chance_level=True,
-        **kwargs,
-    ):
+        class_counts: ArrayLike,
+        labels: ArrayLike | None = None,
+        k: int = 5,
+        few: int = 20,
+        many: int = 100,
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the bars of given scores.
 
         Parameters
@@ -223,7 +241,14 @@ class ShotAccuracyDisplay:
         display = cls(accuracy, **shots, name=name, chance=chance)
         return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
 
-    def plot(self, ax=None, *, name=None, plot_chance_level=True, **kwargs):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the bars; those of several displays on one axes stand side by side.
 
         On empty axes the colour cycle is set to one that is safe for colour-blind readers.

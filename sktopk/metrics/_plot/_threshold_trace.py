@@ -1,12 +1,20 @@
 """Threshold of each training step."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_count
 
 from ._folds import draw_curves
 from ._style import curve_axes, draw_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Points of a smoothed curve that are means of other steps.
 _N_SMOOTHED = 50
@@ -76,14 +84,29 @@ class ThresholdTraceDisplay:
     True
     """
 
-    def __init__(self, step, threshold, *, true_threshold=None, name=None):
+    def __init__(
+        self,
+        step: ArrayLike,
+        threshold: ArrayLike,
+        *,
+        true_threshold: ArrayLike | None = None,
+        name: str | None = None,
+    ) -> None:
         self.step = step
         self.threshold = threshold
         self.true_threshold = true_threshold
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, *, epoch=None, name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        epoch: int | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the thresholds that a classifier recorded while it was trained.
 
         Parameters
@@ -141,7 +164,7 @@ class ThresholdTraceDisplay:
         name = type(estimator).__name__ if name is None else name
         return cls(step, threshold, true_threshold=true_threshold, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the curve; several may share one axes.
 
         On empty axes the colour cycle is set to one that is safe for

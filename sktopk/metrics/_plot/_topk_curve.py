@@ -1,15 +1,27 @@
 """Top-k accuracy against k."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count
+from sktopk._common._types import RowsLike
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
 from ._bands import band, draw_band
 from ._folds import draw_curves, folds_name, split_folds
 from ._style import curve_axes, draw_legend, draw_reference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class TopKCurveDisplay:
@@ -62,7 +74,16 @@ class TopKCurveDisplay:
     array([0.93, 0.96, 0.98])
     """
 
-    def __init__(self, k, accuracy, *, name=None, chance=None, low=None, high=None):
+    def __init__(
+        self,
+        k: ArrayLike,
+        accuracy: ArrayLike,
+        *,
+        name: str | None = None,
+        chance: ArrayLike | None = None,
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+    ) -> None:
         self.k = k
         self.accuracy = accuracy
         self.name = name
@@ -73,19 +94,19 @@ class TopKCurveDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Any,
+        X: RowsLike,
+        y: ArrayLike,
         *,
-        max_k=10,
-        average="micro",
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        plot_chance_level=True,
-        **kwargs,
-    ):
+        max_k: int = 10,
+        average: str = "micro",
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of a fitted classifier.
 
         Parameters
@@ -140,21 +161,21 @@ class TopKCurveDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_score,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
         *,
-        labels=None,
-        max_k=10,
-        average="micro",
-        ties="expected",
-        sample_weight=None,
-        groups=None,
-        share_of_groups=0.8,
-        name=None,
-        ax=None,
-        plot_chance_level=True,
-        **kwargs,
-    ):
+        labels: ArrayLike | None = None,
+        max_k: int = 10,
+        average: str = "micro",
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        share_of_groups: float = 0.8,
+        name: str | None = None,
+        ax: Axes | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of given scores.
 
         Parameters
@@ -219,19 +240,19 @@ class TopKCurveDisplay:
     @classmethod
     def from_cv_results(
         cls,
-        cv_results,
-        X,
-        y,
+        cv_results: dict[str, Any],
+        X: RowsLike,
+        y: ArrayLike,
         *,
-        max_k=10,
-        average="micro",
-        ties="expected",
-        sample_weight=None,
-        name=None,
-        ax=None,
-        plot_chance_level=True,
-        **kwargs,
-    ):
+        max_k: int = 10,
+        average: str = "micro",
+        ties: str = "expected",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve of each test fold of a cross-validation.
 
         Parameters
@@ -285,7 +306,14 @@ class TopKCurveDisplay:
         display = cls(k, accuracy, name=folds_name(cv_results, name), chance=shares.mean(axis=0))
         return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
 
-    def plot(self, ax=None, *, name=None, plot_chance_level=True, **kwargs):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        plot_chance_level: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the curve; several may share one axes.
 
         On empty axes the colour cycle is set to one that is safe for

@@ -1,0 +1,19 @@
+"""Tensors where scikit-learn dispatches on the library of an array."""
+
+import os
+import subprocess
+import sys
+
+from tests.with_array_api import QUESTIONS
+
+
+def test_tensors_are_answered_as_arrays_are():
+    # SciPy reads the variable when it is imported.
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.with_array_api"],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) == len(QUESTIONS)
