@@ -100,7 +100,7 @@ class TunedLightGBM(ClassifierMixin, BaseEstimator):
         rounds = min(1000, self.max_trees // (1 if is_binary else len(classes)))
         tries = [
             {},
-            *ParameterSampler(self.SPACE, self.n_tries - 1, random_state=self.random_state),
+            *ParameterSampler(SPACE, self.n_tries - 1, random_state=self.random_state),
         ]
         found = []
         for settings in tries:

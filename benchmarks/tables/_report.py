@@ -232,7 +232,8 @@ def beside_cross_entropy(lines):
         return []
     alone, both = lines.loc[OWN_CROSS_ENTROPY], lines.loc["TopKClassifier"]
     both = both.loc[both.index.isin(alone.index)]
-    change = (100 * (both - alone.loc[both.index])[list(MULTICLASS)]).groupby("table").mean()
+    jobs = list(MULTICLASS)
+    change = 100 * (both[jobs] - alone.loc[both.index, jobs]).groupby("table").mean()
     time = (both.fit_s / alone.fit_s.loc[both.index]).groupby("table").median()
     rows = [
         [table, *(f"{value:+.2f}" for value in change.loc[table]), f"{time[table]:.1f}"]
