@@ -81,6 +81,8 @@ def page(runs):
     for kind, jobs in JOBS.items():
         mean = runs[[TABLES[table].kind == kind for table in runs.table]].groupby("table")
         mean = 100 * mean[list(NAMES)].mean()
+        if len(mean) < 2:
+            continue
         rows = []
         for name in MEANS:
             cells = []
