@@ -273,7 +273,8 @@ class PatMatClassifier(TopClassifier):
 
     The one to take in doubt, with the share of the rows that is looked at. On tables that had no
     say in it, it is ahead of logistic regression in precision at 100 rows and at 1 %, and in
-    average precision, and cannot be told from boosting and forests: :doc:`what was found </top>`.
+    average precision, and cannot be told from boosting and forests; with trees that vote beside
+    it, :class:`TopVotingClassifier`, it is ahead of these: :doc:`what was found </top>`.
 
     It is Pat&Mat with the threshold at the quantile itself [1]_. Minibatches have more positives
     than the data; the quantile is taken as if they had not.
@@ -394,7 +395,7 @@ class RecallAtFPRClassifier(TopClassifier):
 
     The one to take where false alarms are limited. On tables that had no say in it, it finds more
     positives at a rate of 1 % than logistic regression, and cannot be told from boosting and
-    forests: :doc:`what was found </top>`.
+    forests; a vote with trees is ahead, :class:`TopVotingClassifier`: :doc:`what was found </top>`.
 
     The surrogate l counts the errors on both sides of a free
     threshold t, which :class:`PatMatNPClassifier` puts at one of the scores: where l is the
