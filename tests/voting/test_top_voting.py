@@ -252,6 +252,12 @@ def test_others_that_take_no_weights_are_named(rows):
         make().fit(X, y, np.ones(len(y)))
 
 
+def test_groups_are_for_rankings(rows):
+    X, y = rows
+    with pytest.raises(TypeError, match="groups must be None unless estimator ranks"):
+        make(TopKClassifier(**SHORT)).fit(X, y, groups=np.arange(len(y)) // 5)
+
+
 def test_not_fitted(rows):
     with pytest.raises(NotFittedError):
         make().predict(rows[0])

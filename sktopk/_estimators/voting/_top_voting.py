@@ -347,6 +347,11 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 if not has_fit_parameter(each, "sample_weight"):
                     raise TypeError(f"others must take sample_weight in fit; {each!r} takes none")
         network = self._network(len(self.classes_), random)
+        if groups is not None and not has_fit_parameter(network, "groups"):
+            raise TypeError(
+                "groups must be None unless estimator ranks rows, of which groups can have a part "
+                f"each; got groups and {network!r}"
+            )
         named = {} if groups is None else {"groups": groups}
         self.estimator_ = network.fit(X, y, sample_weight, **named)
         if len(self.classes_) == 2:
