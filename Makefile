@@ -12,10 +12,10 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 # that is done first takes from the other's.
 PARALLEL := -n auto --dist worksteal
 # What no version of scikit-learn, skorch, NumPy, SciPy, pandas or matplotlib can change, as it is
-# of torch alone (the losses whose programs SciPy does not solve; the GPU), a simulation of what a
-# promise is worth, or about the text of this repository.
+# of torch alone (the losses whose programs SciPy does not solve; the GPU), of bytes in files, a
+# simulation of what a promise is worth, or about the text of this repository.
 OF_ANY_VERSION := tests/docs tests/gpu tests/benchmarks tests/modules tests/test_evidence.py \
-	tests/test_top_criterion.py $(wildcard \
+	tests/test_top_criterion.py tests/io/test_fuzz.py tests/io/test_atomic.py $(wildcard \
 	tests/test_conformal.py tests/test_guarantees.py \
 	tests/decisions/test_conformal.py tests/decisions/test_guarantees.py) \
 	$(filter-out tests/losses/test_linear_% tests/losses/test_program_%, \
