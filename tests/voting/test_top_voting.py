@@ -162,7 +162,7 @@ def test_default_is_network_boosting_and_extra_trees():
 
 def test_frames_with_categories_and_missing_values(rows):
     X, y = rows
-    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    frame = pd.DataFrame(X[:, :3].copy(), columns=["a", "b", "c"])
     frame.loc[::7, "a"] = np.nan
     frame["city"] = np.where(y == 1, "Lima", "Oslo")
     frame.loc[::9, "city"] = None
