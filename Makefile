@@ -11,6 +11,8 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 # Neighbours share what a file sets up, so that each process takes a half of the files; the one
 # that is done first takes from the other's.
 PARALLEL := -n auto --dist worksteal
+# A process for each core: threads of scikit-learn's trees would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1
 # What no version of scikit-learn, skorch, NumPy, SciPy, pandas or matplotlib can change, as it is
 # of torch alone (the losses whose programs SciPy does not solve; the GPU), of bytes in files, a
 # simulation of what a promise is worth, or about the text of this repository.
@@ -27,7 +29,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/python examples/demo.py
 
 test: lint
-	$(VENV)/bin/python -m pytest $(PARALLEL)
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PARALLEL)
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
@@ -38,7 +40,7 @@ lint: $(VENV)/.installed
 
 # The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch.
 test-oldest: $(OLDEST)/.installed
-	$(OLDEST)/bin/python -m pytest $(PARALLEL) $(addprefix --ignore=,$(OF_ANY_VERSION))
+	$(ONE_THREAD) $(OLDEST)/bin/python -m pytest $(PARALLEL) $(addprefix --ignore=,$(OF_ANY_VERSION))
 
 # The wheel with its core dependencies alone, in a new environment: without bytecode, which takes
 # most of a minute to write, for one process to read.
