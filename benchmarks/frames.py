@@ -4,30 +4,31 @@ Three tables have columns of categories (kddcup: protocol, service and flag of a
 the classes of fewer than 1 % of the rows are positive; churn: state and area; coil2000: type of
 customer), two lose a fifth of their values at random. 2 000 rows train, at most 4 000 others test,
 three splits. "Numbers" is what the ranker was given before it took such frames: numbers of
-categories as if they had an order, and medians. Seconds are those of one processor.
+categories as if they had an order, and medians. "Vote" is that of the ranker and trees. Seconds of
+a fit are those of one processor.
 
     OMP_NUM_THREADS=1 python benchmarks/frames.py
 
-Runs that are in the CSV are not done again: delete the file to repeat them.
+Runs that are in the CSV are not done again: delete their lines to repeat them.
 """
 
 import time
-import warnings
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
+from reproduce._protocol import RESULTS, arguments, markdown, run_missing, seeds_of, write_page
+from sklearn.base import clone
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import train_test_split
 
-from sktopk import PatMatClassifier
+from sktopk import PatMatClassifier, TopVotingClassifier
 from sktopk.datasets import load_pmlb
 from sktopk.metrics import precision_at_k_score
 
 N_TRAIN, N_TEST, N_SPLITS, MISSING = 2000, 4000, 3, 0.2
-RESULTS = Path(__file__).parent / "results"
-METRICS = ["average precision", "precision at 100", "seconds"]
+METRICS = ["average precision", "precision at 100", "fit_s"]
 
 
 def kddcup():
@@ -99,81 +100,66 @@ def as_lightgbm(X_train, X_test):
     return tables
 
 
-def methods(seed):
-    """Each with how it is given the tables."""
-    return {
-        "LightGBM": (LGBMClassifier(n_jobs=1, verbose=-1, random_state=seed), as_lightgbm),
-        "sktopk": (PatMatClassifier(tau=0.01, random_state=seed), lambda *tables: tables),
-        "sktopk, numbers": (PatMatClassifier(tau=0.01, random_state=seed), as_numbers),
-    }
+# Each with how it is given the tables.
+METHODS = {
+    "LightGBM": (LGBMClassifier(n_jobs=1, verbose=-1), as_lightgbm),
+    "sktopk": (PatMatClassifier(tau=0.01, device="cpu"), lambda *tables: tables),
+    "sktopk, numbers": (PatMatClassifier(tau=0.01, device="cpu"), as_numbers),
+    "sktopk, vote": (TopVotingClassifier(), lambda *tables: tables),
+}
 
 
-def run(load, seed):
-    """Average precision, precision at 100 and seconds of each method."""
-    X, y = load()
+def run(table, split, method):
+    """Average precision, precision at 100 and seconds of a fit."""
+    X, y = TABLES[table]()
     X_train, X_test, y_train, y_test = train_test_split(
-        X, y.to_numpy().astype(int), train_size=N_TRAIN, random_state=seed, stratify=y
+        X, y.to_numpy().astype(int), train_size=N_TRAIN, random_state=split, stratify=y
     )
     X_test, y_test = X_test[:N_TEST], y_test[:N_TEST]
-    found = {}
-    for name, (model, given) in methods(seed).items():
-        tables, started = given(X_train, X_test), time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(tables[0], y_train)
-            seconds = time.process_time() - started
-            if name == "LightGBM":
-                scores = model.predict_proba(tables[1])[:, 1]
-            else:
-                scores = model.decision_function(tables[1])
-        found[name] = (
-            average_precision_score(y_test, scores),
-            precision_at_k_score(y_test, scores, k=100),
-            seconds,
-        )
-    return found
+    model, given = METHODS[method]
+    model = clone(model).set_params(random_state=split)
+    tables, started = given(X_train, X_test), time.process_time()
+    model.fit(tables[0], y_train)
+    seconds = time.process_time() - started
+    if hasattr(model, "decision_function"):
+        scores = model.decision_function(tables[1])
+    else:
+        scores = model.predict_proba(tables[1])[:, 1]
+    at_100 = precision_at_k_score(y_test, scores, k=100)
+    found = average_precision_score(y_test, scores), at_100, seconds
+    return dict(zip(METRICS, map(float, found), strict=True))
+
+
+def settings(args):
+    names = ("split", "table", "method")
+    every = product(seeds_of(args), TABLES, METHODS)
+    return [dict(zip(names, each, strict=True)) for each in every]
 
 
 def page(runs):
-    """The results as Markdown: means over the splits of a table, and how many there were."""
-    lines = [
-        "# Frames as they are",
-        "",
-        f"Means over splits, at most {N_SPLITS}; {N_TRAIN} rows train. Made by "
-        "`benchmarks/frames.py`, whose first lines say what is what.",
-        "",
-        "| table | method | splits | average precision | precision at 100 | fit, s |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    """Means over the splits of a table, and how many there were."""
+    rows = []
     for (table, method), own in runs.groupby(["table", "method"], sort=False):
         precision, at_100, seconds = own[METRICS].mean()
-        lines.append(
-            f"| {table} | {method} | {len(own)} | {precision:.3f} | {at_100:.3f} | {seconds:.2g} |"
-        )
-    return "\n".join([*lines, ""])
+        cells = [f"{precision:.3f}", f"{at_100:.3f}", f"{seconds:.2g}"]
+        rows.append([table, method, len(own), *cells])
+    return "\n".join(
+        [
+            "# Frames as they are",
+            "",
+            f"Means over splits, at most {N_SPLITS}; {N_TRAIN} rows train. Made by "
+            "`benchmarks/frames.py`, whose first lines say what is what.",
+            "",
+            markdown(["table", "method", "splits", *METRICS[:2], "fit, s"], rows),
+        ]
+    )
 
 
 def main():
-    """Run what is missing; write each run at once, and the page of all."""
-    path = RESULTS / "frames.csv"
-    for seed in range(N_SPLITS):
-        for table, load in TABLES.items():
-            runs = pd.read_csv(path) if path.exists() else pd.DataFrame({"table": [], "split": []})
-            if ((runs["table"] == table) & (runs["split"] == seed)).any():
-                continue
-            rows = [
-                {
-                    "table": table,
-                    "split": seed,
-                    "method": method,
-                    **dict(zip(METRICS, found, strict=True)),
-                }
-                for method, found in run(load, seed).items()
-            ]
-            pd.DataFrame(rows).round(5).to_csv(
-                path, mode="a", header=not path.exists(), index=False
-            )
-            (RESULTS / "frames.md").write_text(page(pd.read_csv(path)))
+    parser = arguments(__doc__, "frames", seeds={"full": N_SPLITS})
+    parser.set_defaults(csv=RESULTS / "frames.csv", n_jobs=1)
+    args = parser.parse_args()
+    write_page(args, page(run_missing(run, settings(args), args, seconds=6)))
 
 
 if __name__ == "__main__":
