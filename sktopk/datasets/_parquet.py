@@ -47,7 +47,7 @@ def parquet_batches(
         Rows of a piece; the last of a file may have fewer, and one whose labels are so long that
         their array would take more than 64 MiB comes in several.
     filters : pyarrow.compute.Expression or list, default=None
-        Which rows to read, as :func:`pyarrow.parquet.read_table` takes them, for example
+        Which rows to read, as ``pyarrow.parquet.read_table`` takes them, for example
         ``[("year", ">", 2023)]``. Files and row groups without any are passed over.
 
     Returns

@@ -98,8 +98,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    sklearn.ensemble.VotingClassifier : Votes of any classifiers, without a threshold of the top.
     TopBoostClassifier : LightGBM trained for the top.
+    PatMatClassifier, TopKClassifier : The networks alone.
 
     Notes
     -----
