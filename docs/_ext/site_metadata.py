@@ -46,6 +46,9 @@ def write_texts(app, exception):
     """llms.txt: a line for each page; versions.json: what the switcher of versions offers."""
     if exception is not None or app.builder.format != "html":
         return
+    if not app.env.found_docs <= getattr(app.env, "site_pages", {}).keys():
+        # Some pages are as they were, and so are these files.
+        return
     base = app.config.html_baseurl
     first, *others = [app.config.root_doc, *sorted(app.env.site_pages)]
     title, about = app.env.site_pages[first]
