@@ -36,8 +36,9 @@ from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk._estimators.ranking._ranking import RankingClassifier
 from sktopk._estimators.ranking._top import PatMatClassifier
 
-# Members of the default network: beside trees, four do what eight do.
-N_MEMBERS = 4
+# The default voters: beside trees, four members of 30 epochs do what eight of 100 do, and as many
+# trees of each fold as these what 100 do.
+N_MEMBERS, MAX_EPOCHS, N_TREES = 4, 30, 40
 
 
 @public
@@ -61,11 +62,11 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     estimator : estimator, default=None
         A classifier of this package with a network, such as ``RecallAtKClassifier(k=100)``: cloned
         and, unless it has `calibration`, fitted with ``calibration="auto"``. None is
-        ``PatMatClassifier(tau=0.01, n_members=4)`` for two classes, and for several
+        ``PatMatClassifier(tau=0.01, n_members=4, max_epochs=30)`` for two classes, and for several
         ``TopKClassifier(n_members=4)``.
     others : "trees" or list of classifiers, default="trees"
         What votes beside it: classifiers with `predict_proba`, cloned. "trees" is scikit-learn's
-        ExtraTreesClassifier and, for two classes and rows that are not sparse,
+        ``ExtraTreesClassifier(n_estimators=40)`` and, for two classes and rows that are not sparse,
         HistGradientBoostingClassifier, which grows a tree for each of several.
     n_folds : int, default=5
         How often each of the others is fitted, each time without one fold of the rows. Equal rows
@@ -383,8 +384,11 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         """The network to fit, with calibrated scores."""
         network = self.estimator
         if network is None:
-            network = PatMatClassifier(tau=0.01) if n_classes == 2 else TopKClassifier()
-            network.set_params(n_members=N_MEMBERS)
+            network = (
+                PatMatClassifier(tau=0.01, n_members=N_MEMBERS, max_epochs=MAX_EPOCHS)
+                if n_classes == 2
+                else TopKClassifier(n_members=N_MEMBERS)
+            )
         network = with_seed(clone(network), random)
         return (
             network if network.calibration is not None else network.set_params(calibration="auto")
@@ -396,8 +400,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
         if n_classes > 2 or is_sparse:
-            return [ExtraTreesClassifier()]
-        return [HistGradientBoostingClassifier(), ExtraTreesClassifier()]
+            return [ExtraTreesClassifier(N_TREES)]
+        return [HistGradientBoostingClassifier(), ExtraTreesClassifier(N_TREES)]
 
     @property
     def _is_ranking(self):
