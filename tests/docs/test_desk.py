@@ -188,7 +188,7 @@ def test_a_file_is_answered_without_a_network(desk, browser, offline, tmp_path, 
     desk_of = BudgetClassifier.from_scores(scores, positive, budget=0.01, constraint="fpr")
     cells = texts(browser, "#desk-promises tbody tr:first-child td")
     assert float(cells[1]) == pytest.approx(desk_of.threshold_, rel=1e-5)
-    assert f"recall {100 * desk_of.rates_['recall'].value:.1f}\N{NO-BREAK SPACE}%" in cells[2]
+    assert f"recall {100 * desk_of.rates_['recall'].value:.1f} %" in cells[2]
     assert browser.find_element("css selector", "#desk-chart .curve").get_attribute("d")
     resources = browser.execute_script(
         "return performance.getEntriesByType('resource').map((each) => each.name)"
