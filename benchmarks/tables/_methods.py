@@ -170,7 +170,7 @@ METHODS = {
     "logistic regression": Method(
         lambda n, seed: scaled(LogisticRegression(max_iter=1000, random_state=seed))
     ),
-    "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=FEW_SPLITS),
+    "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=0),
     # One network of one hidden layer, Adam at a constant rate, 100 epochs, as in many packages.
     "plain MLP": Method(
         lambda n, seed: network(TopKClassifier("cross_entropy", module=MLP), n, seed)
