@@ -89,8 +89,11 @@ class Ranking:
     unfinished: dict
 
 
-def ranking(scores, kind, half):
+def ranking(scores, kind, half, least=1):
+    """The ranks of the methods that have at least so many splits of each of their tables."""
     here = scores[(scores.kind == kind) & (scores.half == half)]
+    n_splits = here.groupby(["method", "table"]).split.nunique().groupby("method").min()
+    here = here[here.method.map(n_splits) >= least]
     tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == half]
     unfinished = {}
     shown = [name for name, of_job in SHOWN.items() if set(JOBS[kind]) <= set(of_job)]
@@ -218,6 +221,11 @@ def mean_ranks(scores, half):
         if found.unfinished:
             parts = [f"{m} ({done} of {n} tables)" for m, (done, n) in found.unfinished.items()]
             text += ["", f"Not finished, not ranked: {', '.join(parts)}."]
+        quick = ranking(scores, kind, half, least=low + 1)
+        if OURS in quick.rank.index:
+            n_splits = quick.n_splits[0]
+            text += ["", f"### The same, {n_splits} splits, without the methods that have fewer"]
+            text += ["", rank_table(quick)]
     return text[1:]
 
 
