@@ -6,6 +6,7 @@ python -m tests.without_torch
 import json
 import pickle
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -150,6 +151,8 @@ def files():
                 assert again.report() == kept.report()
             else:
                 assert (again.predict(rows) == kept.predict(rows)).all()
+            if rows is not None and find_spec("skl2onnx"):  # an extra
+                io.to_onnx(kept, path.with_suffix(".onnx"))
         path.write_bytes(path.read_bytes()[:-1])
         try:
             io.load(path)

@@ -5,20 +5,25 @@ from typing import TYPE_CHECKING
 from ._model import dump, load
 from ._steps import STEPS as STEPS
 
-__all__ = ["dump", "load", "to_onnx"]
+__all__ = ["dump", "load", "register_onnx_converters", "to_onnx"]
 
 if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     from ._onnx import to_onnx
+    from ._onnx_register import register_onnx_converters
 
     TRUSTED_TYPES: tuple[str, ...]
 
 
 def __getattr__(name):
-    # Both name the networks, which load torch: decisions are dumped and loaded without it.
+    # These take a while to import; those that name the networks load torch as well.
     if name == "to_onnx":
         from ._onnx import to_onnx
 
         return globals().setdefault(name, to_onnx)
+    if name == "register_onnx_converters":
+        from ._onnx_register import register_onnx_converters
+
+        return globals().setdefault(name, register_onnx_converters)
     if name == "TRUSTED_TYPES":
         from ._classes import trusted_types
 
