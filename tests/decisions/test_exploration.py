@@ -7,13 +7,25 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import torch
+from scipy.sparse import csr_array
 from scipy.stats import chisquare, norm
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
+from torch.utils.data import TensorDataset
 
-from sktopk import BudgetClassifier, PatMatClassifier, make_pipeline
+from sktopk import (
+    AUCClassifier,
+    BudgetClassifier,
+    PatMatClassifier,
+    TopBoostClassifier,
+    TopVotingClassifier,
+    make_pipeline,
+)
 from sktopk._estimators.decisions._base import Trained
 from sktopk._estimators.decisions._exploration import thinned
 from sktopk._estimators.decisions._guarantees import fpr_threshold, recall_threshold
@@ -208,14 +220,55 @@ def test_training_with_a_log_finds_what_all_labels_would(log):
 @pytest.mark.filterwarnings("ignore:The training loss still fell")
 def test_a_ranker_takes_the_weights_of_a_log(log):
     X, y, known, propensity = log
-    rows = np.flatnonzero(~np.isnan(propensity))
     params = {"hidden_layer_sizes": (), "learning_rate": 0.1, "batch_size": 1000}
     clf = PatMatClassifier(tau=0.1, max_epochs=30, random_state=0, **params)
-    clf.fit(X[rows], known[rows].astype(int), sample_weight=1 / propensity[rows])
+    clf.fit(X, known, propensity=propensity)
     # Its share of all rows lies above the threshold, not its share of those with a label.
     assert abs(np.mean(clf.predict(X)) - 0.1) < 0.03
     found = recall_at_k_score(y, clf.decision_function(X), k=0.1)
     assert found > recall_at_k_score(y, X.sum(axis=1), k=0.1) - 0.03
+
+
+LINEAR = {"hidden_layer_sizes": (), "max_epochs": 2, "random_state": 0}
+RANKERS = {
+    "PatMatClassifier": PatMatClassifier(**LINEAR),
+    "AUCClassifier": AUCClassifier(**LINEAR),
+    "TopBoostClassifier": TopBoostClassifier(n_estimators=2, random_state=0),
+    "TopVotingClassifier": TopVotingClassifier(
+        PatMatClassifier(calibration="sigmoid", **LINEAR), others=[GaussianNB()], n_folds=2
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize("kind", ["array", "frame", "sparse", "dataset"])
+def test_a_log_is_the_rows_of_known_label_with_their_weights(log, name, kind, rng):
+    if name == "TopBoostClassifier":
+        pytest.importorskip("lightgbm")
+    X, _, known, propensity = (each[:2000] for each in log)
+    rows = np.flatnonzero(~np.isnan(propensity))
+    weight, day = rng.uniform(1, 2, len(X)), np.repeat(np.arange(20), 100)
+    make = {
+        "array": np.array,
+        "frame": lambda X: pd.DataFrame(X, index=np.arange(len(X)) + 9),
+        "sparse": csr_array,
+        "dataset": lambda X: TensorDataset(torch.from_numpy(X)),
+    }[kind]
+    if kind == "dataset" and name.startswith("TopB"):
+        pytest.skip("takes no Dataset")
+    y = pd.Series(np.where(known == 1, "yes", "no"), dtype=object)
+    y[np.isnan(known)] = None
+    expected = clone(RANKERS[name]).fit(
+        make(X[rows]), y[rows], sample_weight=weight[rows] / propensity[rows], groups=day[rows]
+    )
+    clf = clone(RANKERS[name]).fit(
+        make(X), y, sample_weight=weight, groups=day, propensity=propensity.tolist()
+    )
+    np.testing.assert_array_equal(clf.decision_function(X), expected.decision_function(X))
+    assert len(np.unique(clf.decision_function(X))) > 2
+    plain = clone(RANKERS[name]).fit(X[rows], y[rows], weight[rows], groups=day[rows])
+    assert np.any(plain.decision_function(X) != expected.decision_function(X))
 
 
 def test_rows_that_calibrate_are_thinned_to_a_sample_of_all(rng):
@@ -296,6 +349,11 @@ def test_wrong_logs_are_refused(log):
         clf.fit(X, known, propensity=propensity[:10])
     with pytest.raises(ValueError, match="y contains NaN"):
         clf.fit(X, known)
+    for ranker in RANKERS.values():
+        with pytest.raises(ValueError, match=r"propensity must be in \(0, 1\]"):
+            clone(ranker).fit(X, known, propensity=np.zeros(len(X)))
+        with pytest.raises(ValueError, match="requires y to be passed"):
+            clone(ranker).fit(X, None, propensity=propensity)
     with pytest.raises(ValueError, match="propensity weighs the rows that train, but KNeighbors"):
         BudgetClassifier(KNeighborsClassifier()).fit(X, known, propensity=propensity)
 
@@ -309,4 +367,8 @@ def test_logs_are_routed(log):
         pipe = make_pipeline(StandardScaler(), clf).fit(
             X, np.nan_to_num(known), propensity=propensity
         )
+        ranker = make_pipeline(StandardScaler(), PatMatClassifier(**LINEAR))
+        ranker.fit(X, known, propensity=propensity)
     assert pipe.steps[-1][1].n_samples_fit_ == len(X)
+    weight = np.nansum(1 / propensity)
+    assert ranker[-1].class_count_.sum() == pytest.approx(weight)

@@ -47,6 +47,7 @@ from sktopk._common._splits import held_out, held_out_groups
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._logs import rows_to_train_with
 from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
@@ -313,6 +314,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
     ) -> Self:
         """Grow the trees, with groups for the top of each of them.
 
@@ -329,6 +331,9 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             then the mean of that of each group, with a threshold of its own, `threshold_` the
             median of these, and whole groups are left out of members and held out. The log loss
             is that of all rows, as before. None, and one group: all rows are one list.
+        propensity : array-like of shape (n_samples,), default=None
+            As for :meth:`RecallAtKClassifier.fit`: for the log of a queue, of which the rows of
+            known label weigh 1 / propensity.
 
         Returns
         -------
@@ -343,6 +348,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             If LightGBM is not installed, with the extra that brings it.
         """
         self._check_params()
+        X, y, sample_weight, groups = rows_to_train_with(X, y, sample_weight, groups, propensity)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted = type(self)(**self.get_params(deep=False))
         fitted._fit(lightgbm, X, y, sample_weight, groups)

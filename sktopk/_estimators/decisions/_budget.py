@@ -53,7 +53,7 @@ from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
 from ._expected_value import IsotonicProbability, SpendsBudget
-from ._exploration import Queue, draw_rows, labelled, thinned
+from ._exploration import Queue, draw_rows, labelled_for, thinned
 from ._guarantees import calibrate, drift, separates
 from ._hits import BoundsHits
 from ._likelihood_ratio import (
@@ -451,9 +451,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         n_samples = None
         if propensity is not None:
             given = X, y, propensity, fit_params, likelihood_ratio
-            n_samples, X, y, propensity, fit_params, likelihood_ratio = labelled(
-                *given, self.estimator
-            )
+            log, likelihood_ratio = labelled_for(self.estimator, *given)
+            n_samples, X, y, propensity, fit_params = log
         y, fit_params = check_labels(y), self._routed(fit_params)
         n_samples = len(y) if n_samples is None else n_samples
         self._check_two_classes(y, fit_params.get("sample_weight"))

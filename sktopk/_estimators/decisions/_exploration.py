@@ -5,11 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import indexable
 
-from sktopk._common._input import check_given, take_params, take_rows
-from sktopk._common._warnings import warn
-from sktopk.metrics._logged import labelled_rows
+from sktopk._common._input import take_rows
+from sktopk._estimators._logs import labelled, weighed
 
 
 class Queue(NamedTuple):
@@ -48,30 +46,10 @@ def draw_rows(certain, group, n_drawn, keys, seed):
     return drawn, chance
 
 
-class Log(NamedTuple):
-    """The rows of known label among the `n_samples` of a log, and what belongs to them."""
-
-    n_samples: int
-    X: object
-    y: object
-    propensity: np.ndarray
-    params: dict
-    likelihood_ratio: object
-
-
-def labelled(X, y, propensity, params, likelihood_ratio, estimator):
-    """Return the `Log` of rows given to `fit`; where these train, they weigh 1 / propensity."""
-    check_given(y)
-    X, n_samples = indexable(X)[0], len(y)
-    known, propensity = labelled_rows(propensity, n_samples, "X")
-    if len(known) < n_samples and propensity.min() == 1:
-        warn(
-            f"every known label has propensity 1, and {n_samples - len(known)} of {n_samples} rows "
-            "have none: what fit learns and promises is for rows like the known ones. Draw some "
-            "of the others, as BudgetClassifier(explore=) does"
-        )
-    params = take_params(params | {"": likelihood_ratio}, known, n_samples)
-    likelihood_ratio = params.pop("")
+def labelled_for(estimator, X, y, propensity, params, likelihood_ratio):
+    """Return the `Log` of rows given to `fit`, and their ratios; where these train, they weigh."""
+    log = labelled(X, y, propensity, params | {"": likelihood_ratio})
+    likelihood_ratio = log.params.pop("")
     if not isinstance(estimator, FrozenEstimator):
         if not takes_weights(estimator):
             raise ValueError(
@@ -79,14 +57,8 @@ def labelled(X, y, propensity, params, likelihood_ratio, estimator):
                 f"{type(estimator).__name__}.fit takes no sample_weight: take another estimator, "
                 "or freeze it fitted by FrozenEstimator"
             )
-        weight = params.get("sample_weight")
-        weight = 1.0 if weight is None else np.asarray(weight)
-        params["sample_weight"] = weight / propensity
-    y = take_rows(y, known)
-    if np.asarray(y).dtype.kind == "O":
-        # Labels that stood beside a missing one: numbers are no objects any more.
-        y = np.array(list(y))
-    return Log(n_samples, take_rows(X, known), y, propensity, params, likelihood_ratio)
+        log.params["sample_weight"] = weighed(log.params.get("sample_weight"), log.propensity)
+    return log, likelihood_ratio
 
 
 def takes_weights(estimator):

@@ -34,6 +34,7 @@ from sktopk._estimators._calibration import (
     is_planned,
     way_out,
 )
+from sktopk._estimators._logs import rows_to_train_with
 from sktopk._estimators._net_classifier import NetClassifier, has_partial_fit
 from sktopk._estimators._parameters import estimator
 from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
@@ -127,6 +128,8 @@ class RankingClassifier(NetClassifier):
 
     # For `predict_top`, whose metadata pipelines route as that of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
+    # As decisions have it: a log is meant for whoever fits.
+    __metadata_request__fit = {"propensity": True}  # noqa: RUF012
 
     _multi_class = False
     _stratify = True
@@ -144,6 +147,7 @@ class RankingClassifier(NetClassifier):
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
         X_val: RowsLike | None = None,
         y_val: ArrayLike | None = None,
     ) -> Self:
@@ -167,6 +171,11 @@ class RankingClassifier(NetClassifier):
             lack a class teach nothing. Rows are held out, by `early_stopping`,
             `calibration` and `cross_fit`, as whole groups, and scored by groups unless `scoring`
             is set. None, and one group: all rows are one list.
+        propensity : array-like of shape (n_samples,), default=None
+            For the log of a queue: the probability in (0, 1] with which the label of each row came
+            to be known, NaN where it did not. Such rows are left out, whatever their y, and the
+            others weigh 1 / propensity, times their weight: the same fit as of these rows with such
+            weights. It warns if all known ones are 1: then no other row had a chance.
 
         Returns
         -------
@@ -189,6 +198,7 @@ class RankingClassifier(NetClassifier):
         """
         self._check_groups(groups)
         self._check_params()
+        X, y, sample_weight, groups = rows_to_train_with(X, y, sample_weight, groups, propensity)
         return self._fit(X, y, sample_weight, X_val, y_val, groups)
 
     @available_if(has_partial_fit)

@@ -29,6 +29,7 @@ from sktopk._common._scalars import check_number, check_random
 from sktopk._common._types import RowsLike
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import calibrated_proba, columns_of_score
+from sktopk._estimators._logs import rows_to_train_with
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._validation import MeanOverGroups
 from sktopk._estimators.decisions._any_classifier import predict_class_proba
@@ -145,6 +146,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
     ) -> Self:
         """Fit the network, and the others without a fold each.
 
@@ -155,6 +157,9 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`RecallAtKClassifier.fit`, for the loss of the network and the threshold.
             The rows of a group are in one fold.
+        propensity : array-like of shape (n_samples,), default=None
+            As for :meth:`RecallAtKClassifier.fit`: for the log of a queue, of which the rows of
+            known label weigh 1 / propensity.
 
         Returns
         -------
@@ -167,6 +172,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             groups of an estimator that takes none.
         """
         self._check_params()
+        X, y, sample_weight, groups = rows_to_train_with(X, y, sample_weight, groups, propensity)
         fitted = type(self)(**self.get_params(deep=False))
         with columns_kept(fitted):
             fitted._fit(X, y, sample_weight, groups)
