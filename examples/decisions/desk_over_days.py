@@ -35,8 +35,8 @@ model = FrozenEstimator(LogisticRegression().fit(*payments(20_000)))
 X_tested, y_tested = payments(10_000)
 
 # %%
-# Five reviews by lot
-# -------------------
+# Ten reviews by lot
+# ------------------
 # `predict_queue` returns the rows and the probability with which each came to be reviewed. The log
 # has NaN where there was no review.
 
