@@ -143,7 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--days", type=int, default=60)
-    parser.add_argument("--row-streams", type=int, default=100)
+    parser.add_argument("--row-streams", type=int, default=2000)
     parser.add_argument("--rate-streams", type=int, default=2000)
     parser.add_argument("--stream-days", type=int, default=10_000)
     parser.add_argument("--peers", type=int, default=40)
