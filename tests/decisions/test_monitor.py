@@ -286,6 +286,36 @@ def test_rows_of_a_queue_drawn_by_lot_raise_no_alarms(rng):
     assert within(alarms / n_draws, n_draws)
 
 
+def test_bets_by_propensity_hardly_ever_raise_an_alarm_on_two_thousand_streams(rng):
+    # As above, with the arithmetic of all streams at once: a false positive rate of 0.2 is kept.
+    n_draws, n_days, n, limit = 2000, 40, 60, 0.2
+    chance = np.where(np.arange(n) < 12, 1.0, 6 / 48)
+    stakes = _STAKES * chance.min() / limit
+
+    def days():
+        for _ in range(n_days):
+            y = rng.random((n_draws, n)) < 0.2
+            scores = np.sort(rng.normal(size=y.shape), axis=1)[:, ::-1]
+            lot = rng.random((n_draws, n - 12))
+            known = np.column_stack([np.ones((n_draws, 12), dtype=bool), lot.argsort(axis=1) < 6])
+            gain = np.where(scores > norm.isf(limit), 1 - limit, -limit) * ~y
+            yield gain, known
+
+    bets, highest = RateBets(limit), np.zeros(n_draws)
+    drawn = [*days()]
+    factors = (
+        np.prod(1 + stakes[:, None, None] * np.where(known, gain / chance, 0.0), axis=-1)
+        for gain, known in drawn
+    )
+    for (gain, known), capital in zip(drawn, capitals(factors), strict=True):
+        np.maximum(highest, capital, out=highest)
+        bets.update(gain[0, known[0]], chance[known[0]])
+    assert bets.capital.log == pytest.approx(np.log(capital[0]))
+    share = np.mean(highest >= 1 / DELTA)
+    assert within(share, n_draws)
+    assert share > DELTA / 20
+
+
 def test_fdr_is_watched_by_batch(rng):
     desk = desk_of(rng, constraint="fdr", budget=0.3)
     quiet, loud = (desk.monitor(tolerance=0.05, random_state=0) for _ in range(2))
