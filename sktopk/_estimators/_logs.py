@@ -45,8 +45,6 @@ def weighed(sample_weight, propensity):
 
 
 def rows_to_train_with(X, y, sample_weight, groups, propensity):
-    """Return X, y, weights and groups of the rows of a log; as they are without propensity."""
-    if propensity is None:
-        return X, y, sample_weight, groups
+    """Return X, y, weights and groups of the rows of known label in a log."""
     log = labelled(X, y, propensity, {"sample_weight": sample_weight, "groups": groups})
     return log.X, log.y, weighed(log.params["sample_weight"], log.propensity), log.params["groups"]

@@ -348,7 +348,9 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             If LightGBM is not installed, with the extra that brings it.
         """
         self._check_params()
-        X, y, sample_weight, groups = rows_to_train_with(X, y, sample_weight, groups, propensity)
+        if propensity is not None:
+            given = X, y, sample_weight, groups
+            X, y, sample_weight, groups = rows_to_train_with(*given, propensity)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted = type(self)(**self.get_params(deep=False))
         fitted._fit(lightgbm, X, y, sample_weight, groups)

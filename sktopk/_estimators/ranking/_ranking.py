@@ -198,7 +198,9 @@ class RankingClassifier(NetClassifier):
         """
         self._check_groups(groups)
         self._check_params()
-        X, y, sample_weight, groups = rows_to_train_with(X, y, sample_weight, groups, propensity)
+        if propensity is not None:
+            given = X, y, sample_weight, groups
+            X, y, sample_weight, groups = rows_to_train_with(*given, propensity)
         return self._fit(X, y, sample_weight, X_val, y_val, groups)
 
     @available_if(has_partial_fit)

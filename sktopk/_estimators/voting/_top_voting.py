@@ -172,7 +172,9 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             groups of an estimator that takes none.
         """
         self._check_params()
-        X, y, sample_weight, groups = rows_to_train_with(X, y, sample_weight, groups, propensity)
+        if propensity is not None:
+            given = X, y, sample_weight, groups
+            X, y, sample_weight, groups = rows_to_train_with(*given, propensity)
         fitted = type(self)(**self.get_params(deep=False))
         with columns_kept(fitted):
             fitted._fit(X, y, sample_weight, groups)
