@@ -29,36 +29,67 @@ from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
 
+def _top1(scores, target, k, tau, margin, *, gradient_needed):
+    """Loss and gradient for k = 1, where sigma_1 is a plain sum and sigma_0 is 1."""
+    label = target.unsqueeze(1)
+    label_score = scores.gather(1, label).squeeze(1)
+    shares = scores.scatter(1, label, -torch.inf)
+    head = shares.amax(1)
+    largest = torch.maximum(head, label_score)
+    undefined = (head == -torch.inf) & (largest < torch.inf)
+    head = head.masked_fill(undefined, 0.0)
+    shares.sub_(head.unsqueeze(1)).div_(tau).exp_()
+    total = shares.sum(1).double()
+    gap = (head.double() - label_score.double()) / tau
+    x = nan_above(margin / tau + gap + total.log(), largest)
+    loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
+    if not gradient_needed:
+        return loss, None
+    weight = torch.sigmoid(x).masked_fill(undefined, 0.0)
+    each = torch.where(undefined, 0.0, weight / total)
+    shares.mul_(each.to(scores.dtype).unsqueeze(1))
+    return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
+
+
+def _topk(scores, target, k, tau, margin, *, gradient_needed):
+    """Loss and gradient from the sums over all k-subsets."""
+    label = target.unsqueeze(1)
+    head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
+    label_score = scores.gather(1, label).squeeze(1)
+    largest = torch.maximum(head[:, 0], label_score)
+    # Fewer than k other classes that are not masked: no loss, no gradient.
+    undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
+    head = head.masked_fill(undefined.unsqueeze(1), 0.0)
+    left_out = torch.cat([classes, label], dim=1)
+    sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+    gap = (head[:, k - 1].double() - label_score.double()) / (k * tau)
+    x = nan_above(margin / tau + gap + sums.log_ratio, largest)
+    loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
+    if not gradient_needed:
+        return loss, None
+    weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
+    in_k, in_k_less_1 = head_inclusion(sums)
+    inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
+    if sums.rest is None:
+        gradient = torch.zeros_like(scores)
+    else:
+        y = rest_coefficients(sums)
+        gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
+    inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
+    return loss, gradient.scatter_(1, left_out, inner)
+
+
 class _SmoothTopK(torch.autograd.Function):
     """Per-sample loss; the gradient is computed along with it, while the scores are in cache."""
 
     @staticmethod
     def forward(ctx, scores, target, k, tau, margin):
-        label = target.unsqueeze(1)
-        head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
-        label_score = scores.gather(1, label).squeeze(1)
-        largest = torch.maximum(head[:, 0], label_score)
-        # Fewer than k other classes that are not masked: no loss, no gradient.
-        undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
-        head = head.masked_fill(undefined.unsqueeze(1), 0.0)
-        left_out = torch.cat([classes, label], dim=1)
-        gradient_needed = ctx.needs_input_grad[0]
-        sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
-        gap = (head[:, k - 1].double() - label_score.double()) / (k * tau)
-        x = nan_above(margin / tau + gap + sums.log_ratio, largest)
-        loss = tau * torch.logaddexp(x, torch.zeros_like(x))
-        if gradient_needed:
-            weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
-            in_k, in_k_less_1 = head_inclusion(sums)
-            inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
-            if sums.rest is None:
-                gradient = torch.zeros_like(scores)
-            else:
-                y = rest_coefficients(sums)
-                gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
-            inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
-            ctx.save_for_backward(gradient.scatter_(1, left_out, inner))
-        return loss.masked_fill(undefined, 0.0).to(scores.dtype)
+        of_rows = _top1 if k == 1 else _topk
+        needed = ctx.needs_input_grad[0]
+        loss, gradient = of_rows(scores, target, k, tau, margin, gradient_needed=needed)
+        if needed:
+            ctx.save_for_backward(gradient)
+        return loss.to(scores.dtype)
 
     @staticmethod
     def backward(ctx, grad_output):
