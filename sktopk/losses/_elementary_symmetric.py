@@ -23,8 +23,10 @@ MAX_K = 600
 # Elements of one block of rows: a block and one copy stay in the cache while dozens of
 # passes go over them.
 _BLOCK = 1 << 18
-# From here on two short selections beat one over the row.
+# From here on two short selections beat one over the row; and wherever torch.topk of fewer than 64
+# classes for each one wanted goes over from a heap to a quickselect, several times as slow.
 _LONG_ROW = 4096
+_PER_WANTED = 64
 _STRIDE = 8
 # Number of classes from which on a GPU makes the two long passes with kernels of Triton. None:
 # never, until benchmarks/gpu.py has shown from where on they win.
@@ -58,7 +60,7 @@ def row_blocks(scores):
 def largest(scores, m):
     """The `m` largest scores of each row in descending order, and their classes."""
     n_rows, n = scores.shape
-    if n < _LONG_ROW or n < 4 * m * _STRIDE:
+    if _PER_WANTED * m <= n < _LONG_ROW or n < 4 * m * _STRIDE:
         return scores.topk(m)
     # The m largest of a row lie in the m groups of largest maximum.
     n_groups = n // _STRIDE
