@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sktopk.losses import smooth_topk_loss, topk_inclusion_proba
+from sktopk.losses._elementary_symmetric import largest
 
 
 def log_sums(exponent, k):
@@ -38,6 +39,19 @@ CASES = [
     (1500, 300, 1.0),
     (400, 399, 1.0),
 ]
+
+
+@pytest.mark.parametrize(("n_classes", "m"), [(100, 11), (405, 11), (705, 11), (4099, 11)])
+def test_selection_in_two_steps_is_that_in_one(n_classes, m):
+    generator = torch.Generator().manual_seed(n_classes)
+    for scores in (
+        torch.randn(50, n_classes, generator=generator),
+        torch.randint(9, (50, n_classes), generator=generator).float(),  # ties
+    ):
+        values, classes = largest(scores, m)
+        assert torch.equal(values, scores.sort(dim=1, descending=True).values[:, :m])
+        assert torch.equal(scores.gather(1, classes), values)
+        assert all(len(set(row)) == m for row in classes.tolist())
 
 
 @pytest.mark.parametrize(("n_classes", "k", "tau"), CASES)
