@@ -188,11 +188,27 @@ def contrast(*colors):
 
 
 def test_search_finds_parameters_first(address, browser):
+    """A parameter's name, typed into the box of the first page, leads to who takes it."""
+    from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
 
-    browser.get(f"{address}/search.html?q=tau")
+    browser.get(f"{address}/index.html")
+    button = "button.search-button__button"
+    WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", button))
+    shown = next(b for b in browser.find_elements("css selector", button) if b.is_displayed())
+    shown.click()
+    box = WebDriverWait(browser, 20).until(
+        lambda b: next(
+            (i for i in b.find_elements("css selector", "input[name=q]") if i.is_displayed()), None
+        )
+    )
+    box.send_keys("tau", Keys.ENTER)
     link = "#search-results li:nth-child(-n+25) a[href*='sktopk.TopKClassifier.html']"
-    WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", link))
+    found = WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", link))
+    found[0].click()
+    assert "tau : " in WebDriverWait(browser, 20).until(
+        lambda b: b.find_elements("css selector", "dl.field-list, article")
+    )[0].text.replace("tau:", "tau : ").replace("tau\xa0:", "tau :")
 
 
 def test_pages_have_cards_and_a_list_for_machines(site):

@@ -28,8 +28,8 @@ def definition(scores, label, k, tau, margin):
     return tau * torch.logaddexp(x, torch.zeros_like(x))
 
 
-# n_classes beyond 4096, or between 32 and 64 for each of the 2 k + 1 largest, takes the selection in
-# two steps; k of hundreds needs the tilt; k = 1 is a sum.
+# n_classes beyond 4096, or between 32 and 64 for each of the 2 k + 1 largest, takes the selection
+# in two steps; k of hundreds needs the tilt; k = 1 is a sum.
 CASES = [
     (405, 5, 1.0),
     (50, 1, 0.1),
