@@ -83,6 +83,8 @@ audit: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
+	# Without the packages for images and graphs that they ask for, one of which needs CUDA to build.
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt --no-deps libauc torchcp
 	$(VENV)/bin/python benchmarks/loss_speed.py
 	$(VENV)/bin/python benchmarks/fit_speed.py
 	$(VENV)/bin/python benchmarks/defaults.py

@@ -1,8 +1,12 @@
-"""Tensors are answered as arrays are, with scikit-learn's dispatch on; run by test_array_api.py.
+"""Arrays of other libraries are answered as NumPy's are, with scikit-learn's dispatch on.
+
+Tensors of torch, and arrays that have nothing but what the array API standard says. Run by
+test_array_api.py:
 
 SCIPY_ARRAY_API=1 python -m tests.with_array_api
 """
 
+import array_api_strict
 import numpy as np
 import sklearn
 import torch
@@ -50,11 +54,12 @@ QUESTIONS = {
 def main():
     for name, (function, arrays, params) in QUESTIONS.items():
         expected = function(*arrays, **params)
-        tensors = [torch.from_numpy(each) for each in arrays]
-        for dispatch in (False, True):
-            with sklearn.config_context(array_api_dispatch=dispatch):
-                found = function(*tensors, **params)
-            np.testing.assert_allclose(float(found), float(expected), rtol=1e-6, err_msg=name)
+        for convert in (torch.from_numpy, array_api_strict.asarray):
+            others = [convert(each) for each in arrays]
+            for dispatch in (False, True):
+                with sklearn.config_context(array_api_dispatch=dispatch):
+                    found = function(*others, **params)
+                np.testing.assert_allclose(float(found), float(expected), rtol=1e-6, err_msg=name)
     print(len(QUESTIONS))
 
 

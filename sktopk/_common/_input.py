@@ -218,6 +218,10 @@ def take_rows(values, index):
         return values.iloc[index]
     if isinstance(values, list | tuple):
         return [values[i] for i in index]
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
+        # An array of another library, whose standard has no index of NumPy's.
+        xp = values.__array_namespace__()
+        return xp.take(values, xp.asarray(index, device=values.device), axis=0)
     return values[index]
 
 

@@ -206,9 +206,8 @@ def test_search_finds_parameters_first(address, browser):
     link = "#search-results li:nth-child(-n+25) a[href*='sktopk.TopKClassifier.html']"
     found = WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", link))
     found[0].click()
-    assert "tau : " in WebDriverWait(browser, 20).until(
-        lambda b: b.find_elements("css selector", "dl.field-list, article")
-    )[0].text.replace("tau:", "tau : ").replace("tau\xa0:", "tau :")
+    parameter = "//dt[strong='tau']"
+    WebDriverWait(browser, 20).until(lambda b: b.find_elements("xpath", parameter))
 
 
 def test_pages_have_cards_and_a_list_for_machines(site):
