@@ -121,13 +121,19 @@ def check_call(function, name, *places, **params):
 
 
 def check_readable(values, name):
-    """Raise if `values` are tensors that NumPy cannot read, such as those with a gradient."""
+    """Raise if `values` are tensors or arrays that NumPy cannot read: on a GPU, with a gradient."""
     first = values[0] if isinstance(values, list | tuple) and values else values
-    if not hasattr(first, "requires_grad"):
+    is_tensor = hasattr(first, "requires_grad")
+    if not is_tensor and (isinstance(first, np.ndarray) or not hasattr(first, "device")):
         return
     try:
-        first.numpy()
+        first.numpy() if is_tensor else np.asarray(first)
     except (RuntimeError, TypeError) as error:
+        if not is_tensor:
+            raise TypeError(
+                f"{name} must be an array that NumPy can read; got one of {type(first).__module__} "
+                f"on {first.device}: copy it to the CPU's memory first"
+            ) from error
         came = "a gradient, " if first.requires_grad else ""
         raise TypeError(
             f"{name} must be an array or a tensor that NumPy can read; got one with {came}"
