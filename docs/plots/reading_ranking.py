@@ -24,4 +24,4 @@ for name, model in models.items():
     model.fit(X[:3000], y[:3000])
     for display, ax in zip((EnrichmentDisplay, PrecisionQuantileDisplay), axes, strict=True):
         display.from_estimator(model, X[3000:], y[3000:], name=name, ax=ax)
-axes[1].set_xlim(0, 0.2)
+axes[1].set_xlim(right=0.2)
