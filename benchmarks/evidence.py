@@ -28,9 +28,10 @@ import evidence_regions  # noqa: E402
 import halves  # noqa: E402
 import imbalance  # noqa: E402
 import label_noise  # noqa: E402
+import long_tails  # noqa: E402
 import map_of_wins  # noqa: E402
 import molecules  # noqa: E402
-import noise_level  # noqa: E402
+import top_curve  # noqa: E402
 import top_one  # noqa: E402
 from _paired import LEAST, MARGIN, VERDICTS, Finding, Gain, gain  # noqa: E402
 from _protocol import RESULTS, markdown  # noqa: E402
@@ -92,19 +93,22 @@ def of_circle_modes(runs):
 
 
 def of_label_noise(runs):
-    """The smooth loss against cross-entropy, both tuned; the paper's numbers are of CIFAR-100."""
+    """The top-k losses against cross-entropy, all tuned; the paper's numbers are of CIFAR-100."""
     runs = runs[runs.seed != label_noise.TUNING]
     found = []
     for (case, noise), here in runs.groupby(["case", "noise"], sort=False):
         here = here.assign(points=100 * pd.to_numeric(here["top5"]))
-        won = gain(here, "smooth, k=5", "points", column="method", **PAIRED_BY_SEED)
-        if won is not None:
-            paper = None
-            if case != label_noise.TEXTS:
+        for method, (loss, *_) in label_noise.METHODS.items():
+            won = gain(here, method, "points", column="method", **PAIRED_BY_SEED)
+            if won is None:
+                continue
+            paper, setting = None, f"{case}, p = {noise:g}"
+            if loss != "smooth_topk":
+                setting += method.removeprefix("noised")
+            elif case != label_noise.TEXTS:
                 cross_entropy, smooth = label_noise.PAPER[noise][1]
                 paper = round(smooth - cross_entropy, 2)
-            setting = f"{case}, p = {noise:g}"
-            found.append(Finding.of_gain("smooth_topk", setting, "top-5", won, paper))
+            found.append(Finding.of_gain(loss, setting, "top-5", won, paper))
     return found
 
 
@@ -132,8 +136,9 @@ def of_map(runs):
 SOURCES = {
     "map_of_wins": ("map of wins", of_map),
     "reproduce_circle_modes": ("synthetic data of paper 002", of_circle_modes),
-    "reproduce_label_noise": ("label noise of paper 001", of_label_noise),
-    "reproduce_noise_level": ("paper 003", noise_level.findings),
+    "reproduce_label_noise": ("label noise of papers 001, 003", of_label_noise),
+    "reproduce_top_curve": ("CIFAR-100 of paper 002", top_curve.findings),
+    "reproduce_long_tails": ("long tails of paper 003", long_tails.findings),
     "reproduce_top_one": ("paper 000", top_one.findings),
     "molecules": ("molecules of paper 000", of_molecules),
     "imbalance": ("thinned tables for paper 004", of_imbalance),
@@ -150,18 +155,18 @@ PAGES = {
     ),
     "grouping_transition": (
         "Grouping and transition losses: Sawada, Kaneko, Sagi 2020 (paper 002)",
-        ["reproduce_circle_modes"],
-        ["circle_modes"],
+        ["reproduce_circle_modes", "reproduce_top_curve"],
+        ["circle_modes", "top_curve"],
     ),
     "noised_topk": (
         "Noised top-k losses: Garcin, Servajean, Joly, Salmon 2022 (paper 003)",
-        ["reproduce_noise_level"],
-        ["noise_level"],
+        ["reproduce_long_tails", "reproduce_label_noise"],
+        ["long_tails", "noise_level", "epochs"],
     ),
     "deep_top_push": (
         "DeepTopPush: Adam, Mácha, Šmídl 2020 (paper 000)",
         ["reproduce_top_one", "molecules"],
-        ["top_one"],
+        ["top_one", "activity"],
     ),
     "linear_programs": (
         "Linear programs: Meng et al. 2021 (paper 004)",
@@ -277,7 +282,9 @@ def embedded(path):
 def page(found=None):
     """The page of all jobs: whether to use a loss, for what."""
     found = all_findings() if found is None else found
-    linked = {name: f"[{SOURCES[name][0]}](evidence/{stem}.md)" for stem, name in _pages_of()}
+    # On the first page that has it.
+    pages_of = dict((name, stem) for stem, name in reversed(_pages_of()))
+    linked = {name: f"[{SOURCES[name][0]}](evidence/{stem}.md)" for name, stem in pages_of.items()}
     text = [
         "# Evidence: should I use it, and for what?",
         "",
@@ -375,7 +382,8 @@ def page_of(stem, found):
     if links:
         text += ["", f"All numbers: {', '.join(links)}."]
     for name in reproductions:
-        text += ["", embedded(RESULTS / f"reproduce_{name}.md")]
+        if (path := RESULTS / f"reproduce_{name}.md").is_file():
+            text += ["", embedded(path)]
     return "\n".join(text) + "\n"
 
 

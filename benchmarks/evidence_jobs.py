@@ -21,10 +21,6 @@ def _of_map(linear):
     return lambda f: bool(_LINEAR.search(f.setting)) == linear
 
 
-def _redrawn(f):
-    return "redrawn" in f.setting
-
-
 # What one wants, and the findings that are about it: by results file, a test of a finding.
 JOBS = {
     "k labels, a linear model": {"map_of_wins": _of_map(True)},
@@ -32,11 +28,9 @@ JOBS = {
     "k labels, classes with several faces": {"reproduce_circle_modes": bool},
     "k labels, labels wrong within groups": {
         "reproduce_label_noise": bool,
-        "reproduce_noise_level": _redrawn,
     },
-    "k labels, rare classes count as much": {
-        "reproduce_noise_level": lambda f: not _redrawn(f),
-    },
+    "k labels, images mixed or cut": {"reproduce_top_curve": bool},
+    "k labels, rare classes count as much": {"reproduce_long_tails": bool},
     "images of one class above the others": {"reproduce_top_one": bool},
     "active molecules above the others": {"molecules": bool},
     "rows by an area, F1, precision or recall": {"imbalance": bool, "reproduce_halves": bool},

@@ -24,13 +24,14 @@ CLAIMS = {
     ),
     "grouping_transition": (
         "cross-entropy gives up top-2 accuracy where classes have two modes and the model is "
-        "small; with 8 hidden units it is the best again",
+        "small; with 8 hidden units it is the best again; on CIFAR-100 the transition loss is "
+        "ahead of it by .5 points at five guesses with Cutout, by 1.2 with mixup",
         "a hidden layer; with a linear model the smooth or the transition loss",
     ),
     "noised_topk": (
         "noise of .1 and more makes the calibrated hinge trainable, few draws are enough; with "
         "margins it is the best on long tails",
-        "`logit_adjusted` for long tails, cross-entropy elsewhere",
+        "`logit_adjusted` for long tails first: nothing to tune; cross-entropy elsewhere",
     ),
     "linear_programs": (
         "training for AUC or F-measure, as a linear program, is better under imbalance; Newton's "
@@ -42,8 +43,10 @@ CLAIMS = {
 CONDITIONS = {
     "deep_top_push": "gradient descent at the published, small rate; a class of images",
     "smooth_topk": "one network of 512 hidden units; both losses with scale, rate and decay chosen",
-    "grouping_transition": "generated data; the paper's CIFAR-100 table was not run",
-    "noised_topk": "small networks and few epochs; margins and scales as published, not tuned",
+    "grouping_transition": "generated data; CIFAR-100 as features of patches with a hidden "
+    "layer, rate and decay chosen for every loss",
+    "noised_topk": "one network of 512 hidden units on texts and on "
+    "features of images, 100:1; margins, scales, sigma, rate and decay chosen for every loss",
     "linear_programs": "only its abstract and introduction are at hand; two halves of "
     "Fashion-MNIST and five thinned tables, every method with its learning rate chosen",
 }
@@ -105,7 +108,7 @@ def _images(found, runs_of):
 
 
 def _noise(found, runs_of):
-    findings = found.get("reproduce_label_noise", ())
+    findings = _of(found, "reproduce_label_noise", "smooth_topk")
     if not findings:
         return "not run"
     parts = [f"{f.setting}: {f.difference} ({f.verdict})" for f in findings]
@@ -119,17 +122,41 @@ def _circle(found, runs_of):
     rows = circle_modes.findings(runs_of("reproduce_circle_modes"))
     held = sum(row[-1] == "yes" for row in rows)
     word = "**mostly**" if 2 * held > len(rows) else "**in part**"
-    return f"{word}: {held} of {len(rows)} of its statements hold"
+    images = [
+        f"{f.loss} with {f.setting.removeprefix('CIFAR-100, ')} {f.difference} ({f.verdict})"
+        for f in found.get("reproduce_top_curve", ())
+        if f.loss in ("smooth_topk", "topk_transition")
+    ]
+    of_images = f". Features of CIFAR-100, top-5: {'; '.join(images)}" if images else ""
+    return f"{word}: {held} of {len(rows)} of its statements on generated data hold{of_images}"
 
 
 def _noised(found, runs_of):
-    findings = found.get("reproduce_noise_level", ())
-    noised = [f for f in findings if f.loss.startswith("noised")]
-    adjusted = [f for f in findings if f.loss == "logit_adjusted"]
-    return (
-        f"trainable: yes. Better: **no**: noised losses {_counted(noised)}, logit-adjusted "
-        f"cross-entropy {_counted(adjusted)}"
+    noisy = _of(found, "reproduce_label_noise", "noised_topk")
+    parts = [f"label noise {_counted(noisy)}"]
+    parts += [
+        f"{loss} {_differences(_of(found, 'reproduce_long_tails', loss))}"
+        for loss in ("noised_topk_imbalanced", "noised_topk", "ldam", "logit_adjusted")
+    ]
+    tails = _of(found, "reproduce_long_tails", "noised_topk_imbalanced")
+    won = sum(f.verdict == "won" for f in tails)
+    word = "**yes**" if tails and won == len(tails) else "**in part**" if won else "**no**"
+    return f"trainable: yes. On long tails: {word}, macro accuracy: {'; '.join(parts[1:])}. " + (
+        f"Balanced, {parts[0]}"
     )
+
+
+def _of(found, name, loss):
+    """The findings of a loss in a results file."""
+    return [f for f in found.get(name, ()) if f.loss == loss]
+
+
+def _differences(findings):
+    """The differences of some findings, a range."""
+    values = [float(f.difference.split()[0]) for f in findings]
+    if not values:
+        return "not run"
+    return f"{min(values):+.1f} to {max(values):+.1f}" if len(values) > 1 else f"{values[0]:+.1f}"
 
 
 def _programs(found, runs_of):

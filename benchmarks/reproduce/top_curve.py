@@ -50,13 +50,13 @@ LOSSES = {
 AUGMENTATIONS = ("cutout", "mixup")
 # A side of 0 means features of patches; the width is that of the network.
 SCALES = {
-    "full": {"side": 0, "per_class": 100, "width": 256, "epochs": 20},
+    "full": {"side": 0, "per_class": 100, "width": 256, "epochs": 15},
     "small": {"side": 0, "per_class": 20, "width": 64, "epochs": 2},
     "images": {"side": 16, "per_class": 100, "width": 16, "epochs": 40},
     "published": {"side": 32, "per_class": 450, "width": 64, "epochs": 200},
 }
 DECAYS = {"full": (5e-4, 5e-3), "small": (5e-4,), "images": (5e-4, 5e-3), "published": (5e-4,)}
-RATES = {"full": (0.03, 0.1, 0.3), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
+RATES = {"full": (0.1, 0.3), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
 # Its seed is no other's.
 TUNING = 1000

@@ -71,3 +71,57 @@ def test_cutout_is_a_square_and_mixup_a_mean():
     torch.testing.assert_close(target.sum(1), torch.ones(40))
     # The mean of labels by the weights of the target is what the pixels say.
     torch.testing.assert_close(target @ torch.arange(100.0), mixed[:, 0, 0, 0])
+
+
+def test_cutout_of_features_blanks_one_quarter_of_the_image():
+    top_curve, features = map(importlib.import_module, ("top_curve", "_patch_features"))
+    generator = torch.Generator().manual_seed(0)
+    # What the filters find in the right lower quarter of an image that is empty elsewhere.
+    images = torch.zeros(1, 3, 32, 32)
+    images[..., 20:, 20:] = 1.0
+    found = features._matched(images, torch.ones(2, 3, 6, 6), torch.zeros(2))
+    assert (found[0] > 0).tolist() == [False, False, False, True] * 2
+    cut = top_curve.cut_out(torch.ones(40, 8), generator)
+    blank = cut.reshape(40, 2, 4) == 0
+    assert (blank.sum(2) == 1).all()
+    assert (blank[:, 0] == blank[:, 1]).all()
+    assert blank.any(0).all()
+
+
+def test_a_long_tail_chooses_on_a_seed_that_is_not_judged():
+    long_tails = importlib.import_module("long_tails")
+    losses = {loss: long_tails.choices(loss, "full") for loss in long_tails.CHOICES}
+    for loss, each in losses.items():
+        assert len(set(each)) == len(each) == 4 * len(long_tails.CHOICES[loss])
+    rows = [
+        dict(zip(long_tails.CHOSEN, each, strict=True))
+        | {
+            "data": "d",
+            "k": 5,
+            "loss": "ldam",
+            "seed": seed,
+            "valid macro": place - 99 * (seed == 0),
+        }
+        for place, each in enumerate(losses["ldam"])
+        for seed in (0, long_tails.TUNING)
+    ]
+    runs = pd.DataFrame(rows)
+    assert long_tails.chosen(runs, "d", 5, "ldam", "full") == (1.0, 0.2, 0.5, 40.0, 3e-3, 0.3)
+    assert long_tails.chosen(runs[2:], "d", 5, "ldam", "full") is None
+
+
+def test_the_tail_of_a_table_is_another_one_for_each_seed(monkeypatch):
+    long_tails = importlib.import_module("long_tails")
+    y = np.repeat([f"class {c}" for c in range(10)], 100)
+    part = np.arange(1000.0)[:, None], y
+    monkeypatch.setitem(long_tails.DATA, "made up", lambda: ([part, part, part], None))
+    tails = [long_tails.table_of("made up", seed) for seed in (0, 1)]
+    for (X, labels), valid, test in tails:
+        counts = np.bincount(labels)
+        assert counts[0] == 100
+        assert counts[-1] == 1
+        assert np.bincount(valid[1]).tolist() == np.bincount(test[1]).tolist() == [100] * 10
+        # Labels still name the rows that they named: a class is a hundred rows in a row.
+        for c in range(10):
+            assert len(set(X[labels == c, 0] // 100) | set(valid[0][valid[1] == c, 0] // 100)) == 1
+    assert tails[0][1][1].tolist() != tails[1][1][1].tolist()
