@@ -31,7 +31,8 @@ CLAIMS = {
     "noised_topk": (
         "noise of .1 and more makes the calibrated hinge trainable, few draws are enough; with "
         "margins it is the best on long tails",
-        "`logit_adjusted` for long tails first: nothing to tune; cross-entropy elsewhere",
+        "for long tails `logit_adjusted` first, which has nothing to tune, then margins "
+        "(`ldam`, `noised_topk_imbalanced`); cross-entropy elsewhere",
     ),
     "linear_programs": (
         "training for AUC or F-measure, as a linear program, is better under imbalance; Newton's "
@@ -43,8 +44,8 @@ CLAIMS = {
 CONDITIONS = {
     "deep_top_push": "gradient descent at the published, small rate; a class of images",
     "smooth_topk": "one network of 512 hidden units; both losses with scale, rate and decay chosen",
-    "grouping_transition": "generated data; CIFAR-100 as features of patches with a hidden "
-    "layer, rate and decay chosen for every loss",
+    "grouping_transition": "generated data; its CIFAR-100 table has a script "
+    "(`top_curve.py`) and no judged run",
     "noised_topk": "one network of 512 hidden units on texts and on "
     "features of images, 100:1; margins, scales, sigma, rate and decay chosen for every loss",
     "linear_programs": "only its abstract and introduction are at hand; two halves of "

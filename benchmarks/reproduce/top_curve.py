@@ -183,7 +183,7 @@ def _setting(*values):
 def settings_to_choose_on(args):
     return [
         _setting(augmentation, loss, rate, decay, TUNING) | SCALES[args.scale]
-        for augmentation in reversed(AUGMENTATIONS)
+        for augmentation in args.augmentations
         for loss in LOSSES
         for rate, decay in product(RATES[args.scale], DECAYS[args.scale])
     ]
@@ -200,7 +200,7 @@ def settings_to_judge(args, runs):
     return [
         _setting(augmentation, loss, *chosen(runs, augmentation, loss), seed) | SCALES[args.scale]
         for seed in seeds_of(args)
-        for augmentation in reversed(AUGMENTATIONS)
+        for augmentation in args.augmentations
         for loss in LOSSES
     ]
 
@@ -285,8 +285,9 @@ def draw(runs, path):
     """Figure 6: top-k accuracy less that of cross-entropy, over k."""
     runs = runs[runs.seed != TUNING]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    axes = figure.subplots(1, len(AUGMENTATIONS), sharey=True)
-    for ax, augmentation in zip(axes, AUGMENTATIONS, strict=True):
+    run = [each for each in AUGMENTATIONS if each in set(runs.augmentation)]
+    axes = figure.subplots(1, len(run), sharey=True, squeeze=False)[0]
+    for ax, augmentation in zip(axes, run, strict=True):
         here = runs[runs.augmentation == augmentation].set_index("seed")
         base = here[here.loss == "cross_entropy"]
         for i, loss in enumerate(LOSSES):
@@ -303,7 +304,10 @@ def draw(runs, path):
 
 def main():
     seeds = {"full": 5, "small": 2, "images": 5, "published": 10}
-    args = arguments(__doc__, "top_curve", seeds=seeds).parse_args()
+    parser = arguments(__doc__, "top_curve", seeds=seeds)
+    add = parser.add_argument
+    add("--augmentations", nargs="+", default=AUGMENTATIONS, choices=AUGMENTATIONS)
+    args = parser.parse_args()
     cost = {"full": 4.0, "small": 1.0, "images": 240.0, "published": 7200.0}[args.scale]
     runs = run_missing(run, settings_to_choose_on(args), args, seconds=cost)
     if args.report and runs.empty:
