@@ -56,7 +56,7 @@ SCALES = {
     "published": {"side": 32, "per_class": 450, "width": 64, "epochs": 200},
 }
 DECAYS = {"full": (5e-4, 5e-3), "small": (5e-4,), "images": (5e-4, 5e-3), "published": (5e-4,)}
-RATES = {"full": (0.1, 0.3), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
+RATES = {"full": (0.1, 0.3, 1.0), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
 # Its seed is no other's.
 TUNING = 1000
