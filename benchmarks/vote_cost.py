@@ -1,6 +1,6 @@
 """What does a vote cost, and what would be left of it in ten times LightGBM's time?
 
-The tables of two classes of the choosing half of `top_of_the_table.py`, one thread, two splits:
+The tables of two classes of the choosing half of `top_of_the_table.py`, one thread:
 the network of `TopVotingClassifier` with fewer members and epochs, alone and with the same trees,
 beside LightGBM and a plain network of 100 epochs. Then a million rows of 100 columns are predicted.
 
@@ -134,8 +134,8 @@ def page(runs):
         "# What a vote costs",
         "",
         f"`benchmarks/vote_cost.py`: {len(mean)} tables of the choosing half, "
-        f"{runs.split.nunique()} splits, one thread; seconds of the processor and their ratios as "
-        "medians. Average precision in points less that of the default vote (4 members of at most "
+        f"splits of each: {runs.split.nunique()}; one thread; seconds of the processor and their "
+        "ratios as medians. Average precision in points less that of the default vote (4 members of at most "
         "30 epochs in each phase, and trees), the mean over tables ± half its 95 % confidence "
         "interval. The members, epochs and trees of the default were chosen on these tables.",
         "",
