@@ -135,9 +135,9 @@ def page(runs):
         "",
         f"`benchmarks/vote_cost.py`: {len(mean)} tables of the choosing half, "
         f"splits of each: {runs.split.nunique()}; one thread; seconds of the processor and their "
-        "ratios as medians. Average precision in points less that of the default vote (4 members of at most "
-        "30 epochs in each phase, and trees), the mean over tables ± half its 95 % confidence "
-        "interval. The members, epochs and trees of the default were chosen on these tables.",
+        "ratios as medians. Average precision in points less that of the default vote (4 members "
+        "of at most 30 epochs in each phase, and trees), the mean over tables ± half its 95 % "
+        "confidence interval. The default's members, epochs and trees were chosen on these tables.",
         "",
         markdown(header, rows),
     ]
