@@ -89,23 +89,29 @@ def _seen(stem, found, runs_of):
 def _images(found, runs_of):
     runs = runs_of("reproduce_top_one")
     runs = runs[runs.part == "tables"]
-    parts, n = [], 0
-    for other, of in (
-        ("BaseLine", "the paper's baseline"),
-        (top_one.BASELINES[1], "it at ten times its rate"),
-    ):
-        gains = [
-            top_one.to_baseline(runs, "DeepTopPush", f"precision at recall {r:g}", [other])
-            for r in top_one.RECALLS
-        ]
-        if all(gains):
-            n = gains[0].n
-            low, high = (f(gain.mean for gain in gains) for f in (min, max))
-            parts.append(f"{low:+.1f} to {high:+.1f} points over {of} ({_runs(n)})")
-    molecules = [f for f in found.get("molecules", ())]
-    on_molecules = f". Molecules: {_counted(molecules)}" if molecules else ""
-    word = "**too few runs to say**" if n < LEAST else "**yes**"
-    return f"{word}, on FashionMNIST: {', '.join(parts)}; other images not run{on_molecules}"
+    parts, won = [], []
+    for data, here in runs.groupby("data", sort=False):
+        ranges = []
+        for other, of in (
+            ("BaseLine", "the paper's baseline"),
+            (top_one.BASELINES[1], "it at ten times its rate"),
+        ):
+            gains = [
+                top_one.to_baseline(here, "DeepTopPush", f"precision at recall {r:g}", [other])
+                for r in top_one.RECALLS
+            ]
+            if all(gains) and gains[0].n >= LEAST:
+                low, high = (f(gain.mean for gain in gains) for f in (min, max))
+                ranges.append(f"{low:+.1f} to {high:+.1f} points over {of} ({_runs(gains[0].n)})")
+                won.append(all(gain.verdict == "won" for gain in gains))
+        if ranges:
+            parts.append(f"{data}: {', '.join(ranges)}")
+    word = "**yes**" if won and all(won) else "**in part**" if any(won) else "**no**"
+    if not won:
+        word = "**too few runs to say**"
+    molecules = found.get("molecules", ())
+    on_molecules = f". Molecules: {_counted(list(molecules))}" if molecules else ""
+    return f"{word}, {'; '.join(parts)}{on_molecules}"
 
 
 def _noise(found, runs_of):

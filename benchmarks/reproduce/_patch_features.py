@@ -13,19 +13,19 @@ TRAINED, CHOSEN_ON = 200, 50
 
 
 @functools.cache
-def patch_features():
+def patch_features(trained=TRAINED):
     """Features and classes to train, to choose the epoch, to test; coarse class of a class.
 
     The filters are patches of training images, whitened (Coates, Lee, Ng 2011, with patches drawn
     at random for k-means); of the 27 x 27 matches of an image, those above zero are averaged in
-    each quarter, and columns are standardised. 200 images of a class train, 50 choose, all
+    each quarter, and columns are standardised. So many images of a class train, 50 choose, all
     10 000 test images judge.
     """
     bunches = [load_cifar100(subset) for subset in ("train", "test")]
     rng = np.random.default_rng(0)
     place = np.stack([rng.permutation(500) for _ in range(100)]) + 500 * np.arange(100)[:, None]
-    train = place[:, :TRAINED].ravel()
-    valid = place[:, TRAINED : TRAINED + CHOSEN_ON].ravel()
+    train = place[:, :trained].ravel()
+    valid = place[:, trained : trained + CHOSEN_ON].ravel()
     images = [bunches[0].data[train], bunches[0].data[valid], bunches[1].data]
     labels = [bunches[0].target[train], bunches[0].target[valid], bunches[1].target]
     images = [torch.from_numpy(part) - 0.5 for part in images]

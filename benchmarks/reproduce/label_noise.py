@@ -87,8 +87,13 @@ def accuracies(clf, X, y):
 
 def run(case, noise, method, score_scale, learning_rate, weight_decay, seed, epochs):
     """Train one network; the weights of its best epoch are judged."""
-    ((X, y), valid, test), groups = data(case)
+    ((X, y), *judged), groups = data(case)
     y = inject_label_noise(y, groups, noise, random_state=seed)
+    return judge((X, y), *judged, method, score_scale, learning_rate, weight_decay, seed, epochs)
+
+
+def judge(train, valid, test, method, score_scale, learning_rate, weight_decay, seed, epochs):
+    """Accuracies of the best epoch of one network, on the validation and the test rows."""
     loss, _, params = METHODS[method]
     clf = TopKClassifier(
         loss,
@@ -107,7 +112,7 @@ def run(case, noise, method, score_scale, learning_rate, weight_decay, seed, epo
         n_iter_no_change=epochs,
         random_state=seed,
         **params,
-    ).fit(X, y, X_val=valid[0], y_val=valid[1])
+    ).fit(*train, X_val=valid[0], y_val=valid[1])
     found = {}
     for part, rows in (("valid_", valid), ("", test)):
         values = accuracies(clf, *rows)
