@@ -33,6 +33,7 @@ import map_of_wins  # noqa: E402
 import molecules  # noqa: E402
 import top_curve  # noqa: E402
 import top_one  # noqa: E402
+import training_size  # noqa: E402
 from _paired import LEAST, MARGIN, VERDICTS, Finding, Gain, gain  # noqa: E402
 from _protocol import RESULTS, markdown  # noqa: E402
 
@@ -137,6 +138,7 @@ SOURCES = {
     "map_of_wins": ("map of wins", of_map),
     "reproduce_circle_modes": ("synthetic data of paper 002", of_circle_modes),
     "reproduce_label_noise": ("label noise of papers 001, 003", of_label_noise),
+    "reproduce_training_size": ("fewer rows of paper 001", training_size.findings),
     "reproduce_top_curve": ("CIFAR-100 of paper 002", top_curve.findings),
     "reproduce_long_tails": ("long tails of paper 003", long_tails.findings),
     "reproduce_top_one": ("paper 000", top_one.findings),
@@ -150,8 +152,8 @@ SOURCES = {
 PAGES = {
     "smooth_topk": (
         "Smooth top-k loss: Berrada, Zisserman, Kumar 2018 (paper 001)",
-        ["reproduce_label_noise"],
-        ["label_noise", "temperature"],
+        ["reproduce_label_noise", "reproduce_training_size"],
+        ["label_noise", "training_size", "temperature"],
     ),
     "grouping_transition": (
         "Grouping and transition losses: Sawada, Kaneko, Sagi 2020 (paper 002)",

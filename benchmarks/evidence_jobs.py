@@ -29,6 +29,7 @@ JOBS = {
     "k labels, labels wrong within groups": {
         "reproduce_label_noise": bool,
     },
+    "k labels, fewer and fewer rows": {"reproduce_training_size": bool},
     "k labels, images mixed or cut": {"reproduce_top_curve": bool},
     "k labels, rare classes count as much": {"reproduce_long_tails": bool},
     "images of one class above the others": {"reproduce_top_one": bool},
