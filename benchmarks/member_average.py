@@ -16,7 +16,7 @@ from reproduce._protocol import (
     RESULTS,
     arguments,
     markdown,
-    mean_and_half,
+    plus_minus,
     run_missing,
     seeds_of,
     write_page,
@@ -91,8 +91,7 @@ def page(runs):
                 if name == "scores":
                     cells.append(f"{values.mean():.2f}")
                     continue
-                change, half = mean_and_half(values - mean[f"scores: {job}"])
-                cells.append(f"{change:+.2f} ± {half:.2f}")
+                cells.append(plus_minus(values - mean[f"scores: {job}"], sign="+"))
             rows.append([name, *cells])
         title = f"## {TITLES[kind]}: {len(mean)} tables"
         text += ["", title, "", markdown(["mean of", *jobs], rows)]

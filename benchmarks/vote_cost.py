@@ -16,7 +16,7 @@ from reproduce._protocol import (
     RESULTS,
     arguments,
     markdown,
-    mean_and_half,
+    plus_minus,
     run_missing,
     seeds_of,
     write_page,
@@ -118,8 +118,8 @@ def page(runs):
 
     def line(name, score, seconds):
         times = [f"{(seconds / runs[f'{peer}: s']).median():.1f}" for peer in PEERS]
-        change, half = mean_and_half(mean[f"{score}: AP"] - default)
-        return [name, f"{seconds.median():.2f}", *times, f"{change:+.2f} ± {half:.2f}"]
+        change = plus_minus(mean[f"{score}: AP"] - default, sign="+")
+        return [name, f"{seconds.median():.2f}", *times, change]
 
     rows = [line(name, name, runs[f"{name}: s"]) for name in PEERS]
     rows.append(line("the trees of the vote alone", "trees", trees_s))

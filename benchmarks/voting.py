@@ -14,7 +14,7 @@ from reproduce._protocol import (
     RESULTS,
     arguments,
     markdown,
-    mean_and_half,
+    plus_minus,
     run_missing,
     seeds_of,
     write_page,
@@ -70,8 +70,7 @@ def page(runs):
             if name == "all three":
                 cells.append(f"{values.mean():.2f}")
                 continue
-            change, half = mean_and_half(values - mean[f"all three: {job}"])
-            cells.append(f"{change:+.2f} ± {half:.2f}")
+            cells.append(plus_minus(values - mean[f"all three: {job}"], sign="+"))
         rows.append([name, *cells])
     return "\n".join(
         [

@@ -141,6 +141,13 @@ def mean_and_half(values, level=0.95):
     return float(values.mean()), t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n)
 
 
+def plus_minus(values, digits=2, sign=""):
+    """Return a mean ± half the width of its 95 % confidence interval in words; one run has none."""
+    mean, half = mean_and_half(values)
+    text = f"{mean:{sign}.{digits}f}"
+    return text if math.isnan(half) else f"{text} ± {half:.{digits}f}"
+
+
 def write_page(args, text):
     """Write the page beside the CSV, and print it."""
     args.csv.with_suffix(".md").write_text(text.rstrip() + "\n")

@@ -21,7 +21,7 @@ import zipfile
 
 import numpy as np
 from _paired import RULE, gain
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 from scipy.sparse import csr_matrix, vstack
 from scipy.stats import spearmanr
@@ -162,13 +162,6 @@ def settings(args):
     ]
 
 
-def cell(values, digits=2):
-    mean, half = mean_and_half(values)
-    if np.isnan(half):
-        return f"{mean:.{digits}f}"
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
-
-
 def against(runs, baseline, metric):
     """DeepTopPush less a baseline over the splits at random, which share molecules."""
     return gain(
@@ -202,7 +195,7 @@ def page(runs):
             ("Splits at random:", random),
         ):
             rows = [
-                [method, *(cell(own[name]) for name in METRICS)]
+                [method, *(plus_minus(own[name]) for name in METRICS)]
                 for method in METHODS
                 if len(own := part[part.method == method])
             ]

@@ -12,11 +12,10 @@ GPU, where all losses are a smaller part of an epoch.
 
 import time
 
-import numpy as np
 import torch
 from _images import cifar100
 from _networks import ConvNet
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 
 from sktopk.losses import cross_entropy_loss, noised_topk_loss, smooth_topk_loss
@@ -68,11 +67,6 @@ def settings(args):
     ]
 
 
-def cell(values, digits):
-    mean, half = mean_and_half(values)
-    return f"{mean:.{digits}f}" + ("" if np.isnan(half) else f" ± {half:.{digits}f}")
-
-
 def by_k(runs):
     """The runs of figure 3, and of figure 2."""
     is_noise = (runs.loss == "noised") & (runs.k == K)
@@ -87,10 +81,12 @@ def page(runs):
         for loss in LOSSES:
             own = here[here.loss == loss]
             more = f"{100 * (own.epoch.mean() / base - 1):+.0f} %"
-            rows.append([k, loss, cell(own.epoch, 2), more, cell(1000 * own["loss only"], 0)])
+            rows.append(
+                [k, loss, plus_minus(own.epoch), more, plus_minus(1000 * own["loss only"], 0)]
+            )
     header = ["k", "loss", "epoch, s", "to cross-entropy", "of it the loss, ms"]
     sparse = [
-        [f"{sigma:g}", cell(here["not zero"], 1)] for sigma, here in of_noise.groupby("sigma")
+        [f"{sigma:g}", plus_minus(here["not zero"], 1)] for sigma, here in of_noise.groupby("sigma")
     ]
     return "\n".join(
         [

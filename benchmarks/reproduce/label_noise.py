@@ -36,7 +36,15 @@ from _images import cifar100, train
 from _networks import DenseNet
 from _paired import RULE, verdict
 from _patch_features import patch_features
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import (
+    arguments,
+    markdown,
+    mean_and_half,
+    plus_minus,
+    run_missing,
+    seeds_of,
+    write_page,
+)
 
 from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise
@@ -205,8 +213,7 @@ def published_settings(args):
 
 
 def percent(values):
-    mean, half = mean_and_half(100 * values.astype(float))
-    return f"{mean:.1f}" if np.isnan(half) else f"{mean:.1f} ± {half:.1f}"
+    return plus_minus(100 * values.astype(float), 1)
 
 
 def gain(runs, method, k, base="cross_entropy"):
@@ -217,9 +224,8 @@ def gain(runs, method, k, base="cross_entropy"):
 
 def gain_in_words(difference):
     mean, half = mean_and_half(difference)
-    if np.isnan(half):
-        return f"{mean:+.1f}"
-    return f"{mean:+.1f} ± {half:.1f}, {verdict(mean, half)}"
+    said = "" if np.isnan(half) else f", {verdict(mean, half)}"
+    return plus_minus(difference, 1, "+") + said
 
 
 def of_case(runs, case):

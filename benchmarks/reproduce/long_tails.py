@@ -22,7 +22,7 @@ import numpy as np
 from _clinc150 import clinc150
 from _paired import RULE, Finding, gain
 from _patch_features import patch_features
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 
 from sktopk import TopKClassifier
 from sktopk.datasets import make_long_tail
@@ -167,11 +167,6 @@ def settings_to_judge(args, runs):
     ]
 
 
-def plus_minus(values):
-    mean, half = mean_and_half(values)
-    return f"{mean:.1f} ± {half:.1f}" if len(values) > 1 else f"{mean:.1f}"
-
-
 def against(runs, loss, metric, baseline="cross_entropy"):
     return gain(runs, loss, metric, baselines=(baseline,), column="loss", pair=["seed"])
 
@@ -223,7 +218,7 @@ def page(runs, scale):
             if own.empty:
                 continue
             gains = [against(here, loss, "macro", base) for base in ("cross_entropy", "ldam")]
-            cells = [plus_minus(own[name]) for name in METRICS]
+            cells = [plus_minus(own[name], 1) for name in METRICS]
             rows.append([loss, *cells, *(str(each or "") for each in gains)])
         header = ["loss", *METRICS, "to cross-entropy", "to LDAM"]
         text += ["", f"## {data}, k = {k}", "", markdown(header, rows)]

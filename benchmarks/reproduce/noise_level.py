@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from _image_files import load_cifar100
 from _networks import ConvNet, DenseNet
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from skorch.callbacks import LRScheduler
 
 from sktopk import TopKClassifier
@@ -118,11 +118,6 @@ def of(runs, **values):
     for name, value in values.items():
         runs = runs[runs[name] == value]
     return runs
-
-
-def plus_minus(values):
-    mean, half = mean_and_half(values)
-    return f"{mean:.2f} ± {half:.2f}" if len(values) > 1 else f"{mean:.2f}"
 
 
 def along(runs, name, paper):

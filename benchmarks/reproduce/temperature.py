@@ -26,7 +26,7 @@ import torch
 from _images import cifar100, train
 from _networks import ConvNet, DenseNet
 from _paired import RULE, gain
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 
 from sktopk import TopKClassifier
@@ -182,14 +182,12 @@ def table(runs, recipe):
         found = runs[(runs.tau == tau) & (runs.recipe == recipe)]
         if found.empty:
             continue
-        ours = [mean_and_half(100 * found[name]) for name in ("train_top5", "test_top5")]
+        ours = [100 * found[name] for name in ("train_top5", "test_top5")]
         paper = PAPER.get(tau, ("", ""))
         differences = [
-            f"{mean - b:+.1f}" if b != "" else "" for (mean, _), b in zip(ours, paper, strict=True)
+            f"{own.mean() - b:+.1f}" if b != "" else "" for own, b in zip(ours, paper, strict=True)
         ]
-        cells = [
-            f"{mean:.1f} ± {half:.1f}" if half == half else f"{mean:.1f}" for mean, half in ours
-        ]
+        cells = [plus_minus(own, 1) for own in ours]
         rows.append([f"{tau:g}", *cells, *paper, *differences])
     header = ["tau", "training", "test", "training, paper", "test, paper"]
     header += ["training, deviation", "test, deviation"]

@@ -26,7 +26,15 @@ from _images import augmented, cifar100
 from _networks import ResNet18
 from _paired import RULE, Finding, gain
 from _patch_features import TRAINED, patch_features
-from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import (
+    arguments,
+    markdown,
+    mean_and_half,
+    plus_minus,
+    run_missing,
+    seeds_of,
+    write_page,
+)
 from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
@@ -205,11 +213,6 @@ def settings_to_judge(args, runs):
         for augmentation in args.augmentations
         for loss in LOSSES
     ]
-
-
-def plus_minus(values):
-    mean, half = mean_and_half(values)
-    return f"{mean:.2f}" + (f" ± {half:.2f}" if len(values) > 1 else "")
 
 
 def against(runs, loss):

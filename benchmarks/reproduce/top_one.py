@@ -26,7 +26,7 @@ from _balanced import Baseline
 from _image_files import load_cifar100, load_fashion_mnist, load_mnist
 from _networks import ConvNet
 from _paired import RULE, Finding, gain
-from _protocol import RESULTS, arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
+from _protocol import RESULTS, arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 from sklearn.base import clone
 
@@ -195,11 +195,6 @@ def seconds(setting):
         return 18
     cost = 3.0 if setting["data"] == "CIFAR100" else 1.3
     return setting["max_epochs"] * setting["n_train"] / 6000 * 2.2 * cost + 3
-
-
-def plus_minus(values, sign=""):
-    mean, half = mean_and_half(values)
-    return f"{mean:{sign}.2f}" + (f" ± {half:.2f}" if len(values) > 1 else "")
 
 
 def to_baseline(runs, method, metric, baselines=BASELINES[:1]):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from reproduce._protocol import markdown, mean_and_half
+from reproduce._protocol import markdown, plus_minus
 
 from sktopk.metrics._statistics import PairedDifference, clear_sign
 
@@ -177,11 +177,15 @@ def differences(scores, kind, half):
 
 
 def difference_row(job, method, means, signs):
-    mean, half = mean_and_half(means)
     counts = [int((means > 0).sum()), int((means == 0).sum()), int((means < 0).sum())]
     clear = [int((signs > 0).sum()), int((signs < 0).sum())]
-    interval = f"{mean:+.2f} ± {half:.2f}" if len(means) > 1 else f"{mean:+.2f}"
-    return [job, method, interval, " / ".join(map(str, counts)), " / ".join(map(str, clear))]
+    return [
+        job,
+        method,
+        plus_minus(means, sign="+"),
+        " / ".join(map(str, counts)),
+        " / ".join(map(str, clear)),
+    ]
 
 
 def scores_by_table(scores, kind):
