@@ -100,10 +100,7 @@ def _add_costs(graph, decision, given, shapes, slack):
     graph.add("Gather", graph.constant(classes), index, name="label")
     saved = graph.add("Neg", cost)
     if len(classes) == 2:
-        second, first = (
-            graph.add("Gather", saved, graph.constant(np.array(c)), axis=1) for c in (1, 0)
-        )
-        saved = graph.add("Sub", second, first)
+        saved = graph.second_less_first(saved)
     graph.add("Cast", saved, name="scores", to=graph.kind(dtype))
     return [("scores", dtype, shapes["scores"]), ("label", classes.dtype, ["n_samples"])]
 

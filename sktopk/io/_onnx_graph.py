@@ -38,6 +38,13 @@ class Graph:
         """Append a change of dtype."""
         return self.add("Cast", *inputs, to=self.kind(dtype))
 
+    def second_less_first(self, values):
+        """Append the difference of two columns, one number per row."""
+        second, first = (
+            self.add("Gather", values, self.constant(np.array(c)), axis=1) for c in (1, 0)
+        )
+        return self.add("Sub", second, first)
+
     def kind(self, dtype):
         """The number that ONNX has for a dtype."""
         return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

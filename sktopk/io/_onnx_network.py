@@ -255,11 +255,7 @@ def _is_turned(estimator):
 def _binary_scores(graph, net, dtype):
     """One score per row: above 0 the positive class, or the second."""
     if net.net_.n_outputs > 1:
-        values = graph.value
-        second, first = (
-            graph.add("Gather", values, graph.constant(np.array(c)), axis=1) for c in (1, 0)
-        )
-        return graph.add("Sub", second, first)
+        return graph.second_less_first(graph.value)
     graph.add("Reshape", graph.value, graph.constant(np.array([-1])))
     # As decision_function does: in float64, where the difference of two scores cannot vanish.
     graph.cast(np.float64)
