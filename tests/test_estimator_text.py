@@ -1,11 +1,18 @@
 """The docstrings of estimators are put together from those of their base classes."""
 
 import inspect
+import re
 from dataclasses import KW_ONLY
 
 import pytest
 
-from sktopk._estimators._parameters import TrainingParameters, entries, estimator, sections
+from sktopk._estimators._parameters import (
+    TrainingParameters,
+    assembled,
+    entries,
+    estimator,
+    sections,
+)
 
 
 @estimator
@@ -67,6 +74,13 @@ def test_the_nearest_text_counts():
     assert "with a second paragraph : and a colon." in parameters["width"]
     assert {"depth_", "classes_", "net_"} <= attributes.keys()
     assert "Passes over the data." in parameters["max_epochs"]
+
+
+@pytest.mark.parametrize("cls", [Parent, Child])
+def test_a_text_that_python_has_stripped_of_its_indentation_is_read_as_well(cls):
+    # What the compiler of Python 3.13 hands over.
+    assert not re.search("^    (Parameters|Attributes)", cls.__doc__, flags=re.MULTILINE)
+    assert assembled(cls).strip() == cls.__doc__.strip()
 
 
 @pytest.mark.parametrize(

@@ -87,14 +87,18 @@ ROUTED = {
 
 
 def sections(doc):
-    """Cut a numpydoc docstring into what comes before its sections, and these by title."""
-    lead, *rest = re.split(r"^    (\w[\w ]*)\n    -+\n", doc, flags=re.MULTILINE)
+    """Cut a numpydoc docstring into what comes before its sections, and these by title.
+
+    Without its indentation, which Python strips from 3.13 on.
+    """
+    doc = inspect.cleandoc(doc)
+    lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", doc, flags=re.MULTILINE)
     return lead, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def entries(section):
     """The entries of a section of parameters or attributes, by name."""
-    parts = re.split(r"^(?=    \w+ : )", section, flags=re.MULTILINE)
+    parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
     return {part.split(" : ")[0].strip(): part.rstrip() + "\n" for part in parts if part.strip()}
 
 
@@ -126,9 +130,7 @@ def assembled(cls):
     }
     # In numpydoc's order: these two come first.
     whole |= {title: text for title, text in own.items() if title not in whole}
-    return lead + "".join(
-        f"    {title}\n    {'-' * len(title)}\n{text}" for title, text in whole.items()
-    )
+    return lead + "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in whole.items())
 
 
 @dataclass_transform()
@@ -140,7 +142,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     """
     cls = dataclass(eq=False, repr=False)(cls)
     signature = inspect.signature(cls.__init__)
-    places = [name for base in cls.__mro__ for name in vars(base).get("__annotations__", ())]
+    places = [name for base in cls.__mro__ for name in inspect.get_annotations(base)]
     ordered = sorted(
         signature.parameters.values(),
         key=lambda each: (each.kind, each.kind is each.KEYWORD_ONLY and places.index(each.name)),
