@@ -168,7 +168,7 @@ PAGES = {
     "deep_top_push": (
         "DeepTopPush: Adam, Mácha, Šmídl 2020 (paper 000)",
         ["reproduce_top_one", "molecules"],
-        ["top_one", "activity"],
+        ["top_one", "top_objective", "activity"],
     ),
     "linear_programs": (
         "Linear programs: Meng et al. 2021 (paper 004)",

@@ -1,5 +1,6 @@
-"""Imbalance (the protocol of paper 004 at CPU size): losses that are linear programs, or not.
+"""Imbalance, for paper 004: losses that are linear programs, or not.
 
+Of the paper only abstract and introduction are at hand, so that this is no protocol of its own.
 Classifiers trained for a metric against cross-entropy with the threshold tuned for it, on five
 tables of which only a part of the negatives, or of the positives, is kept for training. The page
 is a summary made from the numbers, then the numbers; the CSV has every run.
@@ -311,7 +312,10 @@ def page(runs, scale):
         f"`benchmarks/imbalance.py`: {len(CASES)} data sets, {rows}. Of the training rows all or a "
         "part of one class is kept; the test rows stay as they are, so that thresholds tuned on "
         "thinned rows meet other proportions. Where positives are rare, fewer negatives are less "
-        f"imbalance, not more. {N_FOLDS} folds, each with its own initialisation; of its training "
+        "imbalance, not more (of the digits 10 % are positive, with a tenth of the negatives 52 "
+        "%), and a tenth of the positives of a small table leaves 3 rows to choose a rate on: "
+        "`reproduce/halves.py` takes two equal halves instead. "
+        f"{N_FOLDS} folds, each with its own initialisation; of its training "
         f"rows {VALIDATION:.0%} are set aside, to choose the learning rate of "
         f"{', '.join(f'{r:g}' for r in sorted(RATES))} for each method and metric. All methods: "
         f"{COMMON['hidden_layer_sizes'][0]} hidden units, standardised features, Adam, batches of "

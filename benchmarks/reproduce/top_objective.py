@@ -1,16 +1,15 @@
-"""Paper 000, figures 6 and 7: the objective on test rows rises while the ranking gets better.
+"""Paper 000, figures 6 and 7: what the objective says of rows that were not trained on.
 
 DeepTopPush on the second coarse class of CIFAR-100 (5 %, images of 16 x 16 pixels, the network of
-`top_one.py`): after each epoch the objective of all training rows and of all test rows, which is
-the mean over the positives of l(t - s) with t the largest score of all negatives, and the area
-under precision at the top tau-quantile, up to .1 and over the best one. Fewer rows and Adam, so
-that the training objective comes near zero in ten epochs; the paper takes 100 of gradient descent.
+`top_one.py`), by gradient descent: every third epoch the objective of all training rows and of all
+test rows, which is the mean over the positives of l(t - s) with t the largest score of all
+negatives, and the area under precision at the top tau-quantile, up to .1 and over the best one.
+2 000 images and 30 epochs at .025, where the paper takes 50 000 and 100 epochs at 1e-4.
 
     python benchmarks/reproduce/top_objective.py
     python benchmarks/reproduce/top_objective.py --small
 """
 
-import numpy as np
 import torch
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
@@ -20,9 +19,10 @@ from top_one import images, untrained
 from sktopk.losses import top_push_loss
 from sktopk.metrics import auc_at_quantile_score
 
-DATA, METHOD, QUANTILE = "CIFAR100", "DeepTopPush, Adam", 0.1
-N_EPOCHS = 10
-SCALES = {"full": {"n_train": 10_000}, "small": {"n_train": 500}}
+DATA, METHOD, QUANTILE = "CIFAR100", "DeepTopPush", 0.1
+N_EPOCHS, EVERY, RATE = 30, 3, 0.025
+SEEN = tuple(range(EVERY, N_EPOCHS + 1, EVERY))
+SCALES = {"full": {"n_train": 2000}, "small": {"n_train": 300}}
 PARTS = ("train", "test")
 PICTURE = "reproduce_top_objective.png"
 # The measure, its figure in the paper, and its axis here.
@@ -33,7 +33,7 @@ MEASURES = {
 
 
 class EachEpoch(Callback):
-    """The measures of each epoch, of rows by part."""
+    """The measures every few epochs, of rows by part."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -42,6 +42,8 @@ class EachEpoch(Callback):
         self.found_ = []
 
     def on_epoch_end(self, net, **kwargs):
+        if len(net.history) not in SEEN:
+            return
         found = {}
         for part, (X, y) in self.rows.items():
             scores = torch.cat([each for _, each in net.score_members(net.rows(X))]).flatten()
@@ -52,15 +54,15 @@ class EachEpoch(Callback):
 
 
 def run(seed, n_train):
-    """Train one network; the measures of each epoch."""
+    """Train one network; the measures of some epochs."""
     X, y, *test = images(DATA, n_train, seed)
     recorded = EachEpoch({"train": (X, y), "test": test})
-    clf = untrained("tables", METHOD, seed, N_EPOCHS).set_params(callbacks=[recorded])
-    clf.fit(X, y)
+    clf = untrained("tables", METHOD, seed, N_EPOCHS)
+    clf.set_params(callbacks=[recorded], learning_rate=RATE).fit(X, y)
     (found,) = (each for each in clf.net_.callbacks if isinstance(each, EachEpoch))
     return {
         column(measure, part, epoch): float(value)
-        for epoch, of_epoch in enumerate(found.found_, 1)
+        for epoch, of_epoch in zip(SEEN, found.found_, strict=True)
         for (measure, part), value in of_epoch.items()
     }
 
@@ -70,31 +72,30 @@ def column(measure, part, epoch):
 
 
 def curves(runs, measure, part):
-    """A row per run, a column per epoch."""
-    return runs[[column(measure, part, epoch) for epoch in range(1, N_EPOCHS + 1)]].to_numpy(float)
+    """A row per run, a column per epoch that was looked at."""
+    return runs[[column(measure, part, epoch) for epoch in SEEN]].to_numpy(float)
 
 
 def page(runs, scale):
     rows = []
     for measure in MEASURES:
         for part in PARTS:
-            first, last = (runs[column(measure, part, epoch)] for epoch in (1, N_EPOCHS))
-            each = curves(runs, measure, part)
-            low = each.argmin(1) if measure == "objective" else each.argmax(1)
-            best = np.unique(low + 1)
-            best = f"{best[0]} to {best[-1]}" if len(best) > 1 else f"{best[0]}"
-            difference = plus_minus(last - first, sign="+")
-            rows.append([measure, part, plus_minus(first), plus_minus(last), difference, best])
-    header = ["measure", "rows", "after 1", f"after {N_EPOCHS}", "difference", "best after"]
+            first, last = (runs[column(measure, part, epoch)] for epoch in (SEEN[0], SEEN[-1]))
+            difference = last - first
+            n_up = f"{(difference > 0).sum()} of {len(runs)}"
+            cells = plus_minus(first), plus_minus(last), plus_minus(difference, sign="+"), n_up
+            rows.append([measure, part, *cells])
+    ends = [f"after {epoch}" for epoch in (SEEN[0], SEEN[-1])]
+    header = ["measure", "rows", *ends, "difference", "it rises in"]
     return "\n".join(
         [
             "# Paper 000, figures 6 and 7: what the objective says of rows not trained on",
             "",
             f"`benchmarks/reproduce/top_objective.py`: DeepTopPush on one coarse class of "
             f"CIFAR-100 (5 %, 16 x 16 pixels), {SCALES[scale]['n_train']} training rows, "
-            f"{N_EPOCHS} epochs of Adam at 1e-3, {len(runs)} runs, ± half a 95 % interval. After "
-            "each epoch the objective with the threshold over all training rows, and over all "
-            "test rows.",
+            f"{N_EPOCHS} epochs of gradient descent at {RATE:g}, {len(runs)} runs, ± half a 95 % "
+            f"interval. Every {EVERY} epochs the objective with the threshold over all training "
+            "rows, and over all test rows. The paper has 50 000 rows and 100 epochs at 1e-4.",
             "",
             f"![The objective and the area by epoch]({PICTURE})",
             "",
@@ -111,21 +112,20 @@ def page(runs, scale):
 
 def draw(runs, path):
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    epochs = np.arange(1, N_EPOCHS + 1)
     for ax, (measure, (title, label)) in zip(figure.subplots(1, 2), MEASURES.items(), strict=True):
         for part, color in zip(PARTS, ("tab:blue", "tab:orange"), strict=True):
             for i, each in enumerate(curves(runs, measure, part)):
                 name = f"{part} rows" if i == 0 else None
-                ax.plot(epochs, each, color=color, lw=1, alpha=0.7, label=name)
+                ax.plot(SEEN, each, color=color, lw=1, alpha=0.7, label=name)
         ax.set(xlabel="epoch", ylabel=label, title=title, ylim=(0, None))
         ax.legend()
     figure.savefig(path, dpi=100)
 
 
 def main():
-    args = arguments(__doc__, "top_objective", seeds={"full": 5, "small": 2}).parse_args()
+    args = arguments(__doc__, "top_objective", seeds={"full": 3, "small": 2}).parse_args()
     settings = [{"seed": seed} | SCALES[args.scale] for seed in seeds_of(args)]
-    cost = {"full": 90, "small": 25}[args.scale]
+    cost = {"full": 60, "small": 25}[args.scale]
     runs = run_missing(run, settings, args, seconds=cost)
     runs = runs[runs.scale == args.scale]
     if len(runs):

@@ -36,6 +36,23 @@ def test_the_threshold_is_that_of_the_best_f1():
     assert f1(halves.best_threshold(y, score)) == pytest.approx(best)
 
 
+def test_who_is_trained_with_adam_is_compared_with_a_baseline_trained_with_adam():
+    top_one = importlib.import_module("top_one")
+    level = {"BaseLine": 50.0, "BaseLine, rate x 10": 60.0, "BaseLine, Adam": 70.0}
+    level |= {"DeepTopPush": 65.0, "DeepTopPush, Adam": 65.0}
+    rows = [
+        {"part": "tables", "data": "d", "method": method, "seed": seed}
+        | dict.fromkeys(top_one.METRICS, value + 0.1 * seed)
+        for method, value in level.items()
+        for seed in range(3)
+    ]
+    found = top_one.findings(pd.DataFrame(rows))
+    said = {(f.setting, f.difference.split()[0], f.verdict) for f in found}
+    assert said == {("one class of d", "+5.00", "won"), ("one class of d, Adam", "-5.00", "lost")}
+    assert {f.loss for f in found} == {"DeepTopPush"}
+    assert len(found) == 2 * len(top_one.METRICS)
+
+
 def test_settings_are_chosen_on_validation_rows_of_a_seed_that_is_not_judged():
     label_noise = importlib.import_module("label_noise")
     rows = [
