@@ -23,7 +23,7 @@ from ._losses import MOST_ROOM, params_for
 
 BASELINE = "cross_entropy"
 # Of the other losses those that were never far behind and often ahead with default settings, and
-# the one for scores that weigh classes equally.
+# the one for scores that weigh classes equally. Mixtures of k are left out: docs/compare.md.
 CHALLENGERS = ("smooth_topk", "topk_hinge_convex", "logit_adjusted")
 # The second scale of a loss that needs none.
 ROOM = 10.0
