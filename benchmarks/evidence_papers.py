@@ -42,7 +42,8 @@ CLAIMS = {
     ),
 }
 CONDITIONS = {
-    "deep_top_push": "gradient descent at the published, small rate; a class of images",
+    "deep_top_push": "a class of images; gradient descent at the published, small rate, "
+    "its baseline at ten times that too, and Adam",
     "smooth_topk": "one network of 512 hidden units; both losses with scale, rate and decay chosen",
     "grouping_transition": "generated data; features of 10 000 images of CIFAR-100 with Cutout "
     "and mixup, rate and decay chosen",
