@@ -52,6 +52,7 @@ DATA = {
 OF_PAPER = ("FashionMNIST", "MNIST")
 # The set of its figures.
 OF_FIGURES = "CIFAR100"
+BOXES = ("BaseLine", "DeepTopPush_0", "DeepTopPush")
 DEEP_TOP_PUSH = DeepTopPushClassifier(buffer_size=1)
 # The classifier, its optimizer, and the factor on the learning rate of the scale. Baselines of
 # all rates compete in the findings; the table of the paper has the first.
@@ -266,6 +267,12 @@ def overhead():
     return markdown(["method", "paper", "ours", "deviation, points"], rows)
 
 
+def not_run(runs, methods):
+    """A sentence on the methods of a figure that have no runs, if there are any."""
+    missing = [m for m in methods if m not in set(runs[runs.data == OF_FIGURES].method)]
+    return f" Not run here: {', '.join(missing)}." if missing else ""
+
+
 def page(runs, scale):
     trace, runs = runs[runs.part == "trace"], runs[runs.part == "tables"]
     sizes = SCALES[scale]
@@ -375,7 +382,7 @@ def page(runs, scale):
         "",
         "Means of the runs, and each run, at the recalls of table 3. The paper: where recall is "
         "small, all methods for the top are above BaseLine. AP-Perf is not drawn: it is another "
-        "package, in Julia, that takes forty times as long.",
+        "package, in Julia, that takes forty times as long." + not_run(runs, TABLE_3),
         "",
         "![Figure 2](reproduce_top_one_figure_2.png)",
         "",
@@ -402,7 +409,8 @@ def page(runs, scale):
         "",
         f"{METRICS[-1]}, %. The paper shows boxes of ten runs, of a measure that the text at hand "
         "does not name: with the delayed sample the mean is one point above that without, and both "
-        "are far above BaseLine. Its table 4 has .2 points less with it on these images.",
+        "are far above BaseLine. Its table 4 has .2 points less with it on these images."
+        + not_run(runs, BOXES),
         "",
         "![Figure 4](reproduce_top_one_figure_4.png)",
         "",
@@ -425,8 +433,7 @@ def draw(runs, folder):
     names = {i: folder / f"reproduce_top_one_figure_{i}.png" for i in (2, 3, 4)}
     here = runs[(runs.part == "tables") & (runs.data == OF_FIGURES)]
     draw_curves(here, METHODS, RECALLS).savefig(names[2], dpi=100)
-    boxes = ("BaseLine", "DeepTopPush_0", "DeepTopPush")
-    draw_boxes(here, boxes, METRICS[-1]).savefig(names[4], dpi=100)
+    draw_boxes(here, BOXES, METRICS[-1]).savefig(names[4], dpi=100)
     if not names[3].is_file():
         trained = {
             method: fitted("trace", data="FashionMNIST", method=method, seed=0, **TRACE)[0]
