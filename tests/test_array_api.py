@@ -38,7 +38,7 @@ def test_arrays_of_other_libraries_are_answered_as_those_of_numpy():
     ],
 )
 def test_an_array_on_another_device_is_refused_by_name(name, use):
-    """As CuPy's are, which NumPy cannot read either."""
+    """As CuPy's are, which NumPy cannot read either; with dispatch on they are copied."""
     elsewhere = xp.Device("device1")
     y = xp.asarray(np.arange(6) % 3, device=elsewhere)
     scores = xp.asarray(np.eye(6)[:, :3], device=elsewhere)

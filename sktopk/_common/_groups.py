@@ -3,13 +3,12 @@
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from ._scalars import check_readable
+from ._scalars import on_host
 
 
 def encode_groups(groups, n_samples):
     """Return a number per row, the same for rows of the same group."""
-    check_readable(groups, "groups")
-    groups = np.asarray(groups)
+    groups = np.asarray(on_host(groups, "groups"))
     if groups.shape != (n_samples,):
         raise ValueError(
             f"groups must name the group of each of the {n_samples} rows; got shape {groups.shape}"

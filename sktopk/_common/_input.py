@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn import config_context
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -18,17 +17,14 @@ from ._categories import Categories
 from ._frames import TAKES_TABLES, check_columns, explain
 from ._groups import encode_groups
 from ._lazy_rows import LazyRows, SomeRows
-from ._scalars import check_readable
+from ._scalars import on_host
 from ._warnings import warn
 
 # Of a table, what is looked at together.
 _BLOCK_NUMBERS = 1 << 22
-# Tensors of other libraries become arrays of NumPy here, also where scikit-learn would keep them.
-as_numpy = config_context(array_api_dispatch=False)
 FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
 
 
-@as_numpy
 def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
     """Return X as a float array, CSR or lazy rows, images only where a `module` can take them.
 
@@ -57,6 +53,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
             vars(estimator).pop("feature_names_in_", None)
         X = _encode(estimator, X, is_frame=False)
     else:
+        X = X if isinstance(X, np.ndarray) else on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
             check_columns(X)
@@ -78,7 +75,6 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
                 ensure_all_finite="allow-nan" if takes_missing else True,
             )
         except (RuntimeError, TypeError, ValueError) as error:
-            check_readable(X, "X")
             if is_frame and "feature names" not in str(error):
                 explain(X, error, takes_missing)
             if str(error).startswith("could not convert string"):
@@ -181,10 +177,10 @@ def check_weight(sample_weight, n_samples):
         return np.ones(n_samples)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, sample_weight)
+    sample_weight = on_host(sample_weight, "sample_weight")
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (RuntimeError, TypeError, ValueError) as error:
-        check_readable(sample_weight, "sample_weight")
         raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
     if weight.shape != (n_samples,):
         raise ValueError(
@@ -264,15 +260,11 @@ def is_nan(label):
     return isinstance(label, float) and label != label
 
 
-@as_numpy
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     check_given(y, name)
-    try:
-        values = np.asarray(y)
-    except (RuntimeError, TypeError):
-        check_readable(y, name)
-        raise
+    y = y if isinstance(y, np.ndarray) else on_host(y, name)
+    values = np.asarray(y)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")

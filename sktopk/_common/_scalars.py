@@ -5,6 +5,7 @@ import math
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
@@ -48,8 +49,7 @@ def n_kept(k, n):
 
 def check_nonnegative(values, name, length, which):
     """Return `values` as `length` finite nonnegative floats; `which` says what they belong to."""
-    check_readable(values, name)
-    values = np.asarray(values)
+    values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
             f"{name} must be {length} numbers, {which}; "
@@ -120,25 +120,45 @@ def check_call(function, name, *places, **params):
         ) from error
 
 
-def check_readable(values, name):
-    """Raise if `values` are tensors or arrays that NumPy cannot read: on a GPU, with a gradient."""
+def on_host(values, name):
+    """Return `values`, those of another library as an array of NumPy in the CPU's memory.
+
+    With scikit-learn's array_api_dispatch on, arrays on another device and tensors with a gradient
+    are copied to it; else NumPy cannot read them, and they are refused by `name`.
+    """
     first = values[0] if isinstance(values, list | tuple) and values else values
+    if isinstance(first, np.ndarray) or not hasattr(first, "__dlpack__"):
+        return values
     is_tensor = hasattr(first, "requires_grad")
-    if not is_tensor and (isinstance(first, np.ndarray) or not hasattr(first, "device")):
-        return
     try:
-        first.numpy() if is_tensor else np.asarray(first)
-    except (RuntimeError, TypeError) as error:
+        array = _read(first, copies=first is values and get_config()["array_api_dispatch"])
+    except (AttributeError, BufferError, RuntimeError, TypeError) as error:
+        other_way = "or set array_api_dispatch=True of scikit-learn, which copies it"
         if not is_tensor:
             raise TypeError(
                 f"{name} must be an array that NumPy can read; got one of {type(first).__module__} "
-                f"on {first.device}: copy it to the CPU's memory first"
+                f"on {first.device}: copy it to the CPU's memory first, {other_way}"
             ) from error
         came = "a gradient, " if first.requires_grad else ""
         raise TypeError(
             f"{name} must be an array or a tensor that NumPy can read; got one with {came}"
-            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu(), in a dtype of NumPy"
+            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu(), in a dtype of NumPy, "
+            f"{other_way}"
         ) from error
+    return array if first is values else values
+
+
+def _read(values, copies):
+    """An array of another library as one of NumPy."""
+    if hasattr(values, "requires_grad"):
+        return values.numpy(force=copies)
+    try:
+        return np.asarray(values)
+    except (RuntimeError, TypeError):
+        if not copies:
+            raise
+    # CuPy has a copy of its own; DLPack has one since the standard of 2023.
+    return values.get() if hasattr(values, "get") else np.from_dlpack(values, device="cpu")
 
 
 def check_auto(value, name, check, **kwargs):

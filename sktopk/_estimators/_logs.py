@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import indexable
 
 from sktopk._common._input import as_lazy, check_given, take_params, take_rows
+from sktopk._common._scalars import on_host
 from sktopk._common._warnings import warn
 from sktopk.metrics._logged import labelled_rows
 
@@ -23,7 +24,8 @@ class Log(NamedTuple):
 def labelled(X, y, propensity, params):
     """Return the `Log` of rows given to `fit`, with its parameters for the rows that are left."""
     check_given(y)
-    X, n_samples = indexable(as_lazy(X))[0], len(y)
+    X, y = indexable(as_lazy(X))[0], on_host(y, "y")
+    n_samples = len(y)
     known, propensity = labelled_rows(propensity, n_samples, "X")
     if len(known) < n_samples and propensity.min() == 1:
         warn(
@@ -41,7 +43,7 @@ def labelled(X, y, propensity, params):
 
 def weighed(sample_weight, propensity):
     """Return the weights of rows that stand for 1 / propensity rows each."""
-    return (1.0 if sample_weight is None else np.asarray(sample_weight)) / propensity
+    return (1.0 if sample_weight is None else on_host(sample_weight, "sample_weight")) / propensity
 
 
 def rows_to_train_with(X, y, sample_weight, groups, propensity):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from sktopk._common._scalars import check_readable
+from sktopk._common._scalars import on_host
 from sktopk._common._warnings import warn
 
 # Rounding of a share such as 1 / 3 that was written to a file and read.
@@ -20,8 +20,7 @@ def labelled_rows(propensity, n_samples, of="y_score"):
     ValueError
         Unless it is a probability in (0, 1] or NaN for each row, and not NaN for all.
     """
-    check_readable(propensity, "propensity")
-    values = np.asarray(propensity)
+    values = np.asarray(on_host(propensity, "propensity"))
     values = values.astype(np.float64) if values.dtype.kind in "fiub" else values
     if values.dtype != np.float64 or values.shape != (n_samples,):
         raise ValueError(
@@ -52,8 +51,7 @@ class Estimated(NamedTuple):
     @classmethod
     def of(cls, y_true, propensity, is_positive):
         """Make it of labels, which are not looked at where the propensity is NaN."""
-        check_readable(y_true, "y_true")
-        y_true = np.asarray(y_true)
+        y_true = np.asarray(on_host(y_true, "y_true"))
         if y_true.ndim != 1:
             raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
         rows, propensity = labelled_rows(propensity, len(y_true), "y_true")

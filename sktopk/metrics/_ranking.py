@@ -13,9 +13,9 @@ from sktopk._common._scalars import (
     check_k,
     check_nonnegative,
     check_option,
-    check_readable,
     is_told,
     n_kept,
+    on_host,
 )
 from sktopk._common._warnings import warn
 
@@ -195,12 +195,13 @@ def warn_of_few(score, k, n, what):
 
 def warn_of_scores(y_true, y_score, positive):
     """Warn the user of scores that are labels, or of the label that is not the positive one."""
+    y_true = np.asarray(on_host(y_true, "y_true"))
+    y_score = np.asarray(on_host(y_score, "y_score"))
     _warn_of_labels(y_true, y_score)
     n_positives, n = int(positive.sum()), len(positive)
     n_pairs = n_positives * (n - n_positives)
     if not n_pairs:
         return
-    y_true = np.asarray(y_true)
     first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
     if second < first:
         return
@@ -218,7 +219,6 @@ def warn_of_scores(y_true, y_score, positive):
 
 def _warn_of_labels(y_true, y_score):
     """Warn the user who ranks by what looks like the labels of `predict`."""
-    y_score = np.asarray(y_score)
     if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
         return
     if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
@@ -244,8 +244,7 @@ def row_weights(sample_weight, n_samples, of="y_score"):
 
 def check_true(y_true):
     """Return the labels as an array of one per row."""
-    check_readable(y_true, "y_true")
-    y_true = np.asarray(y_true)
+    y_true = np.asarray(on_host(y_true, "y_true"))
     if y_true.ndim != 1:
         raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
     assert_all_finite(y_true, input_name="y_true")
@@ -304,8 +303,7 @@ def _how_to_make_binary(labels):
 
 def check_value(y_value):
     """Return `y_value` as an array of one finite number per row."""
-    check_readable(y_value, "y_value")
-    y_value = np.asarray(y_value)
+    y_value = np.asarray(on_host(y_value, "y_value"))
     if y_value.dtype.kind not in "fiub" or y_value.ndim != 1:
         raise ValueError(
             "y_value must be one number per row; "
@@ -317,8 +315,7 @@ def check_value(y_value):
 
 def check_score(y_score, n_samples):
     """Return `y_score` as an array of one real number per row, infinities included."""
-    check_readable(y_score, "y_score")
-    y_score = np.asarray(y_score)
+    y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(f"y_score must hold real numbers; got dtype {y_score.dtype}")
     if y_score.ndim != 1:

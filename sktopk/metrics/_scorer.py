@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._scalars import check_k, check_option
+from sktopk._common._scalars import check_k, check_option, on_host
 
 from ._ranking import TIES
 from ._topk import LabelRanks, topk_accuracy_score
@@ -138,7 +138,7 @@ def predict_scores(estimator, X):
 
     The scores of two classes may have one dimension (decision scores of the second class).
     """
-    classes = getattr(estimator, "classes_", None)
+    classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
     predict = getattr(estimator, "decision_function", None)
     if predict is None:
         predict = getattr(estimator, "predict_proba", None)
@@ -148,7 +148,7 @@ def predict_scores(estimator, X):
             "estimator must be a classifier with classes_ and decision_function or "
             f"predict_proba; got {estimator!r}"
         )
-    y_score = np.asarray(predict(X))
+    y_score = np.asarray(on_host(predict(X), "scores of estimator"))
     n_classes = len(classes)
     if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or _is_one_vs_one(estimator)):
         raise ValueError(

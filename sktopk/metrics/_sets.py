@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metadata_routing import UNUSED
 
-from sktopk._common._scalars import check_option, check_readable
+from sktopk._common._scalars import check_option, on_host
 
 from ._ranking import row_weights, undefined
 from ._topk import LabelRanks, _clip_to_range, _encode
@@ -236,7 +235,7 @@ def coverage_asked(estimator):
 
 def covered_rows(y_true, y_set, labels):
     """Return which rows are covered, the column of each label (or a number beyond) and `y_set`."""
-    y_true, y_set = np.asarray(y_true), check_sets(y_set)
+    y_true, y_set = np.asarray(on_host(y_true, "y_true")), check_sets(y_set)
     n_samples, n_classes = y_set.shape
     if y_true.shape != (n_samples,):
         raise ValueError(
@@ -260,12 +259,14 @@ def covered_rows(y_true, y_set, labels):
     return covered, code, y_set
 
 
-@config_context(array_api_dispatch=False)
 def check_sets(y_set):
     """Return sets as an array or CSR matrix of zeros and ones."""
-    check_readable(y_set, "y_set")
     y_set = check_array(
-        y_set, accept_sparse="csr", dtype=None, ensure_min_samples=0, input_name="y_set"
+        on_host(y_set, "y_set"),
+        accept_sparse="csr",
+        dtype=None,
+        ensure_min_samples=0,
+        input_name="y_set",
     )
     values = y_set.data if hasattr(y_set, "indptr") else y_set
     if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.metadata_routing import UNUSED
 
-from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
+from sktopk._common._scalars import check_option, check_pos_label, is_told, on_host, place_of
 from sktopk._common._types import Label
 
 from ._ranking import check_value, is_positive, undefined
@@ -249,7 +249,7 @@ class TopScorer(BaseEstimator):
             params["groups"] = groups
         if self.name == "mean_value_at_k":
             if is_regressor(estimator):
-                y_score = np.asarray(estimator.predict(X))
+                y_score = on_host(estimator.predict(X), "predictions of estimator")
             else:
                 _, y_score = positive_scores(estimator, X, self.pos_label)
             y = check_value(y if y_value is None else y_value)

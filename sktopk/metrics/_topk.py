@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from sktopk._common._scalars import check_nonnegative, check_option, check_readable, n_kept
+from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_host
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
@@ -368,8 +368,7 @@ def _check_n_rows(n_true, n_scored):
 
 def _check_scores(y_score):
     """Return scores as an array, decision scores of two classes as two columns."""
-    check_readable(y_score, "y_score")
-    y_score = np.asarray(y_score)
+    y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(
             f"y_score must be a dense array of real numbers; got dtype {y_score.dtype}"

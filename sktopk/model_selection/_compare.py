@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from sktopk._common._fingerprints import digest
 from sktopk._common._input import check_classes, check_labels, check_weight, take_rows
-from sktopk._common._scalars import check_count, check_flag, check_number, check_option
+from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._types import RowsLike
 from sktopk._estimators.labels._comparison import Rows, largest_k, make_scorer, with_params
 from sktopk._estimators.labels._losses import LOSSES, params_for
@@ -178,7 +178,7 @@ def compare_losses(
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(margin, "margin", 0)
-    X, y, groups = indexable(X, check_labels(y), groups)
+    X, y, groups = indexable(on_host(X, "X"), check_labels(y), groups)
     y = np.asarray(y)
     n_classes = len(check_classes(y))
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))

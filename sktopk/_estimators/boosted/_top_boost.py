@@ -18,7 +18,6 @@ from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import (
-    as_numpy,
     check_classes,
     check_given,
     check_labels,
@@ -40,6 +39,7 @@ from sktopk._common._scalars import (
     check_random,
     n_kept,
     negative_first,
+    on_host,
     positive_label,
 )
 from sktopk._common._scoring import check_scorer, weight_for
@@ -694,12 +694,11 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             )
         return Rows(X, y, target, weight, groups)
 
-    @as_numpy
     def _table(self, X, reset):
         check_table(X)
         return validate_data(
             self,
-            X,
+            on_host(X, "X"),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -823,7 +822,7 @@ def _rounds(booster):
 
 def average_precision(classifier, X, y, sample_weight=None):
     """Average precision of the positives of a fitted TopBoostClassifier."""
-    positive = np.asarray(y) == classifier.pos_label_
+    positive = on_host(y, "y") == classifier.pos_label_
     y_score = classifier.decision_function(X)
     y_score = -y_score if classifier._turned else y_score
     return average_precision_score(positive, y_score, sample_weight=sample_weight)

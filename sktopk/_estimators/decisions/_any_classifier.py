@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from sktopk._common._scalars import on_host
 from sktopk.metrics._scorer import predict_scores
 
 
@@ -17,7 +18,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X):
         """Return the rows: a score each, or one per class."""
-        scores = np.asarray(X)
+        scores = np.asarray(on_host(X, "X"))
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
         # One score is that of the positive class, which may be the first.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
@@ -62,7 +63,8 @@ def predict_class_proba(estimator, X):
     """Return the classes of a fitted classifier and probabilities, or the softmax of scores."""
     name = type(estimator).__name__
     if hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba"):
-        classes, proba = estimator.classes_, np.asarray(estimator.predict_proba(X))
+        classes = on_host(estimator.classes_, "classes_ of estimator")
+        proba = np.asarray(on_host(estimator.predict_proba(X), "probabilities of estimator"))
         source = "predict_proba"
     else:
         classes, scores = predict_scores(estimator, X)

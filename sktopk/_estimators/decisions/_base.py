@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sktopk._common._input import check_labels, class_counts, take_params, take_rows
 from sktopk._common._notebook import ShownInNotebooks
-from sktopk._common._scalars import check_number, positive_label
+from sktopk._common._scalars import check_number, on_host, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
@@ -119,7 +119,7 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         if n_classes == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, check_labels(y))
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
-        return estimator.fit(np.asarray(y_score), y, **(fit_params or {}))
+        return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
     def monitor(
         self,

@@ -28,6 +28,7 @@ from sktopk._common._scalars import (
     check_random,
     n_kept,
     negative_first,
+    on_host,
     place_of,
     positive_label,
 )
@@ -465,7 +466,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             trained = thinned(trained, propensity, random)
         pos_label = self._positive_label(trained.estimator, y)
         scores = finite_scores(trained.estimator, trained.X, pos_label)
-        fitted = {"classes_": trained.estimator.classes_, "pos_label_": pos_label}
+        classes = on_host(trained.estimator.classes_, "classes_ of estimator")
+        fitted = {"classes_": classes, "pos_label_": pos_label}
         fitted["n_samples_fit_"] = n_samples
         if self.constraint == "fdr":
             fitted["likelihood_ratio_"] = fit_likelihood_ratio(
@@ -836,7 +838,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     def _positive_label(self, estimator, y):
         """The label of the positives, given the trained classifier."""
         pos_label = own_pos_label(estimator) if self.pos_label is None else self.pos_label
-        classes = np.asarray(estimator.classes_)
+        classes = np.asarray(on_host(estimator.classes_, "classes_ of estimator"))
         if len(classes) != 2:
             return pos_label  # whose scores are refused
         return positive_label(pos_label, classes, class_counts(classes, y))

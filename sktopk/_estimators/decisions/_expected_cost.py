@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_labels, check_weight, encode_labels
 from sktopk._common._public import public
+from sktopk._common._scalars import on_host
 from sktopk._common._types import RowsLike
 
 from ._any_classifier import predict_class_proba
@@ -130,7 +131,7 @@ class ExpectedCostClassifier(Decision):
                 "probabilities; got "
                 f"{estimator!r:.80}: wrap it in a CalibratedClassifierCV"
             )
-        classes = np.asarray(estimator.classes_)
+        classes = np.asarray(on_host(estimator.classes_, "classes_ of estimator"))
         cost_matrix = costs_of(self.cost_matrix, classes)
         return self._replace_fitted(estimator, classes_=classes, cost_matrix_=cost_matrix)
 

@@ -7,7 +7,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import indexable
 
 from sktopk._common._input import take_rows
-from sktopk._common._scalars import check_nonnegative
+from sktopk._common._scalars import check_nonnegative, on_host
 
 # Shares that a classifier of some thousand rows can tell from 0 and 1.
 _SURE = 1e-4
@@ -58,7 +58,7 @@ def ratio_of_rows(source, X, given, n_samples):
             f"and {source!r}"
         )
     if given is None and hasattr(source, "predict_proba"):
-        share = np.asarray(source.predict_proba(X), dtype=np.float64)
+        share = np.asarray(on_host(source.predict_proba(X), "likelihood_ratio"), dtype=np.float64)
         if share.shape != (n_samples, 2):
             raise ValueError(
                 "likelihood_ratio must be a classifier of two classes, the second of them new "
@@ -87,7 +87,7 @@ def stacked(X, X_new):
         return pd.concat([X, X_new])
     if isinstance(X, list | tuple) and isinstance(X_new, list | tuple):
         return [*X, *X_new]
-    return np.concatenate([np.asarray(X), np.asarray(X_new)])
+    return np.concatenate([np.asarray(on_host(X, "X")), np.asarray(on_host(X_new, "X_new"))])
 
 
 def calibration_ratio(source, given, trained, n_samples):

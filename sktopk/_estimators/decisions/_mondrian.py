@@ -6,6 +6,7 @@ coverage is that of such rows.
 
 import numpy as np
 
+from sktopk._common._scalars import on_host
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import encode_groups
 
@@ -100,7 +101,7 @@ def check_conditional_groups(groups, n_samples, conditional):
         return None
     encode_groups(groups, n_samples)  # raises what cannot be compared
     # Texts in an array of objects and in one of their own are the same names.
-    return np.array(np.asarray(groups).tolist())
+    return np.array(np.asarray(on_host(groups, "groups")).tolist())
 
 
 def _thresholds(scores, code, n_codes, coverage):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_labels, check_table, take_rows
 from sktopk._common._public import public
-from sktopk._common._scalars import check_number, check_random
+from sktopk._common._scalars import check_number, check_random, on_host
 from sktopk._common._types import RowsLike
 from sktopk.metrics._logged import labelled_rows
 from sktopk.metrics._ranking import encode_groups
@@ -278,12 +278,13 @@ class Monitor:
                 f"decision promises no rate that labels could refute; got {self.decision!r}"
             )
         check_table(X)
-        X, n_samples = indexable(X)[0], len(y)
+        X, y = indexable(X)[0], on_host(y, "y")
+        n_samples = len(y)
         rows, chance = np.arange(n_samples), np.ones(n_samples)
         if propensity is not None:
             rows, chance = labelled_rows(propensity, n_samples, "X")
             X, y = take_rows(X, rows), take_rows(y, rows)
-            groups = None if groups is None else np.asarray(groups)[rows]
+            groups = None if groups is None else np.asarray(on_host(groups, "groups"))[rows]
         test = self._tests["promise"]
         if n_samples:
             y = check_labels(y)
@@ -457,7 +458,7 @@ def _batches(groups, n_samples, test):
         return [(len(test.names), np.arange(n_samples))]
     code = encode_groups(groups, n_samples)
     first = np.unique(code, return_index=True)[1]
-    names = np.asarray(groups)[first]
+    names = np.asarray(on_host(groups, "groups"))[first]
     # NumPy would make integers of times in nanoseconds.
     names = np.datetime_as_string(names, "auto") if names.dtype.kind == "M" else names
     return [(name, np.flatnonzero(code == number)) for number, name in enumerate(names.tolist())]

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import fbeta_score
 
 from sktopk._common._public import public
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, on_host
 from sktopk._common._warnings import warn
 from sktopk._estimators._parameters import estimator
 from sktopk._training.criteria._program import ProgramCriterion
@@ -130,7 +130,7 @@ class FScoreClassifier(ProgramClassifier):
 
 def f_score(estimator, X, y, sample_weight=None):
     """F-score of the labels that an `FScoreClassifier` predicts."""
-    y, predicted = np.asarray(y), estimator.predict(X)
+    y, predicted = np.asarray(on_host(y, "y")), estimator.predict(X)
     y, predicted = y == estimator.pos_label_, predicted == estimator.pos_label_
     if not (y.any() or predicted.any()):
         return undefined("F-score", "no positives, neither true nor predicted")

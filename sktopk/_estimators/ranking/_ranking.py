@@ -21,6 +21,7 @@ from sktopk._common._scalars import (
     check_option,
     check_pos_label,
     negative_first,
+    on_host,
     place_of,
     positive_label,
 )
@@ -265,9 +266,10 @@ class RankingClassifier(NetClassifier):
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
         refuse_groups(self.classes_)
-        fitted, y = self._as_fitted(self.net_.params_of_net), own_labels(X, y, needed=True)
+        fitted = self._as_fitted(self.net_.params_of_net)
+        y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
         groups = encode_groups(groups, len(y))
-        scorer = MeanOverGroups(fitted, np.asarray(y), groups, lambda _: fitted._default_scorer())
+        scorer = MeanOverGroups(fitted, y, groups, lambda _: fitted._default_scorer())
         return scorer(fitted, X, y, sample_weight)
 
     def _check_groups(self, groups):

@@ -25,7 +25,7 @@ from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
-from sktopk._common._scalars import check_number, check_random
+from sktopk._common._scalars import check_number, check_random, on_host
 from sktopk._common._types import RowsLike
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import calibrated_proba, columns_of_score
@@ -308,7 +308,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         score : float
             The larger, the better; NaN, with a warning, where y lacks the class it needs.
         """
-        y = np.asarray(own_labels(X, y, needed=True))
+        y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
         return self._score(self._votes(X), y, sample_weight, groups)
 
     def __sklearn_tags__(self):

@@ -9,7 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
+from sktopk._common._scalars import (
+    check_count,
+    check_nonnegative,
+    check_number,
+    check_option,
+    on_host,
+)
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, estimated, is_positive, warn_of_scores
@@ -295,6 +301,7 @@ class BudgetCurveDisplay:
             if cost is not None or propensity is not None:
                 other = "propensity" if cost is None else "cost"
                 raise ValueError(f"groups count rows of each and do not go with {other}")
+            y_score = np.asarray(on_host(y_score, "y_score"))
             codes = encode_groups(groups, len(y_score))
             given = metric, value, max_k
             k, curves = _curves_of_groups(y_true, y_score, pos_label, codes, *given)
@@ -561,7 +568,6 @@ def _curves(y_true, y_score, pos_label, metric, value, cost, max_k, propensity=N
 def _curves_of_groups(y_true, y_score, pos_label, codes, metric, value, max_k):
     """Return k and the curves of each group, of shape (3, n_groups, n_points)."""
     positive = is_positive(y_true, pos_label)
-    y_score = np.asarray(y_score)
     if value is not None:
         value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
     largest = np.bincount(codes).max()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk._common._scalars import check_nonnegative
+from sktopk._common._scalars import check_nonnegative, on_host
 
 from ._style import free_line_style
 
@@ -20,10 +20,11 @@ def split_folds(cv_results, X, y, sample_weight=None):
         sample_weight = check_nonnegative(
             sample_weight, "sample_weight", len(y), "one per row of X"
         )
+    X, y = on_host(X, "X"), np.asarray(on_host(y, "y"))
     rows = np.asarray(X) if isinstance(X, list) else getattr(X, "iloc", X)
     for estimator, test in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True):
         weight = None if sample_weight is None else sample_weight[test]
-        yield estimator, rows[test], np.asarray(y)[test], weight
+        yield estimator, rows[test], y[test], weight
 
 
 def folds_name(cv_results, name):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_nonnegative, check_option
 from sktopk._common._types import Label, RowsLike
-from sktopk.metrics._ranking import is_positive, undefined
+from sktopk.metrics._ranking import check_score, is_positive, undefined
 from sktopk.metrics._top_curves import precision_quantile_curve
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
@@ -291,8 +291,9 @@ class RankingCurveDisplay:
     @classmethod
     def _curves_of_groups(cls, y_true, y_score, groups, pos_label, ties, sample_weight):
         """Return a grid, the curves of the groups with positives on it, and their prevalences."""
-        positive, y_score = is_positive(y_true, pos_label), np.asarray(y_score)
+        positive = is_positive(y_true, pos_label)
         n_rows = len(positive)
+        y_score = check_score(y_score, n_rows)
         weight = np.ones(n_rows)
         if sample_weight is not None:
             weight = check_nonnegative(sample_weight, "sample_weight", n_rows, "one per row")
