@@ -8,8 +8,8 @@ from ._steps import STEPS as STEPS
 __all__ = ["dump", "load", "register_onnx_converters", "to_onnx"]
 
 if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
-    from ._onnx import to_onnx
-    from ._onnx_register import register_onnx_converters
+    from ._onnx._register import register_onnx_converters
+    from ._onnx._to_onnx import to_onnx
 
     TRUSTED_TYPES: tuple[str, ...]
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
 def __getattr__(name):
     # These take a while to import; those that name the networks load torch as well.
     if name == "to_onnx":
-        from ._onnx import to_onnx
+        from ._onnx._to_onnx import to_onnx
 
         return globals().setdefault(name, to_onnx)
     if name == "register_onnx_converters":
-        from ._onnx_register import register_onnx_converters
+        from ._onnx._register import register_onnx_converters
 
         return globals().setdefault(name, register_onnx_converters)
     if name == "TRUSTED_TYPES":

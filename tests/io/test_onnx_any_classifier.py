@@ -1,10 +1,13 @@
 """Graphs of decisions around classifiers of other packages, and of ours inside of those."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
@@ -27,6 +30,7 @@ from sktopk import (
     PatMatClassifier,
     SetClassifier,
     TopKClassifier,
+    TopVotingClassifier,
 )
 from sktopk.io import register_onnx_converters, to_onnx
 
@@ -130,6 +134,62 @@ def test_scores_that_are_there(cancer, path, pos_label):
     proba = GaussianNB().fit(X[::2], y[::2]).predict_proba(X)
     sets = SetClassifier.from_scores(proba, y, method="lac", coverage=0.95)
     np.testing.assert_array_equal(run(sets, path, proba)["set"], sets.predict_set(proba).toarray())
+
+
+VOTE = TopVotingClassifier(
+    PatMatClassifier(tau=0.1, n_members=2, max_epochs=3), n_folds=2, random_state=0
+)
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs=.* ended the training")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_vote_of_a_network_and_trees(cancer, path, dtype):
+    X, y = cancer
+    X, y = X.astype(dtype), np.where(y == 0, "ill", "well")
+    vote = clone(VOTE).set_params(estimator__pos_label="ill").fit(X, y)
+    assert len(vote.others_) == 2
+    out = run(vote, path, X)
+    assert [*out] == ["scores", "label", "proba"]
+    assert out["proba"].dtype == dtype
+    close(out["proba"], vote.predict_proba(X))
+    close(out["scores"], vote.decision_function(X))
+    np.testing.assert_array_equal(out["label"], vote.predict(X))
+    # A desk around it, behind a scaler.
+    desk = BudgetClassifier(FrozenEstimator(vote), pos_label="ill", budget=20, per="fit")
+    desk.fit(X, y)
+    out = run(make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), desk), path, X)
+    assert [*out] == ["scores", "label"]
+    np.testing.assert_array_equal(out["label"], desk.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs=.* ended the training")
+def test_a_vote_on_labels_of_several_classes(path):
+    X, y = load_iris(return_X_y=True)
+    network = TopKClassifier(k=2, n_members=2, max_epochs=3)
+    others = [LogisticRegression(max_iter=500), FOREST]
+    vote = TopVotingClassifier(network, others, n_folds=3, random_state=0).fit(X, y)
+    out = run(vote, path, X)
+    for name, expected in (("scores", vote.decision_function(X)), ("proba", vote.predict_proba(X))):
+        close(out[name], expected)
+    np.testing.assert_array_equal(out["label"], vote.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs=.* ended the training")
+def test_of_missing_values_a_vote_has_what_skl2onnx_has(cancer, path):
+    X, y = cancer
+    X = X.astype(np.float32)
+    X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    vote = clone(VOTE).set_params(others=[HistGradientBoostingClassifier(max_iter=20)]).fit(X, y)
+    error = np.abs(run(vote, path, X)["proba"] - vote.predict_proba(X)).max(axis=1)
+    # Thresholds of trees are rounded to float32: two rows lie in between.
+    assert np.mean(error < 1e-5) > 0.99
+    vote = clone(VOTE).set_params(others=[ExtraTreesClassifier(10)]).fit(X, y)
+    with pytest.raises(ValueError, match=r"ExtraTrees.* missing values as in fit: impute in front"):
+        to_onnx(vote, path)
+    frame = pd.DataFrame({"x": X[:, 0], "kind": np.where(y, "a", "b")})
+    vote = clone(VOTE).set_params(others=[FOREST]).fit(frame.fillna(0), y)
+    with pytest.raises(ValueError, match=r"frame with categories in columns .*encode them"):
+        to_onnx(vote, path)
 
 
 def test_a_graph_that_says_otherwise_is_refused(cancer, path):

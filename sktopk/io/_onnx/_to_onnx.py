@@ -15,9 +15,9 @@ from sktopk._common._extras import import_extra
 from sktopk._estimators.decisions._any_classifier import GivenScores
 from sktopk._estimators.decisions._budget import BudgetClassifier
 
-from ._onnx_converted import SLACK, converted_classifier, given_scores, with_steps
-from ._onnx_decisions import DECISIONS, check_decision, with_decision
-from ._onnx_graph import IR_VERSION
+from ._converted import SLACK, converted_classifier, given_scores, with_steps
+from ._decisions import DECISIONS, check_decision, with_decision
+from ._graph import IR_VERSION
 
 
 def to_onnx(estimator: Any, path: str | os.PathLike) -> str:
@@ -26,7 +26,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike) -> str:
     Parameters
     ----------
     estimator : estimator
-        A fitted classifier of this package with a network; or a `BudgetClassifier` with
+        A fitted classifier of this package with a network; a `TopVotingClassifier` of one and of
+        classifiers that skl2onnx converts, trees among them; or a `BudgetClassifier` with
         ``per="fit"``, a `SetClassifier` or an `ExpectedCostClassifier` around one, around any other
         classifier that skl2onnx converts from one table of numbers, or made by `from_scores`. Any
         of them inside a FrozenEstimator, or as the last step of a Pipeline whose other steps
@@ -74,7 +75,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike) -> str:
 
     What skl2onnx makes of another classifier is tried with 200 rows that are drawn at many scales,
     and refused unless 95 % of them have the scores that the classifier gives. It scores in
-    float32, whatever the classifier was trained on. Rows whose score is within a millionth of the
+    float32, whatever the classifier was trained on, also where it votes beside a network. Where a
+    vote was trained with missing values some of these rows have them: skl2onnx has them in
+    histogram boosting, not in forests. Rows whose score is within a millionth of the
     threshold count as tied with it: they are not flagged by a `BudgetClassifier`, but for
     ``constraint="recall"``, and are inside of sets made of probabilities.
 
@@ -112,9 +115,14 @@ def model_of(onnx, estimator):
     steps, classifier, decision = _parts(estimator)
     slack = 0.0
     if has_network(classifier):
-        from ._onnx_network import network_model
+        from ._network import network_model
 
         model, dtype = network_model(onnx, classifier), classifier._numpy_dtype()
+    elif _is_vote(classifier):
+        from ._voting import voting_model
+
+        model, dtype = voting_model(onnx, classifier), classifier.estimator_._numpy_dtype()
+        slack = SLACK
     elif isinstance(classifier, GivenScores):
         model, dtype = given_scores(onnx, classifier), np.float64
     else:
@@ -139,10 +147,19 @@ def has_network(estimator):
     return isinstance(estimator, NetClassifier)
 
 
+def _is_vote(estimator):
+    """Tell whether it is a vote of a network of this package and other classifiers."""
+    if "torch" not in sys.modules:
+        return False
+    from sktopk import TopVotingClassifier
+
+    return isinstance(estimator, TopVotingClassifier)
+
+
 def _parts(estimator):
     """Steps before the classifier, the classifier, a decision around it."""
     steps, decision = [], None
-    while not has_network(estimator):
+    while not (has_network(estimator) or _is_vote(estimator)):
         if isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
         elif isinstance(estimator, Pipeline):
@@ -157,9 +174,10 @@ def _parts(estimator):
             break
         else:
             raise TypeError(
-                "estimator must be a classifier of sktopk with a network, a BudgetClassifier, "
-                "SetClassifier or ExpectedCostClassifier around any classifier, or a Pipeline that "
-                f"ends in one; got {type(estimator).__name__}"
+                "estimator must be a classifier of sktopk with a network, alone or in a "
+                "TopVotingClassifier, a BudgetClassifier, SetClassifier or ExpectedCostClassifier "
+                "around any classifier, or a Pipeline that ends in one; got "
+                f"{type(estimator).__name__}"
             )
     if not isinstance(estimator, GivenScores):
         check_is_fitted(estimator)

@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from sktopk._common._extras import import_extra
 
-from ._onnx_graph import IR_VERSION, OPSETS, Graph, renamed
+from ._graph import IR_VERSION, OPSETS, Graph, renamed
 
 # Of the scores of such a graph, in float32, as a share: sums of a thousand trees round by less.
 SLACK = 1e-6
@@ -32,10 +32,11 @@ def with_steps(onnx, steps, model, dtype):
     return onnx.compose.merge_models(converted, model, io_map=io_map)
 
 
-def converted_classifier(onnx, steps, classifier, output):
+def converted_classifier(onnx, steps, classifier, output, missing=()):
     """The graph of a classifier behind its steps, with its "scores" or its "proba".
 
-    In float32, whatever it was trained on: skl2onnx has trees that way alone.
+    In float32, whatever it was trained on: skl2onnx has trees that way alone. Columns that are
+    `missing` somewhere are so in some of the rows that it is tried with.
     """
     options = {"raw_scores": True} if output == "scores" else {}
     if not isinstance(classifier, LinearSVC):  # which has no such option
@@ -55,7 +56,7 @@ def converted_classifier(onnx, steps, classifier, output):
     out = graph.model([("made", kind, None)], [(output, dtype, shape)])
     io_map = [(made.name, "made")]
     model = onnx.compose.merge_models(model, out, io_map=io_map, outputs=[output])
-    _try_out(model, whole, output)
+    _try_out(model, whole, output, missing)
     return model
 
 
@@ -122,12 +123,14 @@ def _convert_boosting(scope, operator, container):
     del container.add_node
 
 
-def _try_out(model, classifier, output):
+def _try_out(model, classifier, output, missing):
     """Raise if the graph of a classifier says otherwise than it, of rows that are drawn."""
     runtime = import_extra("onnxruntime", "to_onnx of what is not of sktopk", "onnx")
     random, n_features = np.random.default_rng(0), classifier.n_features_in_
     scale = 10.0 ** random.uniform(-3, 3, (_N_TRIED, 1))
     X = (scale * random.normal(size=(_N_TRIED, n_features))).astype(np.float32)
+    for column in missing:
+        X[random.random(_N_TRIED) < 0.5, column] = np.nan
     method = "decision_function" if output == "scores" else "predict_proba"
     try:
         with warnings.catch_warnings():  # of names of columns, or of numbers so large
@@ -140,7 +143,10 @@ def _try_out(model, classifier, output):
     agreeing = (error < _TOLERANCE).reshape(len(X), -1).all(axis=1).mean()
     if agreeing < _AGREEING:
         name = type(classifier.steps[-1][1]).__name__
+        gaps = ", some with missing values as in fit" if len(missing) else ""
+        way = "impute in front, or " if len(missing) else ""
         raise ValueError(
             f"what skl2onnx makes of {name} has other {method} than it for {1 - agreeing:.0%} of "
-            f"{_N_TRIED} rows that were drawn: hand its scores to a decision made by from_scores"
+            f"{_N_TRIED} rows that were drawn{gaps}: {way}hand its scores to a decision made by "
+            "from_scores"
         )

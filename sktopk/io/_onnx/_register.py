@@ -5,10 +5,11 @@ import numpy as np
 import sktopk
 from sktopk._common._extras import import_extra
 
-from ._onnx import model_of
-from ._onnx_graph import OPSETS, Graph, behind, kinds_of
+from ._graph import OPSETS, Graph, behind, kinds_of
+from ._to_onnx import model_of
 
 _PREFIX = "Sktopk"
+OTHERS = sktopk.TopVotingClassifier, sktopk.BudgetClassifier, sktopk.ExpectedCostClassifier
 
 
 def register_onnx_converters(*subclasses: type) -> tuple[type, ...]:
@@ -18,7 +19,8 @@ def register_onnx_converters(*subclasses: type) -> tuple[type, ...]:
     gives what it gives of any classifier: a label and probabilities; scores where there are none,
     of two classes a column for each. So do classifiers inside of others, such as a
     ``CalibratedClassifierCV(PatMatClassifier())``, also where `to_onnx` meets them. All
-    classifiers with a network, `BudgetClassifier` and `ExpectedCostClassifier` are registered.
+    classifiers with a network, `TopVotingClassifier`, `BudgetClassifier` and
+    `ExpectedCostClassifier` are registered.
 
     Parameters
     ----------
@@ -66,11 +68,11 @@ def register_onnx_converters(*subclasses: type) -> tuple[type, ...]:
     from skl2onnx.operator_converters.pipelines import convert_pipeline
     from skl2onnx.shape_calculators.pipelines import pipeline_shape_calculator
 
-    from ._net_classes import NETS
+    from sktopk.io._net_classes import NETS
 
     options = {"zipmap": [True, False, "columns"], "output_class_labels": [False, True]}
     options |= {"nocl": [True, False], "raw_scores": [False, True]}
-    classes = (*NETS, sktopk.BudgetClassifier, sktopk.ExpectedCostClassifier, *subclasses)
+    classes = (*NETS, *OTHERS, *subclasses)
     for each in classes:
         skl2onnx.update_registered_converter(
             each,

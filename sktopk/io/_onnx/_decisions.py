@@ -7,7 +7,7 @@ from sktopk._estimators.decisions._budget import BudgetClassifier
 from sktopk._estimators.decisions._expected_cost import ExpectedCostClassifier
 from sktopk._estimators.decisions._sets import SetClassifier
 
-from ._onnx_graph import Graph, behind, kinds_of, labels_in_graphs
+from ._graph import Graph, behind, kinds_of, labels_in_graphs
 
 DECISIONS = BudgetClassifier | ExpectedCostClassifier | SetClassifier
 

@@ -14,7 +14,7 @@ from sktopk.modules import MLP, Members, NormalizedLinear, ScaledScores, Tabular
 from sktopk.modules._members import mean_of_members
 from sktopk.modules._tabular_mlp import FAR
 
-from ._onnx_graph import IR_VERSION, OPSETS, Graph, labels_in_graphs, renamed
+from ._graph import IR_VERSION, OPSETS, Graph, labels_in_graphs, renamed
 
 
 def network_model(onnx, net):
