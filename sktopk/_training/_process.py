@@ -142,7 +142,7 @@ def all_rows(rows, sizes):
     sizes : list of int
         Number of rows of each process.
     """
-    # Gathering needs equal lengths.
+    # By hand: gathering needs equal lengths, also by torch.distributed.nn.functional.all_gather.
     padded = rows.new_zeros(max(sizes))
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in sizes]

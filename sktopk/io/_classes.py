@@ -33,7 +33,7 @@ class Known(NamedTuple):
     records: dict
     modules: dict
     nets: frozenset
-    refused: tuple
+    refused: dict
 
 
 @cache
@@ -44,7 +44,7 @@ def known_classes(*, with_nets):
     # The plain name is scikit-learn's, as in files that were written before there were two.
     estimators = {each.__name__: each for each in estimators} | {"sktopk.Pipeline": Pipeline}
     if not with_nets:
-        return Known(estimators, records, {}, frozenset(), ())
+        return Known(estimators, records, {}, frozenset(), {})
     # Imported where it is needed: it loads torch.
     from . import _net_classes as of_nets
 

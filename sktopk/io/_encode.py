@@ -138,9 +138,10 @@ class EstimatorEncoder(Encoder):
 def refusal(name, value):
     """Say which value no file can hold."""
     kind = type(value)
-    if kind in known_in_process().refused:
+    refused = known_in_process().refused
+    if kind in refused:
         return (
-            f"{name}: {kind.__name__} cannot be kept in such a file, as LightGBM reads its trees "
+            f"{name}: {kind.__name__} cannot be kept in such a file, as {refused[kind]} its trees "
             "without checking them: keep it by pickle or joblib"
         )
     if isinstance(value, BaseEstimator) and kind.__module__.startswith("sklearn."):

@@ -30,8 +30,9 @@ def dump(estimator: Any, path: str | os.PathLike, *, omit: Collection[str] = ())
         `BudgetClassifier`, `SetClassifier` or `ExpectedCostClassifier` around those; or a
         `Monitor` of one of these, with all it has seen. Other steps of scikit-learn must be in
         ``sktopk.io.STEPS``. Of a search, pass its ``best_estimator_``. The `memory` of a Pipeline
-        is not kept, nor are requests of metadata routing. `TopBoostClassifier` is refused:
-        LightGBM reads the text of its trees without checking it.
+        is not kept, nor are requests of metadata routing. `TopBoostClassifier` and
+        `TopVotingClassifier` are refused: LightGBM reads the text of its trees, scikit-learn
+        follows the nodes of its own, without checking them.
     path : str or path-like
         File to write; one that exists is replaced, and keeps its mode.
     omit : collection of str, default=()

@@ -9,7 +9,10 @@ from sktopk.modules import MLP, TabularMLP
 
 # LightGBM reads the text of its trees without checking it, and scikit-learn follows the nodes of
 # its own without checking them: no file that may lie can bring any.
-REFUSED = sktopk.TopBoostClassifier, sktopk.TopVotingClassifier
+REFUSED = {
+    sktopk.TopBoostClassifier: "LightGBM reads",
+    sktopk.TopVotingClassifier: "scikit-learn follows",
+}
 NETS = tuple(
     each
     for each in (getattr(sktopk, name) for name in sktopk.__all__)

@@ -27,7 +27,7 @@ from sktopk import (
     TopKClassifier,
 )
 from sktopk.io import to_onnx
-from sktopk.io._onnx_network import _layers
+from sktopk.io._onnx._network import _layers
 from sktopk.modules import MLP, ScaledScores, TabularMLP
 
 pytest.importorskip("onnx")

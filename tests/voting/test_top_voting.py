@@ -225,7 +225,7 @@ def test_within_others(rows, fitted, tmp_path):
     assert search.best_params_["estimator__tau"] in (0.05, 0.1)
     desk = BudgetClassifier(clone(fitted), budget=20, random_state=0).fit(X, y)
     assert desk.predict(X).sum() == 20
-    with pytest.raises(ValueError, match="pickle"):
+    with pytest.raises(ValueError, match="scikit-learn follows its trees without checking"):
         dump(fitted, tmp_path / "vote.sktopk")
 
 

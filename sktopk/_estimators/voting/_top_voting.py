@@ -107,7 +107,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     -----
     `class_weight` of the network is its own; the others have theirs. Of so few rows that the
     network can leave none out, its scores are taken for log odds. The estimator is kept by pickle
-    or joblib; :func:`sktopk.io.dump` refuses it, as it knows no trees.
+    or joblib; :func:`sktopk.io.dump` refuses it, as scikit-learn follows the nodes of trees without
+    checking them. :func:`sktopk.io.to_onnx` writes it as a graph.
 
     Examples
     --------
