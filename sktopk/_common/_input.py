@@ -17,7 +17,7 @@ from ._categories import Categories
 from ._frames import TAKES_TABLES, check_columns, explain
 from ._groups import encode_groups
 from ._lazy_rows import LazyRows, SomeRows
-from ._scalars import on_host
+from ._scalars import OF_LOGS, on_host
 from ._warnings import warn
 
 # Of a table, what is looked at together.
@@ -266,14 +266,15 @@ def check_labels(y, name="y"):
     y = y if isinstance(y, np.ndarray) else on_host(y, name)
     values = np.asarray(y)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        what = "NaN" if np.isnan(values).any() else "infinity"
-        raise ValueError(f"Input {name} contains {what}: {name} must hold class labels")
+        what, way = ("NaN", f"; {OF_LOGS}") if np.isnan(values).any() else ("infinity", "")
+        raise ValueError(f"Input {name} contains {what}: {name} must hold class labels{way}")
     if values.dtype.kind == "O" and values.ndim == 1:
         missing = [row for row, label in enumerate(values) if label is None or is_nan(label)]
         if missing:
             raise ValueError(
                 f"{name} must hold class labels, none missing; {len(missing)} of {len(values)} "
-                f"are, the first of them in row {missing[0]}: drop these rows, or label them"
+                f"are, the first of them in row {missing[0]}: drop these rows, or label them; "
+                f"{OF_LOGS}"
             )
     try:
         kind = type_of_target(y, input_name=name)

@@ -10,6 +10,10 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
+# What to do about rows without a label, beside dropping them.
+OF_LOGS = (
+    "of a log, whose labels are known with some probability, pass propensity where it is taken"
+)
 # Of labels that tell by themselves which is positive, so many positives for a negative warn.
 _UPSIDE_DOWN = 2
 

@@ -10,6 +10,7 @@ from sklearn.utils import assert_all_finite
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import (
+    OF_LOGS,
     check_k,
     check_nonnegative,
     check_option,
@@ -253,6 +254,9 @@ def check_true(y_true):
 
 def is_positive(y_true, pos_label):
     """Return the mask of the rows labelled `pos_label`; None is 1 or True."""
+    y_true = np.asarray(on_host(y_true, "y_true"))
+    if y_true.dtype.kind == "f" and np.isnan(y_true).any():
+        raise ValueError(f"Input y_true contains NaN: it must hold labels; {OF_LOGS}")
     y_true = check_true(y_true)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}

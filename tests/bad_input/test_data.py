@@ -64,7 +64,7 @@ LABELS = {
     "a row long": Row(lambda y: np.append(y, 1), V, "[Ii]nconsistent"),
     "NaN": Row(lambda y: np.where(y == 1, np.nan, y), V, "y.*NaN"),
     "infinity": Row(lambda y: np.where(y == 1, np.inf, y), V, "y.*infinity"),
-    "a None": Row(lambda y: at(y, None), V, "y .*none missing; 1 of 40 are, the first .* row 3"),
+    "a None": Row(lambda y: at(y, None), V, "y .*none missing; 1 of 40 .* row 3: .*propensity"),
     "a NaN among words": Row(
         lambda y: at(np.where(y == 1, "a", "b"), np.nan), V, "y .*none missing; 1 of 40 are.* row 3"
     ),
