@@ -1,5 +1,6 @@
 """The page and the figure of a results file."""
 
+import itertools
 import json
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from ._jobs import JOBS, MULTICLASS
 from ._methods import ALONE, DEFAULTS, METHODS, OWN
 
 OURS = "sktopk"
+# Of a name beside a dot: points below it, and whether on its right; the nearest first.
+PLACES = [*itertools.product((0, 14, -14, 28, -28, 42, -42, 56, -56), (1, -1))]
 # What is shown of this package: the estimator of each job.
 SHOWN = {OURS: DEFAULTS, "sktopk, network alone": ALONE}
 OWN_CROSS_ENTROPY = "TopKClassifier, cross-entropy"
@@ -321,30 +324,60 @@ def draw(lines, path):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for ax, kind in zip(axes, JOBS, strict=True):
         found = ranking(scores, kind, "reporting")
-        lowest = -np.inf
-        for method, rank in found.rank.mean(axis=1).items():
-            seconds = found.seconds.fit_s[method]
-            is_ours = method == OURS
-            style = {"color": "C3", "weight": "bold"} if is_ours else {"color": "0.3"}
-            ax.semilogx(seconds, rank, "o", color=style["color"], ms=12 if is_ours else 7)
-            # From the best to the worst: no name is written over another, and a line leads to one
-            # that had to give way.
-            lowest = max(rank, lowest + 0.035 * len(found.rank))
-            line = {"arrowstyle": "-", "color": "0.7", "shrinkB": 5} if lowest > rank else None
-            place = (1.5 * seconds, lowest)
-            ax.annotate(
-                method, (seconds, rank), place, va="center", arrowprops=line, zorder=1, **style
-            )
+        rank, fit_s = found.rank.mean(axis=1), found.seconds.fit_s
         ax.set_title(TITLES[kind])
         ax.set_xlabel("seconds of a fit (median of the tables, one thread): left is quicker")
-        if len(found.rank):
-            fit_s = found.seconds.fit_s
+        ax.set_xscale("log")
+        if len(rank):
             ax.set_xlim(fit_s.min() / 2, fit_s.max() * (fit_s.max() / fit_s.min()) ** 0.4)
-            ax.set_ylim(lowest + 0.5, 0.5)
+            ax.set_ylim(rank.max() + 0.7, 0.5)
         ax.grid(alpha=0.3)
+        for method in rank.index:
+            style = {"color": "C3", "ms": 12} if method == OURS else {"color": "0.3", "ms": 7}
+            ax.plot(fit_s[method], rank[method], "o", label=method, **style)
     axes[0].set_ylabel("mean rank (1 is best): up is better")
+    # Where things are in pixels is known once the layout is.
+    figure.draw_without_rendering()
+    for ax in axes:
+        name_dots(ax)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def name_dots(ax):
+    """Write the name of each dot of `ax` beside it, and return the names.
+
+    From the best dot to the worst, each at the first place that covers no dot and no other name. A
+    line leads to one that had to give way.
+    """
+    names, dots = [], ax.get_lines()
+    taken = [dot.get_window_extent() for dot in dots]
+    for dot in dots:
+        method, place, color = dot.get_label(), dot.get_xydata()[0], dot.get_color()
+        for down, side in PLACES:
+            aside = (side * (dot.get_markersize() / 2 + 7), -down)
+            name = ax.annotate(
+                method,
+                place,
+                aside,
+                textcoords="offset points",
+                ha="left" if side > 0 else "right",
+                va="center",
+                color=color,
+                weight="bold" if method == OURS else "normal",
+                zorder=1,
+            )
+            box = name.get_window_extent()
+            inside = ax.bbox.x0 < box.x0 and box.x1 < ax.bbox.x1
+            if (inside and not box.count_overlaps(taken)) or (down, side) == PLACES[-1]:
+                break
+            name.remove()
+        taken.append(box)
+        names.append(name)
+        if down:
+            line = {"arrowstyle": "-", "color": "0.7", "shrinkA": 0, "shrinkB": 5}
+            ax.annotate("", place, aside, textcoords="offset points", arrowprops=line, zorder=1)
+    return names
 
 
 def write_report(path):

@@ -173,9 +173,7 @@ ROW_SCORES = {
     "y_true: a table": Row({"y_true": SETS}, V, "y_true must have shape"),
     "y_true: None": Row({"y_true": None}, V, "y_true must have shape"),
     "y_true: short": Row({"y_true": Y[:-1]}, V, "y_score must have one score per row"),
-    "y_true: NaN": Row(
-        {"y_true": np.where(Y == 1, np.nan, 0)}, V, "y_true contains NaN.*propens"
-    ),
+    "y_true: NaN": Row({"y_true": np.where(Y == 1, np.nan, 0)}, V, "y_true contains NaN.*propens"),
     "y_true: a missing word": Row({"y_true": ["a", None] * 20}, V, "y_true.*none missing"),
     "y_score: NaN": Row({"y_score": NAN}, V, "y_score must not contain NaN"),
     "y_score: with a gradient": Row({"y_score": TRAINED}, T, r"y_score must.*y_score.detach\(\)"),

@@ -28,6 +28,19 @@ def lines():
     return pd.DataFrame(found).assign(fit_s=1.0, predict_s=0.1)
 
 
+def test_no_name_in_the_figure_covers_a_dot_or_another_name():
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(5.5, 4.6))
+    ax = figure.add_subplot(xlim=(0, 10), ylim=(9, 0))
+    rng = np.random.default_rng(0)
+    for x, y, method in zip(rng.uniform(0, 9, 10), rng.uniform(4, 6, 10), METHODS, strict=False):
+        ax.plot(x, y, "o", ms=7, label=method)
+    names = [name.get_window_extent() for name in _report.name_dots(ax)]
+    dots = [dot.get_window_extent() for dot in ax.get_lines()]
+    assert len(names) == len(dots) >= 9
+    for i, box in enumerate(names):
+        assert not box.count_overlaps(dots + names[:i])
+
+
 def test_families_of_tables_take_turns_in_alphabetical_order():
     for kind in JOBS:
         families = {}
