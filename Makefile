@@ -83,7 +83,7 @@ audit: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
-	# Without the packages for images and graphs that they ask for, one of which needs CUDA to build.
+	# Without the packages for images and graphs that they ask for: pyproject.toml says why.
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt --no-deps libauc torchcp
 	$(VENV)/bin/python benchmarks/loss_speed.py
 	$(VENV)/bin/python benchmarks/fit_speed.py
