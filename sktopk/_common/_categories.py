@@ -1,4 +1,7 @@
-"""Columns of a frame that hold categories, as numbers of these."""
+"""Columns of a frame that hold categories, as numbers of these.
+
+Without narwhals: what pandas and polars do differently here are eight lines.
+"""
 
 from dataclasses import dataclass
 from numbers import Real
