@@ -1,6 +1,7 @@
 """CIFAR-100 as rows of numbers: how well patches of an image match patches of others."""
 
 import functools
+from itertools import product
 
 import numpy as np
 import torch
@@ -10,6 +11,10 @@ from torch.nn import functional as F
 SIDE, N_FILTERS = 6, 100
 # Of each class.
 TRAINED, CHOSEN_ON = 200, 50
+# Where crops begin.
+CENTRE_AT = 2
+PLACES = [(CENTRE_AT, CENTRE_AT), *product((0, 2 * CENTRE_AT), repeat=2)]
+CENTRE = 0
 
 
 @functools.cache
@@ -21,6 +26,20 @@ def patch_features(trained=TRAINED):
     each quarter, and columns are standardised. So many images of a class train, 50 choose, all
     10 000 test images judge.
     """
+    return _features(trained, _matched)
+
+
+@functools.cache
+def crop_features(trained):
+    """The same of ten crops of each image: rows of shape (n_images, 10, n_features).
+
+    As of Krizhevsky, Sutskever, Hinton (2012): the four corners and the centre, each of 28 x 28
+    pixels of 32 x 32, and their mirror images; `CENTRE` is the place of the centre among them.
+    """
+    return _features(trained, _crops)
+
+
+def _features(trained, of_images):
     bunches = [load_cifar100(subset) for subset in ("train", "test")]
     rng = np.random.default_rng(0)
     place = np.stack([rng.permutation(500) for _ in range(100)]) + 500 * np.arange(100)[:, None]
@@ -30,8 +49,9 @@ def patch_features(trained=TRAINED):
     labels = [bunches[0].target[train], bunches[0].target[valid], bunches[1].target]
     images = [torch.from_numpy(part) - 0.5 for part in images]
     weight, bias = _filters(images[0], torch.Generator().manual_seed(0))
-    X = [torch.cat([_matched(part, weight, bias) for part in x.split(500)]) for x in images]
-    mean, spread = X[0].mean(0), X[0].std(0)
+    X = [torch.cat([of_images(part, weight, bias) for part in x.split(500)]) for x in images]
+    every = X[0].flatten(0, -2)
+    mean, spread = every.mean(0), every.std(0)
     X = [((part - mean) / spread).numpy() for part in X]
     return list(zip(X, labels, strict=True)), bunches[0].groups
 
@@ -54,3 +74,15 @@ def _filters(images, generator):
 
 def _matched(images, weight, bias):
     return F.adaptive_avg_pool2d(F.conv2d(images, weight, bias).relu_(), 2).flatten(1)
+
+
+def _crops(images, weight, bias):
+    # A match sees its patch alone: those of a crop are a window of those of the image.
+    found = []
+    for whole in (images, images.flip(3)):
+        matches = F.conv2d(whole, weight, bias).relu_()
+        side = matches.shape[-1] - 2 * CENTRE_AT
+        for top, left in PLACES:
+            window = matches[:, :, top : top + side, left : left + side]
+            found.append(F.adaptive_avg_pool2d(window, 2).flatten(1))
+    return torch.stack(found, 1)

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _choosing import TUNING
 from _clinc150 import clinc150
 from _images import cifar100, train
 from _networks import DenseNet
@@ -76,8 +77,6 @@ METHODS = {
 CASES, OF_CASES = (TEXTS, PATCHES), (0.0, 0.4, 0.8)
 RATES, DECAYS = (1e-3, 3e-3), (0.01, 0.3)
 EPOCHS = {"full": 8, "small": 1}
-# Its seed is no other's.
-TUNING = 1000
 KS = (1, 5)
 PUBLISHED_EPOCHS = 300
 CHECKPOINTS = Path(tempfile.gettempdir()) / "sktopk_label_noise"
@@ -97,15 +96,16 @@ def run(case, noise, method, score_scale, learning_rate, weight_decay, seed, epo
     """Train one network; the weights of its best epoch are judged."""
     ((X, y), *judged), groups = data(case)
     y = inject_label_noise(y, groups, noise, random_state=seed)
-    return judge((X, y), *judged, method, score_scale, learning_rate, weight_decay, seed, epochs)
-
-
-def judge(train, valid, test, method, score_scale, learning_rate, weight_decay, seed, epochs):
-    """Accuracies of the best epoch of one network, on the validation and the test rows."""
     loss, _, params = METHODS[method]
-    clf = TopKClassifier(
+    clf = network(loss, score_scale, learning_rate, weight_decay, seed, epochs, **params)
+    return judge(clf, (X, y), *judged)
+
+
+def network(loss, score_scale, learning_rate, weight_decay, seed, epochs, *, k=K, **params):
+    """One network of 512 hidden units, to be trained from the start, that keeps its best epoch."""
+    return TopKClassifier(
         loss,
-        k=K,
+        k=k,
         module=MLP,
         hidden_layer_sizes=(512,),
         n_members=1,
@@ -120,7 +120,12 @@ def judge(train, valid, test, method, score_scale, learning_rate, weight_decay, 
         n_iter_no_change=epochs,
         random_state=seed,
         **params,
-    ).fit(*train, X_val=valid[0], y_val=valid[1])
+    )
+
+
+def judge(clf, train, valid, test):
+    """Accuracies of a network of its best epoch, on the validation and the test rows."""
+    clf.fit(*train, X_val=valid[0], y_val=valid[1])
     found = {}
     for part, rows in (("valid_", valid), ("", test)):
         values = accuracies(clf, *rows)

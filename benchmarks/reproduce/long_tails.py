@@ -19,6 +19,7 @@ import functools
 from itertools import product
 
 import numpy as np
+from _choosing import TUNING
 from _clinc150 import clinc150
 from _paired import RULE, Finding, gain
 from _patch_features import patch_features
@@ -34,8 +35,6 @@ FACTOR, HIDDEN = 100, 512
 KS = (5, 1)
 EPOCHS = {"full": 20, "small": 1}
 RATES, DECAYS = {"full": (1e-3, 3e-3), "small": (1e-3,)}, {"full": (0.01, 0.3), "small": (0.01,)}
-# Its seed is no other's.
-TUNING = 1000
 BASELINES = ("cross_entropy",)
 
 

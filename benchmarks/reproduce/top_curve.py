@@ -22,6 +22,7 @@ from itertools import product
 
 import numpy as np
 import torch
+from _choosing import TUNING
 from _images import augmented, cifar100
 from _networks import ResNet18
 from _paired import RULE, Finding, gain
@@ -66,8 +67,6 @@ SCALES = {
 DECAYS = {"full": (5e-4, 5e-3), "small": (5e-4,), "images": (5e-4, 5e-3), "published": (5e-4,)}
 RATES = {"full": (0.1, 0.3, 1.0), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
-# Its seed is no other's.
-TUNING = 1000
 PICTURE = "reproduce_top_curve.png"
 # The names that TopKClassifier has for them.
 NAMES = {

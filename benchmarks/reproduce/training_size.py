@@ -12,13 +12,13 @@ judged, as in label_noise.py; the rows of a class that train are drawn anew for 
 """
 
 import math
-from itertools import product
 
 import numpy as np
+from _choosing import TUNING, Case, choose_and_judge
 from _paired import RULE, Finding, gain
 from _patch_features import patch_features
-from _protocol import arguments, markdown, run_missing, seeds_of, write_page
-from label_noise import DECAYS, METHODS, RATES, TUNING, judge, percent
+from _protocol import arguments, markdown, write_page
+from label_noise import DECAYS, METHODS, RATES, judge, network, percent
 
 N_CLASSES, OF_CLASS = 100, 400
 BASELINE, SMOOTH = "cross_entropy", "smooth, k=5"
@@ -42,40 +42,16 @@ def run(share, method, score_scale, learning_rate, weight_decay, seed, epochs):
     drawn = np.argsort(rng.random((N_CLASSES, OF_CLASS)), axis=1)[:, : round(share * OF_CLASS)]
     rows = (place + drawn).ravel()
     epochs = round(epochs * math.sqrt(1 / share))
-    params = score_scale, learning_rate, weight_decay, seed, epochs
-    return judge((X[rows], y[rows]), valid, test, method, *params)
+    loss, _, params = METHODS[method]
+    clf = network(loss, score_scale, learning_rate, weight_decay, seed, epochs, **params)
+    return judge(clf, (X[rows], y[rows]), valid, test)
 
 
-def settings_to_choose_on(args):
-    return [
-        _setting(share, method, *each, TUNING, EPOCHS[args.scale])
-        for share in SHARES[args.scale]
-        for method in (BASELINE, SMOOTH)
-        for each in product(METHODS[method][1], RATES, DECAYS)
-    ]
-
-
-def _setting(*values):
-    names = (
-        "share", "method", "score_scale", "learning_rate", "weight_decay", "seed", "epochs"
-    )  # fmt: skip
-    return dict(zip(names, values, strict=True))
-
-
-def chosen(runs, share, method):
-    """Scale, rate and decay of the best top-5 accuracy on the validation rows."""
-    here = runs[(runs.share == share) & (runs.method == method) & (runs.seed == TUNING)]
-    best = here.loc[here.valid_top5.idxmax()]
-    return best.score_scale, best.learning_rate, best.weight_decay
-
-
-def settings_to_judge(args, runs):
-    return [
-        _setting(share, method, *map(float, chosen(runs, share, method)), seed, EPOCHS[args.scale])
-        for seed in seeds_of(args)
-        for share in SHARES[args.scale]
-        for method in (BASELINE, SMOOTH)
-    ]
+def case_of(share, method, scale):
+    """What a loss chooses among."""
+    scales = METHODS[method][1]
+    values = {"score_scale": scales, "learning_rate": RATES, "weight_decay": DECAYS}
+    return Case({"share": share, "method": method}, values, {"epochs": EPOCHS[scale]}, "valid_top5")
 
 
 def gains(runs):
@@ -117,7 +93,8 @@ def page(runs):
         deviation = f"{won.mean - papers_gain(share):+.2f}"
         cells += [str(won), f"{papers_gain(share):+.2f}", deviation]
         for method in (BASELINE, SMOOTH):
-            cells.append(", ".join(f"{value:g}" for value in chosen(full, share, method)))
+            choice = case_of(share, method, "full").chosen(full)
+            cells.append(", ".join(f"{value:g}" for value in choice.values()))
         rows.append([f"{round(share * N_CLASSES * OF_CLASS)} ({share:.0%})", *cells])
     header = ["rows", "cross-entropy", "smooth, k = 5", "difference", "the paper", "deviation"]
     header += [f"{loss}: scale, rate, decay" for loss in ("cross-entropy", "smooth")]
@@ -137,10 +114,13 @@ def page(runs):
 
 def main():
     args = arguments(__doc__, "training_size", seeds={"full": 5, "small": 2}).parse_args()
-    cost = 5.0 if args.scale == "full" else 0.5
-    runs = run_missing(run, settings_to_choose_on(args), args, seconds=cost)
-    here = runs[runs.scale == args.scale]
-    runs = run_missing(run, settings_to_judge(args, here), args, seconds=cost)
+    cases = [
+        case_of(share, method, args.scale)
+        for share in SHARES[args.scale]
+        for method in (BASELINE, SMOOTH)
+    ]
+    seconds = 5.0 if args.scale == "full" else 0.5
+    runs = choose_and_judge(run, cases, args, seconds=seconds)
     if "full" in set(runs.scale):
         write_page(args, page(runs))
 

@@ -142,3 +142,52 @@ def test_the_tail_of_a_table_is_another_one_for_each_seed(monkeypatch):
         for c in range(10):
             assert len(set(X[labels == c, 0] // 100) | set(valid[0][valid[1] == c, 0] // 100)) == 1
     assert tails[0][1][1].tolist() != tails[1][1][1].tolist()
+
+
+def test_features_of_crops_are_those_of_the_images_cut_out():
+    features = importlib.import_module("_patch_features")
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(3, 3, 32, 32, generator=generator) - 0.5
+    filters = torch.randn(4, 3, 6, 6, generator=generator), torch.randn(4, generator=generator)
+    found = features._crops(images, *filters)
+    expected = []
+    for whole in (images, images.flip(3)):
+        for top, left in [(2, 2), (0, 0), (0, 4), (4, 0), (4, 4)]:
+            cut = whole[:, :, top : top + 28, left : left + 28]
+            expected.append(features._matched(cut, *filters))
+    torch.testing.assert_close(found, torch.stack(expected, 1))
+    # The centre of the image and of its mirror image.
+    assert features.CENTRE == 0
+
+
+def test_the_temperature_falls_in_steps_and_not_in_validation():
+    margin = importlib.import_module("margin")
+    loss = margin.Annealed(2, 1.0, n_steps=4)
+    scores, target = torch.zeros(2, 5), torch.tensor([0, 1])
+    taus = []
+    for _ in range(6):
+        loss(scores.clone().requires_grad_(), target)
+        taus.append(loss.tau)
+        loss(scores, target)
+    np.testing.assert_allclose(taus, [*np.geomspace(1, 0.1, 5)[1:], 0.1, 0.1])
+
+
+def test_a_case_chooses_by_its_metric_among_its_own_runs():
+    choosing = importlib.import_module("_choosing")
+    case = choosing.Case({"data": "d"}, {"rate": (0.1, 0.2), "decay": (1, 2)}, {"epochs": 3}, "top")
+    assert len(case.choices()) == 4
+    rows = [
+        {"data": data, "epochs": epochs, "seed": seed, **choice}
+        | {"top": 10 * choice["rate"] - choice["decay"] - 9 * (seed == 0) + 99 * (data == "e")}
+        for data in ("d", "e")
+        for epochs in (3, 4)
+        for seed in (0, choosing.TUNING)
+        for choice in case.choices()
+    ]
+    # Others would choose otherwise.
+    runs = pd.DataFrame(rows)
+    other = (runs.data == "e") | (runs.epochs == 4) | (runs.seed == 0)
+    runs.loc[other, "top"] += 50.0 * runs.decay[other]
+    assert case.chosen(runs) == {"rate": 0.2, "decay": 1}
+    judged, tuned = case.of(runs)
+    assert len(judged) == len(tuned) == 4
