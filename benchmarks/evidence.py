@@ -153,7 +153,7 @@ PAGES = {
     "smooth_topk": (
         "Smooth top-k loss: Berrada, Zisserman, Kumar 2018 (paper 001)",
         ["reproduce_label_noise", "reproduce_training_size"],
-        ["label_noise", "training_size", "temperature"],
+        ["label_noise", "training_size", "margin", "crops", "temperature"],
     ),
     "grouping_transition": (
         "Grouping and transition losses: Sawada, Kaneko, Sagi 2020 (paper 002)",

@@ -161,7 +161,10 @@ def test_page_of_a_reproduction_is_what_its_runs_make(evidence, name):
     assert (evidence.RESULTS / f"reproduce_{name}.md").read_text() == text.rstrip() + "\n"
 
 
-@pytest.mark.parametrize("name", ["label_noise", "training_size", "halves", "activity", "epochs"])
+@pytest.mark.parametrize(
+    "name",
+    ["label_noise", "training_size", "margin", "crops", "halves", "activity", "epochs"],
+)
 def test_page_of_a_fair_reproduction_is_what_its_runs_make(evidence, name):
     if not (evidence.RESULTS / f"reproduce_{name}.md").is_file():
         pytest.skip("has not been run to its end")

@@ -142,10 +142,12 @@ def page(runs):
 
 
 def main():
-    args = arguments(__doc__, "crops", seeds={"full": 5, "small": 2}).parse_args()
+    parser = arguments(__doc__, "crops", seeds={"full": 5, "small": 2})
+    parser.add_argument("--images", nargs="+", type=int, help="of a class (default: all sizes)")
+    args = parser.parse_args()
     cases = [
         case_of(images, method, args.scale)
-        for images in EPOCHS[args.scale]
+        for images in args.images or EPOCHS[args.scale]
         for method in (CROSS_ENTROPY, SMOOTH)
     ]
     seconds = 8.0 if args.scale == "full" else 2.0
