@@ -68,10 +68,7 @@ def predict_class_proba(estimator, X):
         source = "predict_proba"
     else:
         classes, scores = predict_scores(estimator, X)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        # float32 would round small probabilities to zero, and let them tie.
-        proba, source = softmax(scores.astype(np.float64), axis=1), "decision_function"
+        proba, source = proba_of_scores(scores), "decision_function"
     if proba.shape[1:] != (len(classes),):
         raise ValueError(
             f"{source} of estimator must have a column for each of its {len(classes)} classes; "
@@ -85,3 +82,60 @@ def predict_class_proba(estimator, X):
             f"{refused[0]} of X from {name}"
         )
     return classes, proba
+
+
+def out_of_fold_scores(estimator):
+    """What a classifier fitted just now scores the rows of that fit by what has not seen them.
+
+    Returns
+    -------
+    y_score : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        As `predict_scores` has them of new rows; NaN where all of the classifier has seen a row.
+    """
+    last = _last_step(estimator)
+    y_score = getattr(last, "oob_decision_function_", None)
+    if y_score is None:
+        raise ValueError(
+            "cross_fit=True needs an estimator that scores the rows of fit by what has not seen "
+            "them, in oob_decision_function_: a cross-fitted network of sktopk, such as "
+            "TopKClassifier(), or RandomForestClassifier(oob_score=True); got "
+            f"{last!r}"
+        )
+    if _has_out_of_fold_proba(last) and hasattr(last, "decision_function"):
+        raise ValueError(
+            "cross_fit=True needs out-of-fold scores that are those of decision_function; in "
+            f"oob_decision_function_ of {type(last).__name__} are probabilities"
+        )
+    return np.asarray(y_score)
+
+
+def out_of_fold_proba(estimator, y_score):
+    """Probabilities of all classes from `out_of_fold_scores`, as `predict_class_proba` has them."""
+    last = _last_step(estimator)
+    if _has_out_of_fold_proba(last):
+        return y_score
+    if getattr(last, "order", None) is not None:
+        raise ValueError(
+            f"cross_fit=True needs order=None; got order={last.order!r}, whose out-of-fold scores "
+            "have no probabilities"
+        )
+    has_own = hasattr(last, "predict_proba") and hasattr(last, "_proba_of")
+    return last._proba_of(y_score) if has_own else proba_of_scores(y_score)
+
+
+def _last_step(estimator):
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
+def _has_out_of_fold_proba(classifier):
+    """Whether its `oob_decision_function_` has probabilities, as in all of scikit-learn."""
+    is_theirs = type(classifier).__module__.startswith("sklearn.")
+    return is_theirs or not hasattr(classifier, "decision_function")
+
+
+def proba_of_scores(y_score):
+    """The softmax of decision scores."""
+    if y_score.ndim == 1:
+        y_score = np.column_stack([np.zeros_like(y_score), y_score])
+    # float32 would round small probabilities to zero, and let them tie.
+    return softmax(y_score.astype(np.float64), axis=1)

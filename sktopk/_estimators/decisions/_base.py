@@ -14,12 +14,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sktopk._common._input import check_labels, class_counts, take_params, take_rows
 from sktopk._common._notebook import ShownInNotebooks
-from sktopk._common._scalars import check_number, on_host, positive_label
+from sktopk._common._scalars import check_flag, check_number, on_host, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 
-from ._any_classifier import GivenScores
+from ._any_classifier import GivenScores, out_of_fold_scores
 from ._monitor import Monitor
 
 # Hardly a classifier makes no error on so many rows that it has not seen.
@@ -30,7 +30,8 @@ class Trained(NamedTuple):
     """A trained classifier, the rows to calibrate with, and the labels of those trained on.
 
     The latter are None unless rows were held out; so are the numbers of the rows trained on and
-    of those held out.
+    of those held out. Where rows that were trained on calibrate, `y_score` has their decision
+    scores, by what has not seen them.
     """
 
     estimator: Any
@@ -39,6 +40,7 @@ class Trained(NamedTuple):
     training: np.ndarray | None
     train: np.ndarray | None
     held_out: np.ndarray | None
+    y_score: np.ndarray | None = None
 
 
 class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -204,12 +206,19 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 class CalibratedDecision(Decision):
     """A decision that is calibrated with rows that the classifier was not trained on.
 
-    A subclass has the parameters `estimator`, `validation_fraction` and `random_state`. Its `fit`
-    has the classifier trained by `_train`, and finds its attributes from the rows that come back.
+    A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
+    `random_state`. Its `fit` has the classifier trained by `_train`, and finds its attributes from
+    the rows that come back.
     """
 
     def _check_params(self):
         super()._check_params()
+        check_flag(self.cross_fit, "cross_fit")
+        if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
+            raise ValueError(
+                "cross_fit=True trains the estimator with all rows, and a FrozenEstimator is not "
+                "trained: take it out of that, or set cross_fit=False"
+            )
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _train(self, X, y, fit_params, random, *, calibrates):
@@ -218,12 +227,24 @@ class CalibratedDecision(Decision):
         The row that comes back then serves to refuse a classifier without scores in `fit`.
         """
         X, _ = indexable(X, y)
+        if self.cross_fit and calibrates:
+            return self._cross_fitted(X, y, fit_params)
         train, held_out = self._split(y, random) if calibrates else (None, np.zeros(1, dtype=int))
         params = take_params(fit_params, train, len(y))
         estimator = self._trained(take_rows(X, train), take_rows(y, train), params)
         training = None if train is None else y[train]
         rows = take_rows(X, held_out), take_rows(y, held_out)
         return Trained(estimator, *rows, training, train, held_out)
+
+    def _cross_fitted(self, X, y, fit_params):
+        """Train a clone with all rows, which also calibrate where some of it has not seen them."""
+        estimator = self._trained(X, y, fit_params)
+        y_score = out_of_fold_scores(estimator)
+        known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
+        if not len(known):
+            raise ValueError("cross_fit=True needs rows that estimator left out; it left out none")
+        rows = take_rows(X, known), take_rows(y, known)
+        return Trained(estimator, *rows, y, None, known, y_score[known])
 
     def _split(self, y, random):
         """Return the rows to train with and those to calibrate with; None stands for all."""

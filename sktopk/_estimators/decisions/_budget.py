@@ -195,6 +195,12 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         Of "fdr": whether rows of equal score are ranked by a hash of their content and a seed
         from `random_state`, calibration rows and new ones alike, instead of counting against
         each other; see Notes.
+    cross_fit : bool, default=False
+        Whether `estimator` is trained with all rows, and calibrated with what the parts of it say
+        of rows that they have not seen, its `oob_decision_function_`. Of the networks of this
+        package that is what their own `cross_fit` leaves behind, of scikit-learn's forests
+        ``oob_score=True``. No row is lost, and less is promised: see Notes. It is for
+        thresholds: ``per="fit"``, and not "fdr" or "cost".
     validation_fraction : float, default=0.2
         Share of the rows given to `fit` that is held out to calibrate, drawn by class, unless
         `estimator` is frozen or `per` is not "fit".
@@ -249,6 +255,14 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
 
     A frozen classifier must not have seen the rows that calibrate. `fit` warns if it separates
     many of them without an error; of one that learns its rows less well nothing tells.
+
+    With ``cross_fit=True`` the promise on a rate has no proof, as new rows are scored by all
+    members and those that calibrate by some, which have also stopped by them: it holds as far as
+    the mean of all is no worse than its parts. In simulations, promised with .95, it held in .975
+    to 1 of the draws, and a precision of .6 found 49 % of the positives instead of 21 % with
+    networks of four members, 70 % instead of 39 % with forests (``benchmarks/cross_fit.py``). Where
+    it has to be proven, leave it False, or freeze. There is then no `hits_interval`, and a
+    :class:`Monitor` needs `reference` and watches no rate.
 
     With ``per="fit"``, `predict` warns if it flags a share of its rows that, after the share
     of the calibration rows, had a probability below 1e-6 (Fisher's exact test): the scores
@@ -387,6 +401,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         explore: int = 0,
         likelihood_ratio: Any = None,
         randomized: bool = False,
+        cross_fit: bool = False,
         validation_fraction: float = 0.2,
         pos_label: Label | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -399,6 +414,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         self.explore = explore
         self.likelihood_ratio = likelihood_ratio
         self.randomized = randomized
+        self.cross_fit = cross_fit
         self.validation_fraction = validation_fraction
         self.pos_label = pos_label
         self.random_state = random_state
@@ -465,7 +481,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         if propensity is not None and calibrates:
             trained = thinned(trained, propensity, random)
         pos_label = self._positive_label(trained.estimator, y)
-        scores = finite_scores(trained.estimator, trained.X, pos_label)
+        scores = self._calibration_scores(trained, pos_label)
         classes = on_host(trained.estimator.classes_, "classes_ of estimator")
         fitted = {"classes_": classes, "pos_label_": pos_label}
         fitted["n_samples_fit_"] = n_samples
@@ -490,11 +506,22 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 random=random,
             )
             _warn(problems)
-        if calibrates:
+        if trained.y_score is not None:
+            fitted["_seed"] = random.randint(np.iinfo(np.int32).max)
+        elif calibrates:
             fitted |= self._calibration(scores, trained, likelihood_ratio, fitted, random, len(y))
         else:
             fitted["_seed"] = random.randint(np.iinfo(np.int32).max)
         return self._replace_fitted(trained.estimator, **fitted)
+
+    def _calibration_scores(self, trained, pos_label):
+        """The scores of `pos_label` of the rows that calibrate."""
+        if trained.y_score is None:
+            return finite_scores(trained.estimator, trained.X, pos_label)
+        scores, place = trained.y_score, place_of(pos_label, trained.estimator.classes_)
+        if scores.ndim == 2:
+            return scores[:, place]
+        return scores if place == 1 else -scores
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Score every row, relative to the threshold.
@@ -562,7 +589,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             flagged, _, problems = self._afforded(X, groups, cost, value)
         else:
             flagged, problems = self._flagged(X, self._scores(X), groups)
-        if self._has_threshold() and np.isfinite(self.threshold_) and "flagged" in self.rates_:
+        if self._is_watched() and np.isfinite(self.threshold_) and "flagged" in self.rates_:
             problems += drift(flagged, self.rates_["flagged"])
         _warn(problems)
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
@@ -759,6 +786,12 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 f'per={self.per!r} takes constraint="count", "fdr" or "cost"; got '
                 f"{self.constraint!r}"
             )
+        if self.cross_fit and not self._has_threshold():
+            raise ValueError(
+                'cross_fit=True finds a fixed threshold, per="fit" and constraint="count", "fpr", '
+                f'"precision" or "recall"; got per={self.per!r}, constraint={self.constraint!r} '
+                f"and budget={self.budget!r}"
+            )
         if self.constraint == "cost":
             check_number(self.budget, "budget", 0, bounds="neither")
         elif self.constraint == "count":
@@ -808,7 +841,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         return rows.scores
 
     def _promises(self):
-        return self.constraint != "count"
+        return self.constraint != "count" and hasattr(self, "_calibration_rows")
 
     def _promised(self, tolerance, level):
         at_least = self.constraint in ("precision", "recall")
@@ -827,6 +860,10 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
 
     def _has_threshold(self):
         return self._per == "fit" and self.constraint not in ("fdr", "cost")
+
+    def _is_watched(self):
+        """Whether new rows are scored as those that calibrated, and should be flagged as often."""
+        return self._has_threshold() and hasattr(self, "_calibration_rows")
 
     def _check_is_fitted(self):
         check_is_fitted(self, "threshold_" if self._has_threshold() else "estimator_")
@@ -850,7 +887,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             reason = "weights them by a likelihood_ratio" if rows else "kept none to calibrate with"
             raise ValueError(
                 f"{who} needs calibration rows that new rows are like, but fit {reason}: "
-                f'{other_way}choose per="fit", or freeze a fitted estimator by FrozenEstimator'
+                f'{other_way}choose per="fit" and cross_fit=False, or freeze a fitted estimator by '
+                "FrozenEstimator"
             )
         return rows
 

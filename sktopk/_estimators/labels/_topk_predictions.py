@@ -128,7 +128,11 @@ class TopKPredictions:
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of `classes_`.
         """
-        scores = self._log_proba(self._scores(X, in_order=True))
+        return self._proba_of(self._scores(X, in_order=True))
+
+    def _proba_of(self, scores):
+        """The probabilities of scores; with two heads, of those of cross-entropy."""
+        scores = self._log_proba(scores)
         if not hasattr(self, "calibration_"):
             return softmax(scores, axis=1)
         return calibrated_proba(*self.calibration_, scores)

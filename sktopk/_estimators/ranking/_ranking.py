@@ -363,7 +363,11 @@ class RankingClassifier(NetClassifier):
             Rows sum to 1; columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        return calibrated_proba(*self.calibration_, columns_of_score(self.decision_function(X)))
+        return self._proba_of(self.decision_function(X))
+
+    def _proba_of(self, y_score):
+        """The probabilities of decision scores."""
+        return calibrated_proba(*self.calibration_, columns_of_score(y_score))
 
     @property
     def _group_count(self):

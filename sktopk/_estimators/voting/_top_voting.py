@@ -233,6 +233,10 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         proba = np.column_stack([1 - votes, votes])
         return proba[:, ::-1] if self._turned else proba
 
+    def _proba_of(self, y_score):
+        """The probabilities of decision scores of two classes."""
+        return np.column_stack([1 - y_score, 1 + y_score]) / 2
+
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the rows of most probable positives, of each group if there are groups.
