@@ -15,7 +15,11 @@ from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._members import MemberLoss
 from sktopk._training.criteria._program import ProgramCriterion
 from sktopk._training.criteria._top import TopCriterion
-from sktopk._training.criteria._warm_up import TwoClassCrossEntropy, WarmUp
+from sktopk._training.criteria._warm_up import (
+    TwoClassCrossEntropy,
+    WarmUp,
+    cross_entropy_of_members,
+)
 from sktopk.losses import (
     FBetaLoss,
     KthLargest,
@@ -295,3 +299,36 @@ def test_probabilities_of_sets_mean_what_the_loss_did_with_the_scores():
     scores = torch.from_numpy(clf.decision_function(X))
     expected = topk_inclusion_proba(6.0 * scores / (2 * 2.0), k=2)
     np.testing.assert_allclose(clf.predict_topk_proba(X), expected)
+
+
+def test_members_at_once_are_members_one_by_one():
+    """A member whose weights leave no positive among them, too, and weights of 0."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(9, 3, 1, generator=generator, dtype=torch.float64)
+    target = torch.tensor([0, 1, 0, 0, 1, 0, 0, 1, 0])
+    weight = torch.rand(9, 3, generator=generator, dtype=torch.float64)
+    weight[::4] = 0
+    weight[target == 1, 2] = 0
+    each = [TwoClassCrossEntropy() for _ in range(3)]
+    for m, criterion in enumerate(each):
+        total = torch.tensor([90.0 + m, 10.0 + 2 * m], dtype=torch.float64)
+        criterion.begin(total, torch.tensor([1.0, 0.5 + m], dtype=torch.float64), 100)
+    loss, gradient = cross_entropy_of_members(each, scores, target, weight)
+    losses = []
+    for m, criterion in enumerate(each):
+        # The definition: classes weigh what they weigh in training, rows of a class as given.
+        own, share = scores[:, m, 0].clone().requires_grad_(), 0.0
+        for label in (0, 1):
+            rows = (target == label) & (weight[:, m] > 0)
+            if rows.any():
+                part = criterion.class_total[label] / criterion.class_total.sum()
+                seen = rows.sum() * criterion.mean_weight[label]
+                sign = 1 if label else -1
+                log_loss = -torch.nn.functional.logsigmoid(sign * own[rows])
+                share = share + part / seen * (weight[rows, m] * log_loss).sum()
+        share.backward()
+        losses.append(share.item())
+        assert gradient[:, m, 0].tolist() == pytest.approx(own.grad.tolist(), abs=1e-14)
+        alone = criterion.loss_and_gradient(scores[:, m], target, weight[:, m])
+        assert alone[0].item() == pytest.approx(losses[-1])
+    assert loss.item() == pytest.approx(sum(losses) / 3)

@@ -113,6 +113,14 @@ class Criterion(nn.Module):
         loss.backward()
         return loss.detach()
 
+    def gradient(self, scores, target, weight):
+        """Return the loss of a batch and its gradient in scores that have no graph.
+
+        What `backward` does, for losses that are made of others.
+        """
+        own = scores.detach().clone().requires_grad_()
+        return self.backward(own, target, weight), own.grad
+
 
 class RowLoss(Criterion):
     """A function of :mod:`sktopk.losses` with its parameters.
@@ -179,6 +187,10 @@ class TwoClassCriterion(Criterion):
         scores.backward(gradient)
         return loss
 
+    def gradient(self, scores, target, weight):
+        """Return `loss_and_gradient`; see the base."""
+        return self.loss_and_gradient(scores, target, weight)
+
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch, or of the batches of all processes, and its gradient.
 
@@ -198,9 +210,7 @@ class TwoClassCriterion(Criterion):
 
     def expected(self, positive, weight):
         """What the rows of each class weigh if theirs are like all rows in training."""
-        counted = torch.ones_like(positive) if weight is None else weight > 0
-        n_positives = (counted & positive).sum()
-        return torch.stack([counted.sum() - n_positives, n_positives]) * self.mean_weight
+        return rows_of_classes(positive, weight) * self.mean_weight
 
     def proportional(self, scores, positive, weight):
         """Weights (n_samples,) under which the classes weigh what they weigh in training."""
@@ -211,6 +221,13 @@ class TwoClassCriterion(Criterion):
         # The unit is of no importance; that of the batch keeps numbers near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
         return own * torch.where(positive, factor[1], factor[0])
+
+
+def rows_of_classes(positive, weight):
+    """How many negatives and positives weigh something, (2,) or, by member, (2, n_members)."""
+    counted = torch.ones_like(positive) if weight is None else weight > 0
+    n_positives = (counted & positive).sum(0)
+    return torch.stack([counted.sum(0) - n_positives, n_positives])
 
 
 def remedies_of(loss):

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ._base import Criterion
+from ._warm_up import TwoClassCrossEntropy, cross_entropy_of_members
 
 
 class MemberLoss(Criterion):
@@ -93,30 +94,43 @@ class MemberLoss(Criterion):
                 weight = weight.unsqueeze(1) if weight.ndim == 1 else weight
                 weight = weight.expand(-1, self.n_members).flatten()
             return self.criteria[0].backward(scores.flatten(0, 1), target, weight)
+        loss, gradient = self.gradient(scores, target, weight)
+        scores.backward(gradient)
+        return loss
+
+    def gradient(self, scores, target, weight):
+        """Return the mean of the losses and its gradient; see the base."""
+        if self.joins:
+            return super().gradient(scores, target, weight)
+        if self.hard_rows is None and isinstance(self.criteria[0], TwoClassCrossEntropy):
+            # A batch of small steps costs more by their number than by their size.
+            loss, gradient = cross_entropy_of_members(self.criteria, scores, target, weight)
+            return loss, gradient / self.n_members
         losses, gradient = [], torch.zeros_like(scores)
         for m, criterion in enumerate(self.criteria):
             places = [slice(None)] if self.hard_rows is None else self.hard_rows.places(m)
-            own = torch.cat([scores.detach()[place, m] for place in places]).requires_grad_()
+            own = torch.cat([scores.detach()[place, m] for place in places])
             own_weight = weight
             if weight is not None:
                 column = weight if weight.ndim == 1 else weight[:, m]
                 own_weight = torch.cat([column[place] for place in places])
             own_target = torch.cat([target[place] for place in places])
-            losses.append(criterion.backward(own, own_target, own_weight))
+            loss, own_gradient = criterion.gradient(own, own_target, own_weight)
+            losses.append(loss)
             stop = 0
             for place in places:
                 start, stop = stop, stop + len(gradient[place])
                 if isinstance(place, slice):
-                    gradient[place, m] = own.grad[start:stop]
+                    gradient[place, m] = own_gradient[start:stop]
                 else:
-                    gradient[:, m].index_add_(0, place, own.grad[start:stop])
-        scores.backward(gradient / self.n_members)
+                    gradient[:, m].index_add_(0, place, own_gradient[start:stop])
         for name, found in self.criteria[0].trace.items():
             if found:
                 # The mean over the members.
                 values = [torch.as_tensor(each.trace[name].pop()) for each in self.criteria]
                 self.trace.setdefault(name, []).append(torch.stack(values).mean(0))
-        return torch.stack([torch.as_tensor(loss) for loss in losses]).mean()
+        loss = torch.stack([torch.as_tensor(loss) for loss in losses]).mean()
+        return loss, gradient / self.n_members
 
 
 class MemberHardRows:

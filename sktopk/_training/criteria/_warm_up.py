@@ -4,7 +4,7 @@ import torch
 from torch import distributed
 from torch.nn import functional as F
 
-from ._base import Criterion, TwoClassCriterion
+from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
 
 class TwoClassCrossEntropy(TwoClassCriterion):
@@ -19,30 +19,59 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch and its gradient; see the base."""
-        seen = self.expected(target == 1, weight)
-        if self.n_processes > 1:
-            # Of one in the mean, as gradients are averaged over the processes afterwards.
-            distributed.all_reduce(seen)
-            seen = seen / self.n_processes
-        scores = scores.detach()
-        target, share = self._shares(scores, target == 1, weight, seen)
-        loss = F.binary_cross_entropy_with_logits(scores.flatten(), target, share, reduction="sum")
-        # Autograd would record more small steps than there are members.
-        gradient = share * (scores.flatten().sigmoid() - target)
+        one = scores.detach().view(-1, 1, 1)
+        weight = None if weight is None else weight.unsqueeze(1)
+        loss, gradient = cross_entropy_of_members([self], one, target, weight)
         return loss, gradient.view_as(scores)
 
     def _mean(self, scores, positive, weight, seen):
         """The mean over rows, those of each class taken for `seen`."""
-        target, share = self._shares(scores, positive, weight, seen)
-        return F.binary_cross_entropy_with_logits(scores.flatten(), target, share, reduction="sum")
+        positive = positive.unsqueeze(1)
+        weight = None if weight is None else weight.unsqueeze(1)
+        share = _shares(scores.dtype, positive, weight, seen[:, None], self.class_total[:, None])
+        target = positive.to(scores.dtype)
+        return F.binary_cross_entropy_with_logits(
+            scores.view(-1, 1), target, share, reduction="sum"
+        )
 
-    def _shares(self, scores, positive, weight, seen):
-        """The target as numbers, and the weight of each row in the mean."""
-        # A class may have no row here that weighs something, with one member's weights for example.
-        share = torch.where(seen > 0, self.class_total / self.class_total.sum() / seen, 0.0)
-        share = share.to(scores.dtype)
-        share = torch.where(positive, share[1], share[0])
-        return positive.to(scores.dtype), share if weight is None else share * weight
+
+def cross_entropy_of_members(criteria, scores, target, weight):
+    """The mean of what criteria say of the scores of a member each, and the gradient of the sum.
+
+    Parameters
+    ----------
+    criteria : sequence of TwoClassCrossEntropy
+    scores : Tensor of shape (n_samples, n_members, 1)
+    target : Tensor of shape (n_samples,)
+    weight : Tensor of shape (n_samples,) or (n_samples, n_members), or None
+
+    Returns
+    -------
+    loss, gradient : Tensor of shape (), without a graph, and Tensor like `scores`
+    """
+    scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)
+    weight = weight.unsqueeze(1) if weight is not None and weight.ndim == 1 else weight
+    class_total = torch.stack([each.class_total for each in criteria], dim=1)
+    mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1)
+    seen = rows_of_classes(positive, weight) * mean_weight
+    if (n_processes := criteria[0].n_processes) > 1:
+        # Of one in the mean, as gradients are averaged over the processes afterwards.
+        distributed.all_reduce(seen)
+        seen = seen / n_processes
+    share = _shares(scores.dtype, positive, weight, seen, class_total)
+    target = positive.to(scores.dtype).expand_as(scores)
+    loss = F.binary_cross_entropy_with_logits(scores, target, share, reduction="sum")
+    # Autograd would record more small steps than there are members.
+    gradient = share * (scores.sigmoid() - target)
+    return loss / len(criteria), gradient.unsqueeze(2)
+
+
+def _shares(dtype, positive, weight, seen, class_total):
+    """The weight of each row in the mean of each member, whose classes have columns."""
+    # A class may have no row here that weighs something, with one member's weights for example.
+    share = torch.where(seen > 0, class_total / class_total.sum(0) / seen, 0.0).to(dtype)
+    share = torch.where(positive, share[1], share[0])
+    return share if weight is None else share * weight
 
 
 class WarmUp(Criterion):
@@ -133,21 +162,15 @@ class WarmUp(Criterion):
         fresh = target[:n_fresh], None if weight is None else weight[:n_fresh]
         loss = 0.0
         if self.warm:
-            value, own = _gradient(self.then, self.scale * of_then, target, weight)
+            value, own = self.then.gradient(self.scale * of_then, target, weight)
             loss = (1 - self.share) * value
             to_then += (1 - self.share) * self.scale * own
         elif self.n_heads == 2:
-            to_then[:n_fresh] += _gradient(self.first, of_then[:n_fresh], *fresh)[1]
+            to_then[:n_fresh] += self.first.gradient(of_then[:n_fresh], *fresh)[1]
         share = self.share if self.warm else 1.0
         if share:
-            value, own = _gradient(self.first, of_first[:n_fresh], *fresh)
+            value, own = self.first.gradient(of_first[:n_fresh], *fresh)
             loss = loss + share * value
             to_first[:n_fresh] += share * own
         scores.backward(gradient)
         return loss
-
-
-def _gradient(criterion, scores, target, weight):
-    """The loss of a batch and its gradient."""
-    own = scores.detach().clone().requires_grad_()
-    return criterion.backward(own, target, weight), own.grad
