@@ -212,11 +212,18 @@ class Net(NeuralNetClassifier):
                 "module must return scores with a gradient; got scores that do not depend on its "
                 "parameters, or are detached from them"
             )
-        if self.n_members > 1 and tuple(scores.shape) != (n_rows, self.n_members, self.n_outputs):
+        of_members = n_rows, self.n_members, self.n_outputs
+        if self.n_members > 1 and tuple(scores.shape) != of_members:
+            advice = ""
+            if isinstance(self.network, Members) and tuple(scores.shape[-2:]) == of_members[1:]:
+                advice = (
+                    f". It was built {self.n_members} times, and each returns the scores of all: "
+                    "give the callable a parameter n_members, and it is built once"
+                )
             raise ValueError(
                 f"module with n_members={self.n_members} must return scores of shape (n_samples, "
                 f"{self.n_members}, {self.n_outputs}), those of each member; got shape "
-                f"{tuple(scores.shape)} for {n_rows} rows"
+                f"{tuple(scores.shape)} for {n_rows} rows{advice}"
             )
         one = self.n_members == 1 and self.n_outputs == 1
         allowed = {(n_rows, self.n_outputs), (n_rows,) if one else None}

@@ -399,3 +399,24 @@ def test_each_member_ends_with_its_own_best_epoch(name, module):
     others = np.arange(clf.n_iter_) != 3
     np.testing.assert_allclose(recorded[others], means[others])
     assert len(set(best)) > 1
+
+
+def test_module_of_all_members_is_built_once_or_says_how():
+    """A network whose output is (n_samples, n_members, n_outputs), as TabM's is."""
+
+    class Together(torch.nn.Module):
+        def __init__(self, n_features, n_outputs, n_members=4):
+            super().__init__()
+            self.shape = n_members, n_outputs
+            self.linear = torch.nn.Linear(n_features, n_members * n_outputs)
+
+        def forward(self, x):
+            return self.linear(x).view(len(x), *self.shape)
+
+    X, y = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32), np.arange(30) % 3
+    params = {"k": 2, "n_members": 4, "max_epochs": 1}
+    clf = TopKClassifier(module=Together, **params).fit(X, y)
+    assert type(clf.net_.network) is Together
+    clf = TopKClassifier(module=lambda n_features, n_outputs: Together(n_features, n_outputs))
+    with pytest.raises(ValueError, match="give the callable a parameter n_members"):
+        clf.set_params(**params).fit(X, y)
