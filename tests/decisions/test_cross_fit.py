@@ -92,6 +92,23 @@ def test_all_rows_train_and_those_left_out_set_the_threshold():
     assert flagged.sum() == 18
 
 
+def test_rows_of_a_log_are_thinned_with_their_scores():
+    rng = np.random.default_rng(0)
+    X, y = overlapping(400, rng)
+    chance = np.where(X[:, 0] > 0.5, 0.9, 0.3)
+    known = rng.uniform(size=400) < chance
+    labels, propensity = np.where(known, y, np.nan), np.where(known, chance, np.nan)
+    desk = BudgetClassifier(
+        PatMatClassifier(tau=0.1, **SMALL), budget=0.2, cross_fit=True, random_state=0
+    ).fit(X, labels, propensity=propensity)
+    y_score = desk.estimator_.oob_decision_function_
+    assert len(y_score) == known.sum()
+    # What is left is a sample of all rows: of each .3, and among them the budget's share.
+    above, n_rows, *_ = desk.rates_["flagged"]
+    assert n_rows == pytest.approx(0.3 * 400, rel=0.2)
+    assert above == round(0.2 * n_rows)
+
+
 def test_first_label_is_the_positive_one():
     X, y = overlapping(90, np.random.default_rng(0))
     names = np.array(["fraud", "ok"])[1 - y]

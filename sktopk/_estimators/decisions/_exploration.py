@@ -78,5 +78,8 @@ def thinned(trained, propensity, random):
     kept = np.flatnonzero(random.uniform(size=len(propensity)) * propensity < propensity.min())
     rows = kept if trained.held_out is None else trained.held_out[kept]
     return trained._replace(
-        X=take_rows(trained.X, kept), y=take_rows(trained.y, kept), held_out=rows
+        X=take_rows(trained.X, kept),
+        y=take_rows(trained.y, kept),
+        held_out=rows,
+        y_score=None if trained.y_score is None else trained.y_score[kept],
     )
