@@ -263,8 +263,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     networks of four members, 70 % instead of 39 % with forests (``benchmarks/cross_fit.py``). Where
     it has to be proven, leave it False, or freeze. A share ("count") is met less well at its
     extremes, as the scores of one member spread further than the mean of all: on two tables of
-    1 500 rows, .05 and .2 within .021, .01 twice with next to none. ``per="batch"`` counts. There is then no `hits_interval`, and a
-    :class:`Monitor` needs `reference` and watches no rate.
+    1 500 rows, .05 and .2 within .021, .01 twice with next to none. ``per="batch"`` counts.
+    There is then no `hits_interval`, and a :class:`Monitor` needs `reference` and watches no rate.
 
     With ``per="fit"``, `predict` warns if it flags a share of its rows that, after the share
     of the calibration rows, had a probability below 1e-6 (Fisher's exact test): the scores
