@@ -508,9 +508,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 random=random,
             )
             _warn(problems)
-        if trained.y_score is not None:
-            fitted["_seed"] = random.randint(np.iinfo(np.int32).max)
-        elif calibrates:
+        if calibrates and trained.y_score is None:
             fitted |= self._calibration(scores, trained, likelihood_ratio, fitted, random, len(y))
         else:
             fitted["_seed"] = random.randint(np.iinfo(np.int32).max)
