@@ -15,7 +15,12 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators._parameters import OPTIMIZERS, check_optimizer, estimator
+from sktopk._estimators._parameters import (
+    AUTO_OF_TABLES,
+    OPTIMIZERS,
+    check_optimizer,
+    estimator,
+)
 from sktopk._estimators._validation import OrderScorer
 from sktopk._training._candidates import CandidateNet
 from sktopk._training._net import Net
@@ -201,6 +206,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     n_candidates: int | None = None
     calibration: str | None = "auto"
     class_weight: dict | str | None = None
+
+    # With several classes a larger step finds more; of rare positives it finds less.
+    _auto_of_tables = AUTO_OF_TABLES | {"learning_rate": 1e-2}
 
     def _purpose(self):
         return f"Loss: {self._loss_in_use}, k = {getattr(self, 'k_', self.k)}."
