@@ -187,9 +187,7 @@ METHODS = {
         type(ranker).__name__: Method(partial(of_ranker, ranker), kinds=("binary",))
         for ranker in (*RANKERS.values(), RecallAtFPRClassifier(fpr=0.01))
     },
-    "TopVotingClassifier": Method(
-        lambda n, seed: TopVotingClassifier(random_state=seed), kinds=("binary",)
-    ),
+    "TopVotingClassifier": Method(lambda n, seed: TopVotingClassifier(random_state=seed)),
     "RealMLP-TD": Method(
         lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), n_splits=FEW_SPLITS
     ),

@@ -37,8 +37,8 @@ from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk._estimators.ranking._ranking import RankingClassifier
 from sktopk._estimators.ranking._top import PatMatClassifier
 
-# The default voters: beside trees, four members of 30 epochs do what eight of 100 do, and as many
-# trees of each fold as these what 100 do.
+# The default voters: of two classes four members of 30 epochs do beside trees what eight of 100 do,
+# and as many trees of each fold as these what 100 do.
 N_MEMBERS, MAX_EPOCHS, N_TREES = 4, 30, 40
 
 
@@ -64,7 +64,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         A classifier of this package with a network, such as ``RecallAtKClassifier(k=100)``: cloned
         and, unless it has `calibration`, fitted with ``calibration="auto"``. None is
         ``PatMatClassifier(tau=0.01, n_members=4, max_epochs=30)`` for two classes, and for several
-        ``TopKClassifier(n_members=4)``.
+        ``TopKClassifier()``.
     others : "trees" or list of classifiers, default="trees"
         What votes beside it: classifiers with `predict_proba`, cloned. "trees" is scikit-learn's
         ``ExtraTreesClassifier(n_estimators=40)`` and, for two classes and rows that are not sparse,
@@ -400,7 +400,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             network = (
                 PatMatClassifier(tau=0.01, n_members=N_MEMBERS, max_epochs=MAX_EPOCHS)
                 if n_classes == 2
-                else TopKClassifier(n_members=N_MEMBERS)
+                else TopKClassifier()
             )
         network = with_seed(clone(network), random)
         return (
