@@ -297,8 +297,7 @@ class NetClassifier(TrainedNet):
         self._warn_unsettled(training)
         out_of_fold = None
         if training.folds is not None:
-            out_of_fold = self._out_of_fold(training)
-            self._keep_out_of_fold(training.folds, *out_of_fold)
+            out_of_fold = self._judge_out_of_fold(training)
         if self.calibration is not None and training.validation is not None:
             self._calibrate(training.validation)
         elif self.calibration is not None and out_of_fold is not None:
@@ -524,13 +523,23 @@ class NetClassifier(TrainedNet):
     # The parts of a training.
 
     def _task_of(
-        self, dtype, criterion, n_outputs, *, score_scale=1.0, draws=False, net=Net, k_ordered=None
+        self,
+        dtype,
+        criterion,
+        n_outputs,
+        *,
+        score_scale=1.0,
+        draws=False,
+        net=Net,
+        k_ordered=None,
+        first=None,
     ):
         """The task of the parameters that all estimators have.
 
         `dtype` is the name of the float type, `score_scale` what "auto" stands for, `draws`
         whether the loss draws from torch's generator, `net` the class of the net, `k_ordered`
-        how many classes the loss puts in front where cross-entropy orders them.
+        how many classes the loss puts in front where cross-entropy orders them, `first` the
+        cross-entropy of a warm-up, if that is not of all classes.
         """
         net_params = dict(self.net_params or {})
         of_module = [key for key in net_params if key.startswith("module__")]
@@ -553,7 +562,9 @@ class NetClassifier(TrainedNet):
         if n_members > 1:
             criterion = MemberLoss(criterion, n_members, settings.cross_fit)
         if settings.warm_up or k_ordered is not None:
-            first = TwoClassCrossEntropy() if n_outputs == 1 else RowLoss(cross_entropy_loss, {})
+            if first is None and n_outputs == 1:
+                first = TwoClassCrossEntropy()
+            first = RowLoss(cross_entropy_loss, {}) if first is None else first
             if n_members > 1:
                 first = MemberLoss(first, n_members, settings.cross_fit)
             n_heads = 1 if k_ordered is None else 2
@@ -763,18 +774,24 @@ class NetClassifier(TrainedNet):
             callbacks["progress"] = ProgressBar(training.epochs + n_warm_up, what)
         return callbacks
 
-    def _keep_out_of_fold(self, folds, rows, scores):
-        """Set what the members say of rows that they have not seen, see `_out_of_fold`."""
-        scores = self._answered(scores)
+    def _judge_out_of_fold(self, training):
+        """Set what the members say of rows that they have not seen; returns `_out_of_fold`."""
+        rows, of_members = self._out_of_fold(training)
+        scores = self._answered(of_members)
         y_score = self._decision(scores)
-        known = folds.fold >= 0
+        known = training.folds.fold >= 0
         self.oob_decision_function_ = np.full(
             (len(known), *y_score.shape[1:]), np.nan, y_score.dtype
         )
         self.oob_decision_function_[known] = y_score
-        scorer, numbers = self._default_scorer(), np.arange(len(scores))
+        self.oob_score_ = self._score_by_number(self._knowing(scores), rows)
+        return rows, of_members
+
+    def _score_by_number(self, knowing, rows):
+        """The metric of `score` of rows, from an estimator that knows them by number."""
+        scorer = self._default_scorer()
         weight = weight_for(scorer, rows.weight)
-        self.oob_score_ = scorer(self._knowing(scores), numbers, rows.y, **weight)
+        return scorer(knowing, np.arange(len(rows.y)), rows.y, **weight)
 
     def _out_of_fold(self, training):
         """The rows that some members have not seen, and the scores that these give them."""

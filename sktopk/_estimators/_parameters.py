@@ -328,11 +328,12 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
     @property
     def _suits_tables(self):
         """Whether the parameters ask for the network of tables, with all that belongs to it."""
-        if getattr(self, "n_candidates", None) is not None:
-            # Steps of a few classes are for one plain network.
-            return False
         if self.module is not None:
             return self.module is TabularMLP
+        asks_for_members = isinstance(self.n_members, Real) and self.n_members > 1
+        if getattr(self, "n_candidates", None) is not None and not asks_for_members:
+            # With very many classes members are no default: each has a last layer of its own.
+            return False
         if isinstance(self.net_params, dict) and not OF_MLP.isdisjoint(self.net_params):
             return False
         # A size of something that is not allowed, too: tags are asked for before any check.

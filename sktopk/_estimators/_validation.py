@@ -5,8 +5,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._scoring import check_scorer, weight_for, with_names
 from sktopk._common._warnings import warn
-from sktopk.metrics import topk_auc_log_score
-from sktopk.metrics._scorer import TopKScorer
+from sktopk.metrics._scorer import TopKScorer, label_ranks
 from sktopk.metrics._top_scorer import TopScorer
 
 
@@ -29,16 +28,17 @@ class OrderScorer:
 
     def __call__(self, estimator, X, y, sample_weight=None):
         """Return the score, the larger the better."""
-        y_score, classes = estimator.decision_function(X), estimator.classes_
+        classes = estimator.classes_
         if self.balanced:
             sample_weight = np.ones(len(y)) if sample_weight is None else sample_weight
             index = np.unique(y, return_inverse=True)[1]
             total = np.bincount(index, sample_weight)[index]
             sample_weight = np.divide(sample_weight, total, where=total > 0, out=np.zeros(len(y)))
         if len(classes) > 2:
-            return topk_auc_log_score(y, y_score, labels=classes, sample_weight=sample_weight)
+            return label_ranks(estimator, X, y, sample_weight).auc_log()
         # A label that is neither has no probability to speak of.
         sign = np.select([y == classes[1], y == classes[0]], [1.0, -1.0])
+        y_score = estimator.decision_function(X)
         log_proba = -np.logaddexp(0, -sign * y_score.astype(np.float64) / self.unit)
         return float(np.average(log_proba, weights=sample_weight))
 

@@ -1,5 +1,7 @@
 """Which members of a network are trained without which rows."""
 
+import copy
+
 import numpy as np
 import torch
 
@@ -26,6 +28,12 @@ class Folds:
         if counts:
             self.factor = np.ones_like(self.factor)
         self._tensors = None
+
+    def take(self, mask):
+        """The same of the rows where `mask` is true, to score them."""
+        some = copy.copy(self)
+        some.fold = self.fold[mask]
+        return some
 
     def own_weights(self, target, weight, weights):
         """What the rows weigh for each member, as if it had its own rows only.

@@ -483,8 +483,7 @@ class Net(NeuralNetClassifier):
         log-probabilities, up to a number for each row. Those of two heads become one, see
         `Answer`; `in_order` are those of the second alone.
         """
-        net, m = _ONLY.get()
-        only = net is self
+        only, m = self.is_limited, _ONLY.get()[1]
         alone = member(self.module_, m) if only and self.plain else None
         for chunk, scores in self.score_members(rows, alone):
             if only and alone is None:
@@ -524,6 +523,11 @@ class Net(NeuralNetClassifier):
             seen = share.sum(1, keepdim=True) == 0
             scores.append(mean.masked_fill(seen, torch.nan))
         return torch.cat(scores)
+
+    @property
+    def is_limited(self):
+        """Whether rows are scored with one member alone."""
+        return _ONLY.get()[0] is self
 
     @contextmanager
     def only(self, m):

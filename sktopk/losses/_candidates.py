@@ -120,15 +120,30 @@ def sample_candidates(
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     if target.ndim != 1:
         raise ValueError(f"target must have shape (n_samples,); got {tuple(target.shape)}")
-    target, device = target.long(), target.device
+    target = target.long()
     # A look at a GPU would wait for it.
-    if device.type == "cpu" and not torch.compiler.is_compiling():
+    if target.device.type == "cpu" and not torch.compiler.is_compiling():
         refused = target[(target < 0) | (target >= n_classes)]
         if len(refused):
             raise ValueError(
                 f"target must hold class indices from 0 to {n_classes - 1}; got {refused[0].item()}"
             )
-    if len(target) + n_candidates >= n_classes:
+    return draw_candidates(target, n_classes, n_candidates, generator)
+
+
+def draw_candidates(target, n_classes, n_candidates, generator=None, seen=None):
+    """What `sample_candidates` returns, of labels that are in range, int64; or one for each network.
+
+    Parameters
+    ----------
+    seen : Tensor of bool of shape (n_samples, n_members), default=None
+        Which rows each of several networks learns from. They share the draws, and the columns, and
+        `log_weight` has shape (n_members, m) unless all classes are there: minus infinity for a
+        class that is neither drawn nor a label of the rows of a network, whose weights depend on
+        no other label.
+    """
+    n_rows, device = len(target), target.device
+    if n_rows + n_candidates >= n_classes:
         everything = torch.arange(n_classes, device=device)
         nothing = torch.zeros(n_classes, device=device, dtype=torch.float32)
         return Candidates(everything, target, nothing)
@@ -136,10 +151,18 @@ def sample_candidates(
     classes, order = torch.cat([target, drawn]).sort(stable=True)
     first = torch.ones_like(classes, dtype=torch.bool)
     first[1:] = classes[1:] != classes[:-1]
-    # A stable sort leaves a label before the draws of its class.
-    is_label = first & (order < len(target))
-    is_sampled = first & ~is_label
+    position = torch.searchsorted(classes, target.contiguous())
+    if seen is None:
+        # A stable sort leaves a label before the draws of its class.
+        is_label, is_drawn = first & (order < n_rows), first
+    else:
+        n_labels = torch.zeros(seen.shape[1], len(classes), device=device)
+        is_label = n_labels.index_add_(1, position, seen.T.to(n_labels.dtype)) > 0
+        is_drawn = torch.zeros_like(first)
+        is_drawn[torch.searchsorted(classes, drawn)] = True
+    is_sampled = is_drawn & ~is_label
     # Given their number, every set of classes is as likely as any other.
-    weight = (n_classes - is_label.sum()).float() / is_sampled.sum()
-    log_weight = torch.where(is_sampled, weight.log(), 0.0).masked_fill(~first, -torch.inf)
-    return Candidates(classes, torch.searchsorted(classes, target.contiguous()), log_weight)
+    n_others = n_classes - is_label.sum(-1, keepdim=True)
+    weight = n_others.float() / is_sampled.sum(-1, keepdim=True)
+    log_weight = torch.where(is_sampled, weight.log(), 0.0)
+    return Candidates(classes, position, log_weight.masked_fill(~(is_label | is_sampled), -torch.inf))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._scalars import check_k, check_option, on_host
 
 from ._ranking import TIES
-from ._topk import LabelRanks, topk_accuracy_score
+from ._topk import LabelRanks
 
 # Scores that are there at a time: 128 MiB of float32.
 _MOST_SCORES = 1 << 25
@@ -110,19 +110,22 @@ class TopKScorer(BaseEstimator):
 
     def score(self, estimator, X, y, sample_weight=None):
         """Return the top-k accuracy of a fitted classifier; a call does the same."""
-        options = {"average": self.average, "ties": self.ties}
-        classes = getattr(estimator, "classes_", ())
-        n_rows = _MOST_SCORES // max(1, len(classes))
-        if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
-            pieces = (predict_scores(estimator, rows)[1] for rows in _row_pieces(X, n_rows))
-            shape = (X.shape[0], len(classes))
-            ranks = LabelRanks.from_pieces(y, pieces, shape, classes, sample_weight)
-            return ranks.accuracy(self.k, **options)
-        classes, y_score = predict_scores(estimator, X)
-        options |= {"labels": classes, "sample_weight": sample_weight}
-        return topk_accuracy_score(y, y_score, k=self.k, **options)
+        ranks = label_ranks(estimator, X, y, sample_weight)
+        return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
     __call__ = score
+
+
+def label_ranks(estimator, X, y, sample_weight=None):
+    """The `LabelRanks` of rows by a fitted classifier, of many classes some rows at a time."""
+    classes = getattr(estimator, "classes_", ())
+    n_rows = _MOST_SCORES // max(1, len(classes))
+    if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
+        pieces = (predict_scores(estimator, rows)[1] for rows in _row_pieces(X, n_rows))
+        shape = (X.shape[0], len(classes))
+        return LabelRanks.from_pieces(y, pieces, shape, classes, sample_weight)
+    classes, y_score = predict_scores(estimator, X)
+    return LabelRanks.from_predictions(y, y_score, classes, sample_weight)
 
 
 def _row_pieces(X, n_rows):

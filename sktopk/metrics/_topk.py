@@ -158,10 +158,7 @@ def topk_auc_log_score(
     >>> topk_auc_log_score(["ash", "elm"], y_score, labels=["ash", "elm", "oak", "yew"])
     0.75
     """
-    ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
-    present = ranks.sample_weight > 0
-    gain, weight = 1 - ranks.mean_log()[present], ranks.sample_weight[present]
-    return _mean_of_defined(gain, "topk_auc_log_score", "no row of positive weight", weight)
+    return LabelRanks.from_predictions(y_true, y_score, labels, sample_weight).auc_log()
 
 
 def shot_accuracy_score(
@@ -317,6 +314,12 @@ class LabelRanks:
         mean = (gammaln(last + 1.0) - gammaln(first + 1.0)) / self.n_tied
         share = np.clip(mean / np.log(max(2, self.n_classes)), 0.0, 1.0)
         return np.where(self.code < self.n_classes, share, 1.0)
+
+    def auc_log(self):
+        """Return the area under the curve of the accuracy against log k."""
+        present = self.sample_weight > 0
+        gain, weight = 1 - self.mean_log()[present], self.sample_weight[present]
+        return _mean_of_defined(gain, "topk_auc_log_score", "no row of positive weight", weight)
 
     def class_accuracy(self, k, *, ties="expected"):
         """Return the accuracy inside each class by `code`; NaN for a class without weight."""

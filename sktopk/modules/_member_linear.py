@@ -78,7 +78,7 @@ class MemberLinear(nn.Module):
         """
         if x.dim() == 2:
             values = F.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
-            return values.unflatten(1, (self.n_members, self.out_features)).transpose(0, 1)
+            return values.unflatten(1, self.weight.shape[:2]).transpose(0, 1)
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
 
     def of_member(self, x: Tensor, m: int) -> Tensor:

@@ -28,7 +28,7 @@ from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
 from sktopk._training.criteria._sampled import SampledLoss
-from sktopk.losses import topk_distribution_loss
+from sktopk.losses import cross_entropy_loss, topk_distribution_loss
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import make_topk_scorer
 from sktopk.modules import MLP
@@ -36,6 +36,9 @@ from sktopk.modules import MLP
 from ._auto_loss import choose_loss
 from ._losses import LOSSES, MOST_ROOM, named_like, own_parameters
 from ._topk_predictions import TopKPredictions
+
+# Scores of rows out of fold that are kept at once, where steps have candidates: 512 MiB of float32.
+MOST_OUT_OF_FOLD = 1 << 27
 
 
 @estimator
@@ -329,11 +332,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 "n_candidates needs an optimizer that treats each weight by itself, one of "
                 f"{', '.join(map(repr, OPTIMIZERS))}; got {self.optimizer!r}"
             )
-        given = self._settings(of_tables=False)
-        if given.n_members > 1 or given.warm_up or self.order is not None:
+        if self.order is not None:
             raise ValueError(
-                "n_candidates does not go with n_members, warm_up or order: set n_members=1, "
-                f"warm_up=0, order=None; got {given.n_members}, {given.warm_up}, {self.order!r}"
+                "n_candidates does not go with order: it gives the network a second last layer, "
+                "which is what costs with many classes, and its predictions need all scores of a "
+                f"row; set order=None; got {self.order!r}"
             )
         if self.compile:
             raise ValueError("n_candidates does not go with compile=True: set one of them")
@@ -425,13 +428,20 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 criterion.seed(torch.Generator())
             with torch.no_grad():
                 criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
-        net = Net
+        net, first = Net, None
         if self.n_candidates is not None:
-            net = CandidateNet
+            net, sizes = CandidateNet, (n_classes, self.n_candidates)
             unit = k * self.tau if "tau" in named.params else 1.0
-            criterion = SampledLoss(criterion, n_classes, self.n_candidates, unit)
+            criterion = SampledLoss(criterion, *sizes, unit)
+            first = SampledLoss(RowLoss(cross_entropy_loss, {}), *sizes, 1.0)
         return self._task_of(
-            dtype, criterion, n_classes, score_scale=scale, net=net, k_ordered=k_ordered
+            dtype,
+            criterion,
+            n_classes,
+            score_scale=scale,
+            net=net,
+            k_ordered=k_ordered,
+            first=first,
         )
 
     @property
@@ -471,6 +481,28 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         if mean == 0:
             raise ValueError("sample_weight times class_weight must not be 0 for every row")
         return weight * (largest / unit) / mean
+
+    def _judge_out_of_fold(self, training):
+        rows, folds = training.rows, training.folds
+        most = MOST_OUT_OF_FOLD // len(self.classes_)
+        if self.n_candidates is None or len(rows.y) <= most:
+            return super()._judge_out_of_fold(training)
+        known = np.flatnonzero(folds.fold >= 0)
+
+        def of_members(numbers):
+            mask = np.zeros(len(rows.y), dtype=bool)
+            mask[known[numbers]] = True
+            some = rows.take(mask)
+            return some, self.net_.score_out_of_fold(self.net_.rows(some.X), folds.take(mask))
+
+        def scores_of(numbers):
+            return self._answered(of_members(numbers)[1])
+
+        judged = rows.take(folds.fold >= 0)
+        self.oob_score_ = self._score_by_number(self._with(_scores=scores_of), judged)
+        # Probabilities are calibrated with as many as there is room for.
+        n_kept = min(max(1, most), len(known))
+        return of_members(np.linspace(0, len(known) - 1, n_kept).round().astype(int))
 
     def _default_scorer(self):
         return make_topk_scorer(self.k_)
