@@ -174,6 +174,10 @@ def steps_of_many_classes():
     return whole(table_below("many_classes.md", "| loss | classes | all: ms"))
 
 
+def members_of_many_classes():
+    return whole(table_below("many_classes.md", "| loss | members | all: ms"))
+
+
 def quality_of_many_classes():
     return whole(table_below("many_classes.md", "| loss | classes of a step"))
 
@@ -276,6 +280,7 @@ REGIONS = {
     "benchmarks/results/large_data.md, sparse rows": sparse,
     "benchmarks/results/large_data.md, streams": stream,
     "benchmarks/results/many_classes.md, steps": steps_of_many_classes,
+    "benchmarks/results/many_classes.md, members": members_of_many_classes,
     "benchmarks/results/many_classes.md, quality": quality_of_many_classes,
     "benchmarks/results/many_classes.md, predictions": best_of_many_classes,
     "benchmarks/results/scaling.csv": growth,

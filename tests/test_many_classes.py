@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sktopk import TopKClassifier, losses
 from sktopk.io import dump, load
-from sktopk.modules import NormalizedLinear
+from sktopk.modules import NormalizedLinear, TabularMLP
 from tests.crashing import Crash, check_same, crash_and_resume, fitted_state
 
 pytestmark = pytest.mark.filterwarnings(
@@ -68,11 +68,12 @@ def batch_of(n_rows, n_classes, n_features=8):
     return rows, (torch.randint(n_classes, (n_rows,), generator=generator), None)
 
 
+@pytest.mark.parametrize("network", [{}, {"n_members": 2}, {"n_members": 2, "module": TabularMLP}])
 @pytest.mark.parametrize("loss", ["cross_entropy", "smooth_topk", "focal"])
-def test_no_tensor_of_a_step_grows_with_the_number_of_classes(loss):
+def test_no_tensor_of_a_step_grows_with_the_number_of_classes(loss, network):
     n_classes, n_rows, n_candidates = 100_000, 32, 100
     rows, (target, _) = batch = batch_of(n_rows, n_classes)
-    clf = quick(loss, n_candidates=n_candidates, hidden_layer_sizes=(16,))
+    clf = quick(loss, n_candidates=n_candidates, hidden_layer_sizes=(16,), **network)
     clf.partial_fit(rows.numpy(), target.numpy(), classes=np.arange(n_classes))
     seen = LargestNewTensor()
     state = clf.net_.optimizer_.state.values()
@@ -80,7 +81,7 @@ def test_no_tensor_of_a_step_grows_with_the_number_of_classes(loss):
     seen.known = {each.untyped_storage().data_ptr() for each in whole}
     with seen:
         clf.net_.step(batch)
-    assert 0 < seen.size <= 2 * n_rows * (n_rows + n_candidates)
+    assert 0 < seen.size <= 2 * n_rows * (n_rows + n_candidates) * network.get("n_members", 1)
 
 
 def test_the_scores_of_a_validation_loss_fit_the_cache():
@@ -227,7 +228,7 @@ def test_scores_are_shifted_in_the_unit_of_the_loss(loss):
     tau = {"tau": 0.6} if loss == "smooth_topk" else {}
     clf = quick(loss, loss_params=params, max_epochs=1, **tau).fit(X, Y)
     criterion, target = clf.net_.criterion_, torch.tensor([3, 1])
-    classes, position, log_weight = candidates = criterion.draw(target)
+    classes, position, log_weight = criterion.draw(target)
     scores = torch.randn(2, N_CLASSES, generator=torch.Generator().manual_seed(0))[:, classes]
     expected = {
         "cross_entropy": lambda: F.cross_entropy(scores + log_weight, position),
@@ -236,7 +237,8 @@ def test_scores_are_shifted_in_the_unit_of_the_loss(loss):
             scores + 3 * 0.6 * log_weight, position, k=3, tau=0.6
         ),
     }
-    torch.testing.assert_close(criterion(scores, candidates), expected[loss]())
+    criterion.log_weight = log_weight
+    torch.testing.assert_close(criterion(scores, position), expected[loss]())
 
 
 MORE = {
@@ -379,6 +381,7 @@ def test_a_module_that_ends_otherwise_is_refused_before_training(params):
         ({"loss": nn.CrossEntropyLoss()}, ValueError, r"got loss=CrossEntropyLoss\(\)"),
         ({"optimizer": torch.optim.LBFGS}, ValueError, "one of 'adam', 'adamw', 'sgd'; got"),
         ({"compile": True}, ValueError, "n_candidates does not go with compile=True"),
+        ({"order": "cross_entropy"}, ValueError, "does not go with order: .* second last layer"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

@@ -225,7 +225,7 @@ class NetClassifier(TrainedNet):
         is there by default; the other values are for a linear model
         (``hidden_layer_sizes=()``), a `module` of yours or MLP (``module__normalize`` and
         ``module__batch_norm`` ask for it), for a network that begins with `partial_fit`, and with
-        `n_candidates`.
+        `n_candidates` unless `n_members` or `module` asks for that of tables.
 
         ==================  ====================  ==========
         parameter           network of tables     any other

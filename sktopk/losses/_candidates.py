@@ -165,4 +165,6 @@ def draw_candidates(target, n_classes, n_candidates, generator=None, seen=None):
     n_others = n_classes - is_label.sum(-1, keepdim=True)
     weight = n_others.float() / is_sampled.sum(-1, keepdim=True)
     log_weight = torch.where(is_sampled, weight.log(), 0.0)
-    return Candidates(classes, position, log_weight.masked_fill(~(is_label | is_sampled), -torch.inf))
+    return Candidates(
+        classes, position, log_weight.masked_fill(~(is_label | is_sampled), -torch.inf)
+    )

@@ -9,6 +9,7 @@ from sktopk import TopKClassifier
 from sktopk._training import _class_blocks
 from sktopk._training._batches import Rows
 from sktopk._training._class_blocks import cut, first_largest
+from sktopk.modules import MLP
 from tests.test_many_classes import LargestNewTensor, OwnNetwork, Tied, X, Y, quick
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -45,6 +46,8 @@ NETWORKS = {
     "module": {"module": OwnNetwork},
     "normalised": {"net_params": {"module__normalize": True}, "hidden_layer_sizes": (5,)},
     "bfloat16": {"precision": "bfloat16"},
+    "members": {"module": MLP, "n_members": 3},
+    "packed members": {"n_members": 3, "hidden_layer_sizes": (5,), "warm_up": 0},
     # Of these all classes are scored at once.
     "tied": {"module": Tied, "n_candidates": None},
     "log_softmax": {
@@ -65,11 +68,11 @@ def test_blocks_give_the_first_of_the_best(name, whole, k, small_blocks):
         clf, rows = with_whole_weights(clf), np.round(X)
     expected = clf.classes_[first_best(clf.decision_function(rows), k)]
     found = clf.predict_topk(rows, k)
-    if name == "normalised":
-        # Cosines of one block and of all classes may differ in the last digit.
+    if name in ("normalised", "packed members"):
+        # Scores of one block and of all classes may differ in the last digit.
         scores = clf.decision_function(rows)
         found, expected = (np.take_along_axis(scores, each, 1) for each in (found, expected))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
         return
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(clf.predict(rows), expected[:, 0])
@@ -84,6 +87,16 @@ def test_only_a_network_that_ends_in_its_last_layer_is_cut(params, is_cut):
     clf.net_.module_.train()
     rows = Rows(X, torch.device("cpu"), clf.net_.dtype)
     assert (cut(clf.net_, rows) is not None) == is_cut
+
+
+@pytest.mark.parametrize("params", [NETWORKS["members"], NETWORKS["packed members"]])
+def test_a_member_that_is_asked_alone_answers_alone(params, small_blocks):
+    clf = quick(max_epochs=1, dtype="float64", **params).fit(X, Y)
+    each = clf.net_.module_.eval()(torch.from_numpy(X)).detach()
+    for m in range(3):
+        with clf.net_.only(m):
+            assert clf.predict_topk(X, 2).tolist() == first_best(each[:, m], 2)
+    assert clf.predict_topk(X, 2).tolist() == first_best(each.mean(1), 2)
 
 
 def test_a_constant_network_names_the_first_classes(small_blocks):

@@ -132,6 +132,18 @@ class Flat(Shared):
         return super().forward(x).mean(1)
 
 
+class Flattened(nn.Module):
+    """Members whose last layer is none of members."""
+
+    def __init__(self, n_features, n_outputs, n_members):
+        super().__init__()
+        self.shape = n_members, n_outputs
+        self.last = nn.Linear(n_features, n_members * n_outputs)
+
+    def forward(self, x):
+        return self.last(x).unflatten(1, self.shape)
+
+
 class NoWeights(nn.Module):
     def forward(self, scores, target):
         return nn.functional.cross_entropy(scores, target)
@@ -142,9 +154,9 @@ REFUSED = {
     "shared": ({"module": Shared, "early_stopping": True}, TypeError, "may share weights"),
     "flat": ({"module": Flat}, ValueError, r"scores of shape \(n_samples, 3, 3\)"),
     "candidates": (
-        {"n_candidates": 2, "loss": "cross_entropy"},
+        {"n_candidates": 2, "loss": "cross_entropy", "module": Flattened},
         ValueError,
-        "n_candidates does not go with n_members",
+        "of members in one, MemberLinear.*got Flattened",
     ),
     "no weights": (
         {"loss": NoWeights()},

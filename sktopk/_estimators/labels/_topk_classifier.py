@@ -87,7 +87,9 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     n_candidates : int, default=None
         For thousands of classes and more: a step trains the labels of its batch and this many
         classes drawn at random, see the notes. Larger than k, and better many times k: where at
-        most k candidates are distinct, the smooth loss is 0. None: all classes.
+        most k candidates are distinct, the smooth loss is 0. None: all classes. Members are then
+        there only where `n_members` is 2 or more, or `module` is TabularMLP: each has a last layer
+        of its own.
     score_scale : float or "auto", default="auto"
         Factor on the network's output. The initial weights of a last linear layer are divided
         by it, so that training starts from the same scores. "auto" is 1 for
@@ -177,8 +179,18 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     "focal" estimate their value over all classes; the other losses are refused. Other rows stay
     as they are in that step: `weight_decay` and the moments of the optimizer ("adam", "adamw" or
     "sgd") act on a row only when it is a candidate. The network must end in an nn.Linear or a
-    NormalizedLinear. `train_loss` and `valid_loss` are then estimates, a little too low.
-    Predictions look at all classes.
+    NormalizedLinear, or, with its members in one, in a MemberLinear. `train_loss` and `valid_loss`
+    are then estimates, a little too low. Predictions look at all classes.
+
+    Members share the draws of a step, so that one product and one copy of the rows do for all: each
+    estimates a loss of its own, whose mean needs no other draws. What a member looks at depends on
+    its own rows alone: with `cross_fit`, a label of rows that it leaves out is no candidate of its,
+    unless it is drawn, and its row for that class stays as it is. A `warm_up` estimates
+    cross-entropy from the same candidates. Rows that members leave out are scored for all classes
+    after every epoch, some at a time; `oob_decision_function_` is kept if it has at most 2**27
+    numbers, else only `oob_score_`, and `calibration` sees as many rows as have so many.
+    With hundreds of thousands of classes that takes longer than the steps: set `early_stopping` to
+    False, and `warm_up` and `max_epochs` to a few.
 
     References
     ----------
