@@ -132,7 +132,7 @@ def sample_candidates(
 
 
 def draw_candidates(target, n_classes, n_candidates, generator=None, seen=None):
-    """What `sample_candidates` returns, of labels that are in range, int64; or one for each network.
+    """What `sample_candidates` returns, of int64 labels in range; weights perhaps by network.
 
     Parameters
     ----------
