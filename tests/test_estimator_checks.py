@@ -63,6 +63,7 @@ ESTIMATORS += [
 MEMBERS = {"n_members": 2, "cross_fit": True, "early_stopping": True, "warm_up": 2}
 ESTIMATORS += [
     TopKClassifier(**MEMBERS, **SHORT),
+    TopKClassifier("cross_entropy", n_candidates=2, **MEMBERS, **SHORT),
     DeepTopPushClassifier(**MEMBERS, **SHORT),
 ]
 ESTIMATORS += [

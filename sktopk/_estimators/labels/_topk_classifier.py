@@ -186,11 +186,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     estimates a loss of its own, whose mean needs no other draws. What a member looks at depends on
     its own rows alone: with `cross_fit`, a label of rows that it leaves out is no candidate of its,
     unless it is drawn, and its row for that class stays as it is. A `warm_up` estimates
-    cross-entropy from the same candidates. Rows that members leave out are scored for all classes
-    after every epoch, some at a time; `oob_decision_function_` is kept if it has at most 2**27
-    numbers, else only `oob_score_`, and `calibration` sees as many rows as have so many.
-    With hundreds of thousands of classes that takes longer than the steps: set `early_stopping` to
-    False, and `warm_up` and `max_epochs` to a few.
+    cross-entropy from the same candidates. For `early_stopping`, rows that members leave out are
+    scored for all classes after every epoch, some at a time, which may take longer than the steps:
+    set it to False then, and `warm_up` and `max_epochs` to a few. `oob_decision_function_` is kept
+    if it has at most 2**27 numbers, else `oob_score_` alone, and `calibration` sees as many rows as
+    have so many.
 
     References
     ----------
