@@ -16,7 +16,6 @@ import copy
 import math
 import time
 from functools import cache, partial
-from itertools import zip_longest
 
 import numpy as np
 from reproduce._protocol import (
@@ -75,6 +74,7 @@ LEFT_OUT = {
     "merck CYP 3A4",
     "satellite",
 }
+CHOSEN = [name for name in TABLES if HALF[name] == "choosing" and name not in LEFT_OUT]
 # Those with class priors or counts, which are for classes that weigh alike.
 BALANCED = ("smooth_topk_adjusted", "ldam", "noised_topk_imbalanced")
 
@@ -119,6 +119,7 @@ RANKERS = {
     ),
 }
 LOSSES = {
+    "binary": tuple(RANKERS),
     "multiclass": (
         "smooth_topk",
         "smooth_topk_adjusted",
@@ -132,9 +133,7 @@ LOSSES = {
         "topk_hinge_calibrated",
         "noised_topk_imbalanced",
     ),
-    "binary": tuple(RANKERS),
 }
-ALL = [loss for kind in LOSSES.values() for loss in kind]
 
 
 class MixtureFromTheStart:
@@ -291,16 +290,14 @@ def judge_of(loss):
 
 
 def settings(args):
-    chosen = [t for t in TABLES.values() if HALF[t.name] == "choosing" and t.name not in LEFT_OUT]
-    # A loss of each kind in turn, on all tables: what is there when time is over can be judged.
-    turns = list(zip_longest(*([(kind, loss) for loss in LOSSES[kind]] for kind in LOSSES)))
+    # Loss by loss, on all tables: what is there when time is over can be judged.
     return [
-        {"table": table.name, "split": split, "loss": loss, "schedule": schedule}
+        {"table": table, "split": split, "loss": loss, "schedule": schedule}
         for split in seeds_of(args)
-        for turn in turns
-        for kind, loss in filter(None, turn)
-        for table in chosen
-        if table.kind == kind
+        for kind in LOSSES
+        for loss in LOSSES[kind]
+        for table in CHOSEN
+        if TABLES[table].kind == kind
         for schedule in SCHEDULES
     ]
 
@@ -339,47 +336,46 @@ def what_follows(runs, kind):
     """A sentence on each schedule, of the mean of the losses and of how many of them."""
     sentences = []
     for schedule in OTHERS:
-        mean, half = mean_and_half(differences(runs, None, OWN)[schedule])
         each = [differences(runs, loss, OWN)[schedule] for loss in LOSSES[kind]]
         each = [mean_and_half(values) for values in each if len(values) >= LEAST]
         verdicts = [verdict_of(*pair, MARGIN) for pair in each]
         sentences.append(
-            f"- {schedule[0].upper()}{schedule[1:]}: {mean:+.2f} ± {half:.2f} points in the mean "
-            f"of the losses, {verdict_of(mean, half, MARGIN)}; of {len(each)} losses better for "
-            f"{verdicts.count(BETTER)}, worse for {verdicts.count(WORSE)}."
+            f"- {schedule[0].upper()}{schedule[1:]}: {said(differences(runs, None, OWN)[schedule])}"
+            f", in the mean of the losses; better for {verdicts.count(BETTER)} and worse for "
+            f"{verdicts.count(WORSE)} of those with {LEAST} tables or more, {len(each)}."
         )
     return "\n".join(sentences)
 
 
 def of_the_default(runs):
-    """Whether a schedule is better than the default in the mean of the losses of a kind."""
-    better = []
+    """What the mean of the losses of each kind says of the default."""
+    sentences = []
     for kind, of_kind in KINDS.items():
-        of_tables = differences(runs[runs["loss"].isin(LOSSES[kind])], None, OWN)
-        for schedule in OTHERS:
-            if clear_sign(*mean_and_half(of_tables[schedule])) > 0:
-                better.append(f"for {of_kind} {schedule}")
-    if better:
-        return f"Better than the default in the mean of the losses: {'; '.join(better)}."
-    return (
-        "No other schedule is better than the default in the mean of the losses of either kind, "
-        "those that were run: nothing here speaks for another default."
-    )
+        own = runs[runs["loss"].isin(LOSSES[kind])]
+        n_done = sum(len(differences(own, loss, OWN)) >= LEAST for loss in LOSSES[kind])
+        if not n_done:
+            sentences.append(f"- Of {of_kind} nothing can be said yet.")
+            continue
+        ahead = differences(own, None, OWN)
+        better = [s for s in OTHERS if clear_sign(*mean_and_half(ahead[s])) > 0]
+        word = " or ".join(better) if better else "No other schedule"
+        sentences.append(
+            f"- Of {of_kind}, {n_done} of {len(LOSSES[kind])}: {word[0].lower()}{word[1:]} is "
+            "better than the default in the mean by the own job."
+        )
+    return "\n".join(sentences)
 
 
 def still_to_do(runs):
-    """Which losses have been run on all tables, in words."""
-    n_tables = {loss: len(differences(runs, loss, OWN)) for loss in ALL}
-    most = {kind: max(n_tables[loss] for loss in LOSSES[kind]) for kind in LOSSES}
-    few = [loss for kind in LOSSES for loss in LOSSES[kind] if n_tables[loss] < most[kind]]
-    none = [loss for loss in few if not n_tables[loss]]
-    part = [f"{loss} ({n_tables[loss]})" for loss in few if n_tables[loss]]
-    text = [f"{len(ALL) - len(few)} of {len(ALL)} losses were run on all of these tables"]
-    if part:
-        text.append(f"on fewer, {', '.join(part)}")
-    if none:
-        text.append(f"not yet, {', '.join(none)}")
-    return "; ".join(text) + "."
+    """Which losses have not been run on all tables, in words."""
+    few = []
+    for kind in LOSSES:
+        n_wanted = sum(TABLES[name].kind == kind for name in CHOSEN)
+        for loss in LOSSES[kind]:
+            n_tables = len(differences(runs, loss, OWN))
+            if n_tables < n_wanted:
+                few.append(f"{loss} ({n_tables} of {n_wanted})")
+    return f"Losses still to be run on tables: {', '.join(few)}." if few else ""
 
 
 def page(runs):
@@ -399,9 +395,8 @@ def page(runs):
         f"{MAX_EPOCHS} epochs each, a single one {2 * MAX_EPOCHS} (cross-entropy alone, which is "
         f"the first of two, {MAX_EPOCHS}); all are stopped by the rows that members leave out. "
         "The first phase does not hang on the loss, and was trained once for all losses that are "
-        "stopped by the same score.",
-        "",
-        still_to_do(runs),
+        "stopped by the same score. `score_scale` is that of the default in all of them, at most "
+        f"5, also where the loss comes first and might want more. {still_to_do(runs)}",
         "",
         "Points that each schedule is ahead of the default: the mean over tables ± half its 95 % "
         "interval (Student's t, tables as the sample). An interval above 0 is better, one below "
