@@ -47,7 +47,6 @@ from sktopk import (
     TopKClassifier,
     TopPushKClassifier,
 )
-from sktopk._estimators._parameters import AUTO_OF_TABLES
 from sktopk._training._callbacks import RATE_AFTER_WARM_UP
 from sktopk.losses import TopMean
 from sktopk.metrics import (
@@ -237,7 +236,7 @@ def estimator_of(table, split, loss, schedule):
     kind, changed = type(of), {}
     if before is SecondPhase:
         changed["first"] = alone(table, split, judge_of(loss))
-        rate = RATE_AFTER_WARM_UP * AUTO_OF_TABLES["learning_rate"]
+        rate = RATE_AFTER_WARM_UP * changed["first"]._settings().learning_rate
         settings = settings | {"learning_rate": rate}
     if before is not None:
         kind = type(kind.__name__, (before, kind), changed)

@@ -9,7 +9,8 @@ from scipy.stats import ttest_1samp
 from sklearn.datasets import load_breast_cancer, load_digits
 from skorch.callbacks import Callback
 
-RATE = 3e-3
+# The defaults of the estimators.
+RATES = {"smooth_topk": 1e-2, "DeepTopPush": 3e-3}
 
 
 class FirstEpoch(Callback):
@@ -56,11 +57,11 @@ def test_first_phase_is_that_of_the_estimator(case):
 @pytest.mark.parametrize(
     ("name", "rate", "share", "goes_on"),
     [
-        (DEFAULT, RATE / 4, 0.5, True),
-        (PURE, RATE / 4, 0.0, True),
-        (MIXTURE, RATE, 0.5, False),
-        (START, RATE, None, False),
-        (ALONE, RATE, None, False),
+        (DEFAULT, 0.25, 0.5, True),
+        (PURE, 0.25, 0.0, True),
+        (MIXTURE, 1.0, 0.5, False),
+        (START, 1.0, None, False),
+        (ALONE, 1.0, None, False),
     ],
 )
 def test_schedules_begin_as_they_say(case, name, rate, share, goes_on):
@@ -69,7 +70,7 @@ def test_schedules_begin_as_they_say(case, name, rate, share, goes_on):
     estimator = schedule.estimator_of(table, 0, loss, name).set_params(callbacks=[first])
     estimator.fit(*schedule.rows_of("", 0)[:2])
     found, criterion, weights = first.seen
-    assert found == rate
+    assert found == rate * RATES[loss]
     # Without a first phase there is no such criterion, and with nothing else no end of it.
     assert hasattr(criterion, "warm") == (name != START)
     assert getattr(criterion, "warm", None) == {START: None, ALONE: False}.get(name, True)
