@@ -272,6 +272,7 @@ def page(found=None):
     # On the first page that has it.
     pages_of = dict((name, stem) for stem, name in reversed(_pages_of()))
     linked = {name: f"[{SOURCES[name][0]}](evidence/{stem}.md)" for name, stem in pages_of.items()}
+    titles = {stem: title for stem, (title, *_) in PAGES.items()}
     text = [
         "# Evidence: should I use it, and for what?",
         "",
@@ -286,9 +287,9 @@ def page(found=None):
         "Claim by claim; a range is that of the differences over the settings, and counts are of "
         "settings.",
         "",
-        evidence_papers.table(
-            found, {stem: title for stem, (title, *_) in PAGES.items()}, table_of
-        ),
+        evidence_papers.table(found, titles, table_of),
+        "",
+        evidence_papers.conditions(titles),
         "",
         f"![{FIGURE_TEXT}](../benchmarks/results/{FIGURE})",
         "",

@@ -122,16 +122,27 @@ def head(stem, found, runs_of):
 
 
 def table(found, titles, runs_of):
-    """A row per claim that a minute has room for; conditions and what to use once per paper."""
+    """A row per claim that a minute has room for."""
     rows = []
     for stem in OF_PAPERS:
         shown = [c for c in claims(stem, found, runs_of) if c.short]
-        beside = CONDITIONS[stem], INSTEAD[stem].format(docs="")
-        link = f"[{_short(titles[stem])}](evidence/{stem}.md)"
         for place, claim in enumerate(shown):
-            first = [link, *beside] if place == 0 else ["", "", ""]
-            rows.append([first[0], claim.says, f"**{claim.holds}**: {claim.short}", *first[1:]])
-    return markdown(["paper", "claims", "here", "conditions", "use instead, or first"], rows)
+            first = _linked(stem, titles) if place == 0 else ""
+            rows.append([first, claim.says, f"**{claim.holds}**: {claim.short}"])
+    return markdown(["paper", "claims", "here"], rows)
+
+
+def conditions(titles):
+    """A row per paper: under which conditions that was seen, and what to use instead."""
+    rows = [
+        [_linked(stem, titles), CONDITIONS[stem], INSTEAD[stem].format(docs="")]
+        for stem in OF_PAPERS
+    ]
+    return markdown(["paper", "conditions", "use instead, or first"], rows)
+
+
+def _linked(stem, titles):
+    return f"[{_short(titles[stem])}](evidence/{stem}.md)"
 
 
 def _short(title):
@@ -271,10 +282,11 @@ def _objective(runs):
 
 
 def _molecules(runs):
-    parts, held, activities = [], [], []
+    parts, held, activities, others = [], [], [], []
     for data, ((mean_, half, away), (rank, rank_half, rank_away)) in activity.ordered(runs).items():
         held.append(mean_ > half and rank > rank_half)
         activities.append(mean_)
+        others.append(away)
         parts.append(
             f"{data}: first 5 % at {mean_:+.2f} ± {half:.2f} standard deviations, rank correlation "
             f"{rank:.2f}; other methods within {away:.2f} and {rank_away:.2f}"
@@ -283,8 +295,8 @@ def _molecules(runs):
         "high scores are active molecules (section 4.6)",
         "yes" if held and all(held) else "no",
         "; ".join(parts),
-        f"first 5 % at {_range(activities, 'standard deviations of activity', 2)}, alike with "
-        "cross-entropy, logistic regression and boosting",
+        f"first 5 % at {_range(activities, 'standard deviations of activity', 2)}, cross-entropy, "
+        f"logistic regression and boosting within {max(others):.2f} of it",
     )
 
 
@@ -444,7 +456,7 @@ def _noised(found, runs_of):
             "labels redrawn within groups: the noised loss is ahead but for clean labels (table 4)",
             _of(found, "reproduce_label_noise", "noised_topk"),
         ),
-        *_long_tails(runs_of("reproduce_long_tails")),
+        *_long_tails(found, runs_of("reproduce_long_tails")),
         *_epochs(runs_of("reproduce_epochs")),
         Claim("ImageNet: all three losses alike (table 9)", "not run", ""),
     ]
@@ -482,16 +494,15 @@ def _noise_level(runs):
     ]
 
 
-def _long_tails(runs):
-    found = []
-    for (loss, metric, other, _), says, shown in zip(
+def _long_tails(found, runs):
+    shown = []
+    for (loss, metric, other, _), says in zip(
         long_tails.CLAIMS,
         (
             "long tails: with margins it is the best, ahead of LDAM (tables 5 and 6)",
             "long tails: without margins it is like cross-entropy (table 5)",
             "the smooth loss fails on the tail (table 5)",
         ),
-        (True, False, False),
         strict=True,
     ):
         gains = [
@@ -501,14 +512,17 @@ def _long_tails(runs):
         ]
         verdicts = [won.verdict for won in gains]
         text = f"{_range([won.mean for won in gains])}: {_counted(verdicts)}"
+        short = ""
         if other == "ldam":
+            of_all = _differences(_of(found, "reproduce_long_tails", loss))
+            short = text = f"{text}; over cross-entropy {_range(of_all)}"
             holds = _held(verdicts)
         else:
             fits = "as good" if metric == "macro" else "lost"
             held = verdicts.count(fits)
             holds = "yes" if held == len(verdicts) else "in part" if held else "no"
-        found.append(Claim(says, holds, text, text if shown else ""))
-    return found
+        shown.append(Claim(says, holds, text, short))
+    return shown
 
 
 def _epochs(runs):

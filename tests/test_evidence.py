@@ -229,7 +229,7 @@ def test_a_minute_is_enough_for_a_cell(evidence, found):
     papers = [row.split("|")[1].strip() for row in rows]
     assert sum(map(bool, papers)) == len(evidence.evidence_papers.OF_PAPERS)
     for row in rows:
-        _, claims, here, *_ = row.strip("|").split("|")
+        _, claims, here = row.strip("|").split("|")
         assert re.match(r" \*\*(yes|in part|no|cannot tell|not run|too few runs)\*\*: ", here)
         assert len(here.split()) <= 25
         assert len(claims.split()) <= 40
