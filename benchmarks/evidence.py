@@ -285,7 +285,7 @@ def page(found=None):
         "## The papers in a minute",
         "",
         "Claim by claim; a range is that of the differences over the settings, and counts are of "
-        "settings.",
+        f"settings. {evidence_papers.RULE}.",
         "",
         evidence_papers.table(found, titles, table_of),
         "",

@@ -240,6 +240,7 @@ def test_a_minute_is_enough_for_a_cell(evidence, found):
     [
         (["won", "won"], "yes"),
         (["won", "lost"], "in part"),
+        (["won", "lost", "lost"], "no"),
         (["won", "cannot tell"], "in part"),
         (["as good", "cannot tell"], "no"),
         (["lost"], "no"),
