@@ -21,6 +21,7 @@ BENCHMARKS = Path(__file__).parent
 # Where the scripts that are run from there find each other.
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "reproduce")]
 
+import activity  # noqa: E402
 import circle_modes  # noqa: E402
 import evidence_jobs  # noqa: E402
 import evidence_papers  # noqa: E402
@@ -30,7 +31,6 @@ import imbalance  # noqa: E402
 import label_noise  # noqa: E402
 import long_tails  # noqa: E402
 import map_of_wins  # noqa: E402
-import molecules  # noqa: E402
 import top_curve  # noqa: E402
 import top_one  # noqa: E402
 import training_size  # noqa: E402
@@ -61,22 +61,6 @@ def of_imbalance(runs):
                 won = Gain(names[0], *points, 100 * float(half[c, k, i, j]), n)
                 setting = f"{case}, training on {kept}" if kept != "all" else case
                 found.append(Finding.of_gain(names[i], setting, imbalance.METRICS[j], won))
-    return found
-
-
-def of_molecules(cells):
-    """DeepTopPush against cross-entropy networks; won in 97.5 % of the bootstrap samples."""
-    found = []
-    differences = cells[(cells.table == molecules.DIFFERENCE)]
-    for other in ("weighted cross-entropy", "cross-entropy"):
-        for metric in ("above every negative", "EF 5 %"):
-            here = differences[(differences.row == other) & (differences.column == metric)]
-            difference, share = here.cell.item().rstrip(")").split(" (")
-            # A share has no interval that could lie within a margin.
-            share = float(share)
-            verdict = "won" if share >= 0.975 else "lost" if share <= 0.025 else "cannot tell"
-            setting = f"CYP 3A4 molecules, {other}"
-            found.append(Finding("DeepTopPush", setting, metric, difference, verdict))
     return found
 
 
@@ -142,7 +126,7 @@ SOURCES = {
     "reproduce_top_curve": ("CIFAR-100 of paper 002", top_curve.findings),
     "reproduce_long_tails": ("long tails of paper 003", long_tails.findings),
     "reproduce_top_one": ("paper 000", top_one.findings),
-    "molecules": ("molecules of paper 000", of_molecules),
+    "reproduce_activity": ("molecules of paper 000", activity.findings),
     "imbalance": ("thinned tables for paper 004", of_imbalance),
     "reproduce_halves": ("halves for paper 004", halves.findings),
 }
@@ -167,7 +151,7 @@ PAGES = {
     ),
     "deep_top_push": (
         "DeepTopPush: Adam, Mácha, Šmídl 2020 (paper 000)",
-        ["reproduce_top_one", "molecules"],
+        ["reproduce_top_one", "reproduce_activity"],
         ["top_one", "top_objective", "activity"],
     ),
     "linear_programs": (
@@ -187,7 +171,7 @@ FIGURE_TEXT = "For each job and loss: in how many settings it won, was as good, 
 
 def table_of(name):
     """The runs of a results file, of its larger scale."""
-    runs = pd.read_csv(RESULTS / f"{name}.csv", keep_default_na=name != "molecules")
+    runs = pd.read_csv(RESULTS / f"{name}.csv")
     if "scale" in runs:
         runs = runs[runs.scale == ("full" if (runs.scale == "full").any() else "small")]
     return runs
@@ -235,18 +219,22 @@ def folded(title, lines):
 
 
 def of_losses(findings):
-    """Where each loss won and lost, and, folded, where it did not."""
+    """Where each loss won, was as good, lost or the runs cannot tell: a fold per loss."""
     text = []
     for loss in dict.fromkeys(f.loss for f in findings):
         own = [f for f in findings if f.loss == loss]
-        won, as_good, unclear, lost = ([f for f in own if f.verdict == v] for v in VERDICTS)
-        text += ["", f"## {loss}: {counts(own)}", ""]
-        text += [f"- won: {places(won)}.", f"- lost: {places(lost)}."]
-        if as_good or unclear:
-            lines = [f"- as good: {places(as_good)}.", f"- cannot tell: {places(unclear)}."]
-            title = f"As good in {len(as_good)}, cannot tell in {len(unclear)}"
-            text += ["", *folded(title, lines)]
+        lines = [f"- {v}: {places([f for f in own if f.verdict == v])}." for v in VERDICTS]
+        text += ["", *folded(f"{loss}: {counts(own)}", lines)]
     return text
+
+
+def by_loss(findings):
+    """A row per loss: how many of each verdict."""
+    losses = dict.fromkeys(f.loss for f in findings)
+    rows = [
+        [loss, *evidence_jobs.counted([f for f in findings if f.loss == loss])] for loss in losses
+    ]
+    return markdown(["loss", *VERDICTS], rows)
 
 
 def beside_paper(findings):
@@ -260,24 +248,21 @@ def beside_paper(findings):
     return markdown(header, rows) if rows else None
 
 
-def embedded(path):
-    """A page of the results: what it says first, its pictures, and its sections folded.
+def embedded(path, shown):
+    """A page of the results, folded by section, without the picture that is shown already.
 
-    Headings within those become bold: a section of the site cannot begin in a fold.
+    Headings within the folds become bold: a section of the site cannot begin in one.
     """
-    text = (
-        path.read_text().rstrip().replace("](reproduce_", "](../../benchmarks/results/reproduce_")
-    )
+    text = path.read_text().rstrip()
+    text = re.sub(rf"^!\[.*\]\({re.escape(shown)}\)$", "", text, flags=re.MULTILINE)
+    text = text.replace("](reproduce_", "](../../benchmarks/results/reproduce_")
     first, *others = re.split(r"^## ", text, flags=re.MULTILINE)
-    lines = [f"#{first.rstrip()}"]
-    for section in others:
+    title, _, body = first.removeprefix("# ").partition("\n")
+    lines = [f"## {title}"]
+    for section in (f"What was run\n{body}", *others):
         title, _, body = section.partition("\n")
         body = re.sub(r"^#+ (.*)$", r"**\1**", body.strip(), flags=re.MULTILINE)
-        pictures = re.findall(r"^!\[.*\)$", body, flags=re.MULTILINE)
-        for picture in pictures:
-            body = body.replace(picture, "")
-        lines += ["", *pictures] if pictures else []
-        lines += ["", *folded(title, [body.strip()])]
+        lines += ["", *folded(title, [re.sub(r"\n{3,}", "\n\n", body)])]
     return "\n".join(lines)
 
 
@@ -287,6 +272,7 @@ def page(found=None):
     # On the first page that has it.
     pages_of = dict((name, stem) for stem, name in reversed(_pages_of()))
     linked = {name: f"[{SOURCES[name][0]}](evidence/{stem}.md)" for name, stem in pages_of.items()}
+    titles = {stem: title for stem, (title, *_) in PAGES.items()}
     text = [
         "# Evidence: should I use it, and for what?",
         "",
@@ -298,9 +284,12 @@ def page(found=None):
         "",
         "## The papers in a minute",
         "",
-        evidence_papers.table(
-            found, {stem: title for stem, (title, *_) in PAGES.items()}, table_of
-        ),
+        "Claim by claim; a range is that of the differences over the settings, and counts are of "
+        f"settings. {evidence_papers.RULE}.",
+        "",
+        evidence_papers.table(found, titles, table_of),
+        "",
+        evidence_papers.conditions(titles),
         "",
         f"![{FIGURE_TEXT}](../benchmarks/results/{FIGURE})",
         "",
@@ -362,19 +351,35 @@ def _pages_of():
 
 
 def page_of(stem, found):
-    """The page of a paper: what we find beside what it found."""
+    """The page of a paper: what it claims and what we find, in short; folded, all figures."""
     title, names, reproductions = PAGES[stem]
     findings = [f for name in names for f in found.get(name, ())]
-    text = [
-        f"# {title}",
+    text = [f"# {title}", ""]
+    if stem in evidence_papers.OF_PAPERS:
+        text += evidence_papers.head(stem, found, table_of)
+    else:
+        text += [
+            "In how many settings each loss won against cross-entropy; its figure and what it "
+            "says are in [Compare losses](../compare.md).",
+            "",
+            by_loss(findings),
+        ]
+    text += [
         "",
-        "Where each loss won and lost against cross-entropy; [the rules](../evidence.md). "
-        "Differences are in points (accuracies, precisions and areas times 100; for molecules as "
-        "their page has them).",
+        "## Beside cross-entropy",
+        "",
+        *folded(
+            "How to read it",
+            [
+                "Where each loss won and lost against cross-entropy, by [the rules]"
+                "(../evidence.md); after its name " + " / ".join(VERDICTS) + ". Differences are in "
+                "points (accuracies, precisions, areas and correlations times 100)."
+            ],
+        ),
         *of_losses(findings),
     ]
     if (table := beside_paper(findings)) is not None:
-        text += ["", "## Differences that the paper has a number for", "", table]
+        text += ["", *folded("Differences that the paper has a number for", [table])]
     whole = [name for name in names if not name.startswith("reproduce_")]
     links = [
         f"[{name}.md](../../benchmarks/results/{name}.md)"
@@ -382,10 +387,11 @@ def page_of(stem, found):
         if (RESULTS / f"{name}.md").is_file()
     ]
     if links:
-        text += ["", f"All numbers: {', '.join(links)}."]
+        text += ["", *folded("All numbers", [f"{', '.join(links)}."])]
+    shown, _ = evidence_papers.FIGURES.get(stem, ("", ""))
     for name in reproductions:
         if (path := RESULTS / f"reproduce_{name}.md").is_file():
-            text += ["", embedded(path)]
+            text += ["", embedded(path, shown)]
     return "\n".join(text) + "\n"
 
 

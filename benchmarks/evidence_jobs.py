@@ -33,7 +33,7 @@ JOBS = {
     "k labels, images mixed or cut": {"reproduce_top_curve": bool},
     "k labels, rare classes count as much": {"reproduce_long_tails": bool},
     "images of one class above the others": {"reproduce_top_one": bool},
-    "active molecules above the others": {"molecules": bool},
+    "active molecules above the others": {"reproduce_activity": bool},
     "rows by an area, F1, precision or recall": {"imbalance": bool, "reproduce_halves": bool},
 }
 
@@ -99,9 +99,7 @@ def table(found, pages):
     rows = []
     for job, losses in by_job(found).items():
         loss, findings = next(iter(losses.items()))
-        # In points, but for the molecules, whose two scores have units of their own.
-        numbers = [float(f.difference.split()[0]) for f in findings]
-        middle = "" if "molecules" in JOBS[job] else f"{median(numbers):+.1f}"
+        middle = f"{median(float(f.difference.split()[0]) for f in findings):+.1f}"
         linked = ", ".join(pages[name] for name in JOBS[job] if name in found)
         won = " / ".join(map(str, counted(findings)))
         rows.append([job, answer(findings), f"`{loss}`", len(losses), won, middle, linked])

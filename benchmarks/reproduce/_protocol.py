@@ -3,9 +3,10 @@
 A script describes each run as a dict of settings, the keys, and trains it in a function of
 these keys that returns a dict of results. Every finished run is one line of the CSV, written at
 once; a run that is there already is not done again, so a script that was stopped goes on where
-it was. Runs of both scales share the file, told apart by the column ``scale``::
+it was. The first scale of a script is the one that is kept in the repository; runs of the others,
+their page and their figures go to a folder for temporary files, unless ``--csv`` says where::
 
-    args = arguments(__doc__, "name", seeds={"small": 3, "full": 10}).parse_args()
+    args = arguments(__doc__, "name", seeds={"full": 10, "small": 3}).parse_args()
     runs = run_missing(run, settings(args), args, seconds=2.5)
     write_page(args, page(runs))
 """
@@ -13,6 +14,7 @@ it was. Runs of both scales share the file, told apart by the column ``scale``::
 import argparse
 import math
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -21,29 +23,48 @@ import pandas as pd
 import torch
 from joblib import Parallel, delayed
 from scipy.stats import t
+from threadpoolctl import threadpool_limits
 
 RESULTS = Path(__file__).parents[1] / "results"
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose default of ``--csv`` hangs on the scale."""
+
+    def parse_args(self, *args, **kwargs):
+        found = super().parse_args(*args, **kwargs)
+        if found.csv is None:
+            found.csv = csv_of(found.name, found.scale, kept=next(iter(found.default_seeds)))
+        return found
+
+
+def csv_of(name, scale, *, kept):
+    """Where the runs of a scale are by default; only those of the kept one are in the repository.
+
+    The same file each time, so that a stopped script goes on at every scale.
+    """
+    temporary = Path(tempfile.gettempdir()) / "sktopk_reproduce" / scale
+    return (RESULTS if scale == kept else temporary) / f"reproduce_{name}.csv"
 
 
 def arguments(doc, name, *, seeds):
     """Return a parser with the arguments of all reproductions.
 
-    `seeds` is a number of repetitions per scale, "small" among them; the first is the default.
+    `seeds` is a number of repetitions per scale; the first scale is the default and is kept.
     """
-    parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     scales = list(seeds)
     add("--scale", choices=scales, default=scales[0], help=f"default: {scales[0]}")
     add("--small", action="store_const", dest="scale", const="small", help="that scale")
     add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
     add("--first-seed", type=int, default=0, help="to share the seeds among machines")
-    add("--csv", type=Path, default=RESULTS / f"reproduce_{name}.csv", help="a line per run")
+    where = f"{csv_of(name, scales[0], kept=scales[0])}, of other scales a temporary file"
+    add("--csv", type=Path, help=f"a line per run, beside it page and figures (default: {where})")
     add("--n-jobs", type=int, default=2, help="runs at a time, each on one core")
     add("--minutes", type=float, default=math.inf, help="begin no run after so many minutes")
     add("--report", action="store_true", help="train nothing, write the page from the CSV")
-    parser.set_defaults(default_seeds=seeds)
+    parser.set_defaults(default_seeds=seeds, name=name)
     return parser
 
 
@@ -95,7 +116,9 @@ def _timed(run, setting):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     start = time.perf_counter()
-    result = run(**{name: value for name, value in setting.items() if name != "scale"})
+    # torch has threads of its own; scikit-learn's trees and NumPy's products have others.
+    with threadpool_limits(limits=1):
+        result = run(**{name: value for name, value in setting.items() if name != "scale"})
     if result is None:
         return None
     result = {k: round(v, 6) if isinstance(v, float) else v for k, v in result.items()}
@@ -150,5 +173,8 @@ def plus_minus(values, digits=2, sign=""):
 
 def write_page(args, text):
     """Write the page beside the CSV, and print it."""
-    args.csv.with_suffix(".md").write_text(text.rstrip() + "\n")
+    path = args.csv.with_suffix(".md")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.rstrip() + "\n")
     print(text)
+    print(f"written to {path}", file=sys.stderr)

@@ -3,7 +3,8 @@
 Adam, Mácha, Šmídl train DeepTopPush on molecules that are active or not, and show by a figure that
 its scores order the molecules of the test set by their activity, a number it never saw. Here the
 two sets of Merck: CYP 3A4 (above 5.5 is active) and METAB (at least 90), logarithms of counts of
-substructures, 100 components. The published split, and ten at random with a quarter to test.
+substructures, 100 components. The published split, and ten at random with a quarter to test. Of CYP
+3A4 Merck published a subsample, by the numbers of the molecules every eighth of the paper's 3A4.
 
 DeepTopPush with its defaults (four networks, cross-entropy first, stopped by a smooth score)
 beside that network with cross-entropy alone, logistic regression and boosting, these two tuned by
@@ -20,8 +21,16 @@ import io
 import zipfile
 
 import numpy as np
-from _paired import RULE, gain
-from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
+from _paired import RULE, Finding, gain
+from _protocol import (
+    arguments,
+    markdown,
+    mean_and_half,
+    plus_minus,
+    run_missing,
+    seeds_of,
+    write_page,
+)
 from matplotlib.figure import Figure
 from scipy.sparse import csr_matrix, vstack
 from scipy.stats import spearmanr
@@ -58,6 +67,7 @@ METHODS = {
     ),
 }
 BASELINES = tuple(METHODS)[1:]
+CROSS_ENTROPY = BASELINES[0]
 PICTURE = "reproduce_activity.png"
 
 
@@ -170,20 +180,71 @@ def against(runs, baseline, metric):
     )  # fmt: skip
 
 
+# Of the metrics: the factor to points, and what is counted then.
+POINTS = {
+    "activity of 5%": (100, "activity of the first 5 %, hundredths of a deviation"),
+    "rank correlation": (100, "rank correlation with the activity"),
+    "active of 5 %": (1, "active of the first 5 %"),
+}
+
+
+def findings(runs):
+    """DeepTopPush against cross-entropy with the same network, over the splits at random."""
+    found = []
+    random = runs[runs.number != PUBLISHED]
+    for data, here in random.groupby("data", sort=False):
+        for metric, (factor, name) in POINTS.items():
+            points = here.assign(**{metric: factor * here[metric]})
+            won = against(points, CROSS_ENTROPY, metric)
+            if won is not None:
+                found.append(Finding.of_gain(DEEP_TOP_PUSH, f"{data} molecules", name, won))
+    return found
+
+
+def ordered(runs):
+    """What the paper shows: whether scores order molecules by activity, and the other methods do.
+
+    Returns
+    -------
+    found : dict of str to tuple
+        By data: mean and half of its interval of the activity of the first 5 %, of the rank
+        correlation; the largest distance of another method's mean from DeepTopPush's in both.
+    """
+    found = {}
+    random = runs[runs.number != PUBLISHED]
+    for data, here in random.groupby("data", sort=False):
+        own = here[here.method == DEEP_TOP_PUSH]
+        means = here.groupby("method")[list(METRICS[1:3])].mean()
+        away = (means - means.loc[DEEP_TOP_PUSH]).abs().max()
+        found[data] = tuple((*mean_and_half(own[name]), float(away[name])) for name in METRICS[1:3])
+    return found
+
+
 def page(runs):
+    shown = "; ".join(
+        f"on {data} the first 5 % lie {activity:.2f} ± {half:.2f} deviations above the mean, rank "
+        f"correlation {rank:.2f}, the other methods within {away:.2f} and {rank_away:.2f} of it"
+        for data, ((activity, half, away), (rank, _, rank_away)) in ordered(runs).items()
+    )
     text = [
         "# Paper 000, section 4.6: high scores are active molecules",
         "",
         "`benchmarks/reproduce/activity.py`. The paper shows by a figure that the scores of a "
         "network which learned *active or not* order the molecules of the test set by their "
-        "activity, and claims no more. Activities are in standard deviations of the test "
+        f"activity, and claims no more. It holds, alike for all methods: {shown}. The paper's 3A4 "
+        "has 37 241 molecules to train on and 12 338 to test; here it is 4 652 and 1 542, a "
+        "subsample that Merck published, by the numbers of the molecules every eighth of the same. "
+        "*Published split* is the one of these files: of CYP 3A4 the molecules to test have the "
+        "higher numbers, and neither the files nor the text beside them say whether that is by "
+        "time. Activities are in standard deviations of the test "
         "molecules above their mean; *active of 5 %* is the share of active molecules among the "
         "first 5 %, in percent. The published split, and "
         f"{runs[runs.number != PUBLISHED].number.nunique()} at random with a quarter to test: ± "
         "half a 95 % interval over these splits, in the differences wider, as the splits share "
         f"molecules (Nadeau and Bengio). In points of active molecules, {RULE}. DeepTopPush and "
         "cross-entropy with the defaults of this package, logistic regression and boosting tuned "
-        "by cross-validation of the training molecules.",
+        "by cross-validation of the training molecules. `benchmarks/results/molecules.md` asks for "
+        "more than the paper: how many are above every inactive one, which hangs on one molecule.",
         "",
         f"![Activity against the rank of the score]({PICTURE})",
     ]

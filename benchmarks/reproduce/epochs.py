@@ -29,8 +29,11 @@ LOSSES = {
     "smooth": lambda s, y, k, sigma: smooth_topk_loss(s, y, k=k),
     "noised": lambda s, y, k, sigma: noised_topk_loss(s, y, k=k, sigma=sigma, n_noise=N_NOISE),
 }
-# Seconds of an epoch in section 4.3; the text at hand has lost the symbols.
-PAPER = "65 s with cross-entropy, 68 s (+5 %) and 81 s (+25 %) with the two others"
+# Percent of an epoch over one with cross-entropy, 65 s, at k = 5: section 4.3. The text at hand has
+# lost the symbols; that it is the smooth loss which grows with k says which is which.
+PAPER = {"noised": 4.6, "smooth": 24.6}
+# Scores of 100 with a derivative, on average, where sigma is large.
+DENSE = 4
 PICTURE = "reproduce_epochs.png"
 
 
@@ -73,18 +76,26 @@ def by_k(runs):
     return runs[(runs.loss != "noised") | (runs.sigma == SIGMA)], runs[is_noise]
 
 
+def more(runs, loss, k):
+    """Percent of an epoch over one with cross-entropy."""
+    here = by_k(runs)[0]
+    mean = here[here.k == k].groupby("loss").epoch.mean()
+    return 100 * (mean[loss] / mean["cross_entropy"] - 1)
+
+
 def page(runs):
     of_time, of_noise = by_k(runs)
     rows = []
     for k, here in of_time.groupby("k"):
-        base = here[here.loss == "cross_entropy"].epoch.mean()
         for loss in LOSSES:
             own = here[here.loss == loss]
-            more = f"{100 * (own.epoch.mean() / base - 1):+.0f} %"
-            rows.append(
-                [k, loss, plus_minus(own.epoch), more, plus_minus(1000 * own["loss only"], 0)]
-            )
-    header = ["k", "loss", "epoch, s", "to cross-entropy", "of it the loss, ms"]
+            ours = more(runs, loss, k)
+            cells = [plus_minus(own.epoch), f"{ours:+.0f} %", "", ""]
+            if k == K and loss in PAPER:
+                cells[2:] = f"{PAPER[loss]:+.1f} %", f"{ours - PAPER[loss]:+.0f}"
+            rows.append([k, loss, *cells, plus_minus(1000 * own["loss only"], 0)])
+    header = ["k", "loss", "epoch, s", "to cross-entropy", "paper", "deviation, points"]
+    header.append("of it the loss, ms")
     sparse = [
         [f"{sigma:g}", plus_minus(here["not zero"], 1)] for sigma, here in of_noise.groupby("sigma")
     ]
@@ -101,15 +112,16 @@ def page(runs):
             "",
             "## Figure 2: scores with a derivative in the first epoch, of 100 (k = 5)",
             "",
-            "The paper: more with more noise, yet 4 of 100 on average where sigma is large. With "
-            f"{N_NOISE} draws at most {N_NOISE + 1} can have one.",
+            f"The paper: more with more noise, yet {DENSE} of 100 on average where sigma is large. "
+            f"With {N_NOISE} draws at most {N_NOISE + 1} can have one.",
             "",
             markdown(["sigma", "derivatives not zero"], sparse),
             "",
             "## Figure 3: seconds of an epoch",
             "",
-            f"The paper, at its usual k: {PAPER}; the noised loss does not grow with k, the smooth "
-            "one does in proportion.",
+            "The paper, at its usual k: 65 s with cross-entropy, 68 s and 81 s with the others. "
+            "The noised loss does not grow with k, the smooth one does in proportion, so that the "
+            "81 s are taken to be its own. There the network is a larger part of an epoch.",
             "",
             markdown(header, rows),
         ]
