@@ -219,11 +219,16 @@ def ranks_at_the_top():
     return top_of_the_table.summary(lines)
 
 
+def first_at_the_top():
+    """Who comes first at which job on the reporting half, and by how much."""
+    return top_of_the_table.in_words(top_of_the_table.read(RESULTS / "top_of_the_table.jsonl"))
+
+
 def rankers_by_job():
     """`TopVotingClassifier` against what else one would use, on the reporting half."""
     lines = top_of_the_table.read(RESULTS / "top_of_the_table.jsonl")
     scores = top_of_the_table.job_scores(lines)
-    found = top_of_the_table.differences(scores, "binary", "reporting")
+    found = top_of_the_table.by_job(top_of_the_table.by_table(scores, "binary", "reporting"))
     by_job = {(job, method): difference for job, method, difference, *_ in found}
     rows = []
     for job, words in JOBS_IN_WORDS.items():
@@ -288,6 +293,7 @@ REGIONS = {
     "benchmarks/results/many_classes.md, predictions": best_of_many_classes,
     "benchmarks/results/scaling.csv": growth,
     "benchmarks/results/top_of_the_table.jsonl": ranks_at_the_top,
+    "benchmarks/results/top_of_the_table.jsonl, in words": first_at_the_top,
     "benchmarks/results/top_of_the_table.jsonl, by job": rankers_by_job,
     "benchmarks/results/promises.md, thresholds": promised_by_thresholds,
     "benchmarks/results/promises.md, chosen": lambda: whole(

@@ -84,8 +84,25 @@ def page(runs):
             "is that of four members.",
             "",
             markdown(["votes", *BINARY], rows),
+            "",
+            "## By table",
+            "",
+            "Scores in percent of the vote and of each voter alone.",
+            *by_table(mean, ("average precision", "recall at 1 % false positives")),
         ]
     )
+
+
+def by_table(mean, jobs):
+    """A table per job: scores of the vote and of its voters, a row for each data set."""
+    alone = [name for name in VOTES if " and " not in name]
+    text = []
+    for job in jobs:
+        rows = [
+            [table, *(f"{row[f'{v}: {job}']:.1f}" for v in alone)] for table, row in mean.iterrows()
+        ]
+        text += ["", f"### {job}", "", markdown(["table", *alone], rows)]
+    return text
 
 
 def main():

@@ -289,6 +289,13 @@ def test_pages_of_imbalance_and_molecules_are_what_their_runs_make(evidence):
     assert (evidence.RESULTS / "molecules.md").read_text() == text + "\n"
 
 
+def test_page_of_the_tables_is_what_its_fits_make(evidence):
+    report = evidence.evidence_regions.top_of_the_table
+    text = report.page(report.read(evidence.RESULTS / "top_of_the_table.jsonl"))
+    again = "run `python benchmarks/top_of_the_table.py --report`"
+    assert (evidence.RESULTS / "top_of_the_table.md").read_text() == text, again
+
+
 def test_another_figure_in_a_file_is_another_figure_on_the_page(evidence, tmp_path, monkeypatch):
     for path in evidence.RESULTS.glob("*.csv"):
         shutil.copy(path, tmp_path)

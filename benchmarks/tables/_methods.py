@@ -207,6 +207,9 @@ DEFAULTS = dict.fromkeys(BINARY, "TopVotingClassifier") | dict.fromkeys(
 ALONE = dict.fromkeys(BINARY, "PatMatClassifier") | {
     "recall at 1 % false positives": "RecallAtFPRClassifier"
 }
+# What is shown of this package, the estimator of each job, by its one name.
+OURS = "sktopk"
+SHOWN = {OURS: DEFAULTS, "sktopk, network alone": ALONE}
 # All of this package.
 OWN = {
     *DEFAULTS.values(),

@@ -2,24 +2,28 @@
 
 import itertools
 import json
+import textwrap
 from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from reproduce._protocol import markdown, plus_minus
+from reproduce._protocol import markdown
 
-from sktopk.metrics._statistics import PairedDifference, clear_sign
-
-from ._data import HALF, HALVES, MAX_TEST, MAX_TRAIN, TABLES
+from ._data import HALF, HALVES, MAX_TEST, MAX_TRAIN, TABLES, TRIED
+from ._differences import by_job, by_table, lost
 from ._jobs import JOBS, MULTICLASS
-from ._methods import ALONE, DEFAULTS, METHODS, OWN
+from ._methods import DEFAULTS, METHODS, OURS, OWN, SHOWN
 
-OURS = "sktopk"
 # Of a name beside a dot: points below it, and whether on its right; the nearest first.
 PLACES = [*itertools.product((0, 14, -14, 28, -28, 42, -42, 56, -56), (1, -1))]
-# What is shown of this package: the estimator of each job.
-SHOWN = {OURS: DEFAULTS, "sktopk, network alone": ALONE}
+# Beside whom the site lists every table that is lost.
+RIVALS = ("LightGBM", "LightGBM, tuned", "RealMLP-TD")
+LOST_IN_WORDS = (
+    "Scores in percent; the difference in points with the 95 % interval of the corrected "
+    "resampled t-test over the splits that both have, in bold where it does not hold 0. Below, "
+    "what is known of the reason, and what a row is worth."
+)
 OWN_CROSS_ENTROPY = "TopKClassifier, cross-entropy"
 KEYS = ["table", "method", "split"]
 TITLES = {
@@ -83,6 +87,8 @@ class Ranking:
         Smallest and largest number of splits that a table gave.
     unfinished : dict
         Number of tables done, and to do, of methods that are not ranked.
+    places : DataFrame
+        Mean score and rank of each method by table and job, of which the mean ranks are.
     """
 
     rank: pd.DataFrame
@@ -90,14 +96,19 @@ class Ranking:
     n_tables: pd.Series
     n_splits: tuple
     unfinished: dict
+    places: pd.DataFrame
 
 
-def ranking(scores, kind, half, least=1):
-    """The ranks of the methods that have at least so many splits of each of their tables."""
-    here = scores[(scores.kind == kind) & (scores.half == half)]
+def ranking(scores, kind, half, least=1, without=()):
+    """The ranks of the methods that have at least so many splits of each of their tables.
+
+    Families of tables in `without` are left out.
+    """
+    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == half]
+    tables = [table for table in tables if table.family not in without]
+    here = scores[(scores.kind == kind) & scores.table.isin([table.name for table in tables])]
     n_splits = here.groupby(["method", "table"]).split.nunique().groupby("method").min()
     here = here[here.method.map(n_splits) >= least]
-    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == half]
     unfinished = {}
     shown = [name for name, of_job in SHOWN.items() if set(JOBS[kind]) <= set(of_job)]
     for method in [*shown, *(m for m in METHODS if m not in OWN)]:
@@ -114,12 +125,14 @@ def ranking(scores, kind, half, least=1):
         by_split = cells.pivot(index="split", columns="method", values="score").dropna()
         n_splits.append(len(by_split))
         if len(by_split):
-            mean = by_split.mean().round(9)
+            # Scores are kept to six digits: a smaller difference is none.
+            mean = by_split.mean().round(5)
             place = mean.rank(ascending=False)
-            ranks.append(pd.DataFrame({"table": table, "job": job, "rank": place}).reset_index())
+            cells = {"table": table, "job": job, "score": mean, "rank": place}
+            ranks.append(pd.DataFrame(cells).reset_index())
     if not ranks:
         empty = pd.DataFrame(columns=list(JOBS[kind]), dtype=float)
-        return Ranking(empty, empty, empty, (0, 0), unfinished)
+        return Ranking(empty, empty, empty, (0, 0), unfinished, empty)
     ranks = pd.concat(ranks)
     rank = ranks.pivot_table(index="method", columns="job", values="rank")[list(JOBS[kind])]
     rank = rank.loc[rank.mean(axis=1).sort_values().index]
@@ -130,6 +143,7 @@ def ranking(scores, kind, half, least=1):
         ranks.groupby("method").table.nunique().loc[rank.index],
         (min(n_splits), max(n_splits)),
         unfinished,
+        ranks,
     )
 
 
@@ -147,48 +161,6 @@ def rank_table(found):
         mean = f"{rank.mean():.2f}"
         rows.append([name, mean, *cells, f"{fit:.2g}", f"{predict:.2g}", found.n_tables[method]])
     return markdown(["method", "mean", *jobs, "fit, s", "predict, s", "tables"], rows)
-
-
-def differences(scores, kind, half):
-    """Ours against each other method on each job, over the tables that both have.
-
-    A table is won where the mean over the splits that both have is higher, and clearly won
-    where the 95 % interval of the corrected resampled t-test lies above 0.
-    """
-    here = scores[(scores.kind == kind) & (scores.half == half)]
-    rows = []
-    for job, cells in here.groupby("job", sort=False):
-        by_method = cells.set_index(["table", "split"]).groupby("method")
-        ours = by_method.get_group(OURS) if OURS in by_method.groups else None
-        for method, other in by_method:
-            if method == OURS or ours is None:
-                continue
-            both = ours[["score", "n_train", "n_test"]].join(
-                other.score.rename("other"), how="inner"
-            )
-            both = both[np.isfinite(both.score) & np.isfinite(both.other)]
-            means, signs = [], []
-            for _, runs in both.groupby("table"):
-                means.append(100 * (runs.score - runs.other).mean())
-                if len(runs) > 1:
-                    fraction = runs.n_test.iloc[0] / (runs.n_test.iloc[0] + runs.n_train.iloc[0])
-                    found = PairedDifference.of(runs.score, runs.other, fraction)
-                    signs.append(clear_sign(found.mean, found.half_width(0.95)))
-            if means:
-                rows.append(difference_row(job, method, np.round(means, 9), np.array(signs)))
-    return rows
-
-
-def difference_row(job, method, means, signs):
-    counts = [int((means > 0).sum()), int((means == 0).sum()), int((means < 0).sum())]
-    clear = [int((signs > 0).sum()), int((signs < 0).sum())]
-    return [
-        job,
-        method,
-        plus_minus(means, sign="+"),
-        " / ".join(map(str, counts)),
-        " / ".join(map(str, clear)),
-    ]
 
 
 def scores_by_table(scores, kind):
@@ -217,6 +189,42 @@ def scores_by_table(scores, kind):
     return text
 
 
+def listed(parts):
+    """Words with commas, and "and" before the last."""
+    return ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
+
+
+def firsts(found):
+    """Which methods are first, at which jobs; of methods that share a place, all."""
+    rank = found.rank.round(2)
+    jobs = {}
+    for job in rank:
+        first = listed(list(rank.index[rank[job] == rank[job].min()]))
+        jobs[first] = [*jobs.get(first, ()), job]
+    if len(jobs) == 1:
+        return f"First at every job: {next(iter(jobs))}."
+    return f"First: {'; '.join(f'at {listed(at)} {method}' for method, at in jobs.items())}."
+
+
+def lasts(found):
+    """On which tables an estimator of this package is behind all others, and by how much."""
+    parts = []
+    for method in [name for name in SHOWN if name in found.rank.index]:
+        where = []
+        for (table, job), cells in found.places.groupby(["table", "job"], sort=False):
+            score = cells.set_index("method").score
+            others = score.drop(method, errors="ignore")
+            if method in score and (others > score[method]).all() and len(others):
+                points = f"{100 * score[method]:.2f}, next {100 * others.min():.2f}"
+                where.append(f"{table} ({job}: {points}, of {len(score)})")
+        parts.append(f"{method} on {listed(where) if where else 'no table'}")
+    return f"Last: {'; '.join(parts)}." if parts else ""
+
+
+def firsts_and_lasts(found):
+    return " ".join(filter(None, (firsts(found), lasts(found))))
+
+
 def mean_ranks(scores, half):
     """The ranks on half of the tables, a section for each kind."""
     text = []
@@ -225,6 +233,7 @@ def mean_ranks(scores, half):
         low, high = found.n_splits
         splits = f"{low}" if low == high else f"{low} to {high}"
         text += ["", f"### {TITLES[kind]}, {splits} splits", "", rank_table(found)]
+        text += ["", firsts_and_lasts(found)]
         if found.unfinished:
             parts = [f"{m} ({done} of {n} tables)" for m, (done, n) in found.unfinished.items()]
             text += ["", f"Not finished, not ranked: {', '.join(parts)}."]
@@ -232,8 +241,27 @@ def mean_ranks(scores, half):
         if OURS in quick.rank.index:
             n_splits = quick.n_splits[0]
             text += ["", f"### The same, {n_splits} splits, without the methods that have fewer"]
-            text += ["", rank_table(quick)]
+            text += ["", rank_table(quick), "", firsts_and_lasts(quick)]
     return text[1:]
+
+
+def without_tried(scores):
+    """The ranks on the reporting half where nothing of the defaults was tried on."""
+    tried = [t for t in TABLES.values() if t.family in TRIED and HALF[t.name] == "reporting"]
+    text = [
+        "",
+        "### Without the tables that networks were tried on",
+        "",
+        "The network of the defaults, its bins, layers, decay and batches, is the first of those "
+        "that [tabular_network.py](tabular_network.md) compares on six tables, on one to three "
+        "splits of at most 5 000 rows, and was not changed after. Of the reporting half these and "
+        f"their relatives are {listed([table.name for table in tried])}. Mean ranks without them:",
+    ]
+    for kind in JOBS:
+        found = ranking(scores, kind, "reporting", without=TRIED)
+        if OURS in found.rank.index:
+            text += ["", rank_table(found), "", firsts_and_lasts(found)]
+    return text
 
 
 def beside_cross_entropy(lines):
@@ -266,9 +294,77 @@ def beside_cross_entropy(lines):
 
 
 def summary(lines):
-    """What the site shows: the ranks on the reporting half."""
-    found = mean_ranks(job_scores(lines), "reporting")
-    return "\n".join([*found, *beside_cross_entropy(lines)])
+    """What the site shows: the ranks on the reporting half, and where it is lost to whom."""
+    scores = job_scores(lines)
+    text = [*mean_ranks(scores, "reporting"), *without_tried(scores), *beside_cross_entropy(lines)]
+    text += ["", "### Beside boosting and RealMLP, and where it is lost", "", LOST_IN_WORDS]
+    for kind in JOBS:
+        found = by_table(scores, kind, "reporting")
+        methods = [method for method in RIVALS if method in set(found.method)]
+        text += ["", f"**{TITLES[kind]}**", *beside_rivals(scores, kind), ""]
+        text += lost(found, methods)
+    # As seen from the folder of the site's pages.
+    return "\n".join(text).replace("](", "](../benchmarks/results/")
+
+
+def in_words(lines):
+    """What stands beside the figure, an item for each kind: who is first, and at what."""
+    scores = job_scores(lines)
+    return "\n".join(kind_in_words(scores, kind) for kind in JOBS)
+
+
+def kind_in_words(scores, kind):
+    first, _, what = TITLES[kind].partition(": ")
+    text = f"- **{first}**, {what}: sktopk is {estimators_in_words(kind)}. "
+    found = ranking(scores, kind, "reporting")
+    n_splits, n_tables = found.n_splits[0], found.n_tables.max()
+    text += f"Mean ranks over the jobs, as the figure has them, on {n_splits} splits of {n_tables} "
+    text += f"tables: {ranks_in_words(found)}"
+    quick = ranking(scores, kind, "reporting", least=n_splits + 1)
+    if OURS in quick.rank.index:
+        text += f" On {quick.n_splits[0]} splits, without the methods that have fewer: "
+        text += ranks_in_words(quick)
+    return wrapped(text)
+
+
+def estimators_in_words(kind):
+    """What sktopk is, and for which jobs if it is not one estimator for all of them."""
+    jobs = {}
+    for job in JOBS[kind]:
+        jobs.setdefault(DEFAULTS[job], []).append(job)
+    if len(jobs) == 1:
+        return f"`{next(iter(jobs))}`"
+    return listed([f"`{name}` at {listed(at)}" for name, at in jobs.items()])
+
+
+def ranks_in_words(found):
+    """The best mean ranks over jobs, and what they hide."""
+    mean = found.rank.mean(axis=1)
+    shown = list(dict.fromkeys([*mean.index[:2], *(m for m in SHOWN if m in mean)]))
+    places = [f"{m} {mean[m]:.2f}" for m in mean.index if m in shown]
+    return f"{', '.join(places)}, of {len(mean)} methods. {firsts_and_lasts(found)}"
+
+
+def beside_rivals(scores, kind):
+    """Ours less each rival at every job, in points, and the tables won, equal and lost."""
+    rows = by_job(by_table(scores, kind, "reporting"))
+    cells = {(method, job): f"{points} ({counts})" for job, method, points, counts, _ in rows}
+    methods = [method for method in RIVALS if (method, next(iter(JOBS[kind]))) in cells]
+    return [
+        "",
+        "sktopk less each in points, the mean over tables with its 95 % interval, and the tables "
+        "won / equal / lost:",
+        "",
+        markdown(
+            ["beside", *JOBS[kind]],
+            [[method, *(cells[method, job] for job in JOBS[kind])] for method in methods],
+        ),
+    ]
+
+
+def wrapped(text):
+    """An item of a list, in lines as those around it."""
+    return textwrap.fill(text, 95, break_on_hyphens=False, subsequent_indent="  ")
 
 
 def page(lines, figure="top_of_the_table.png"):
@@ -296,7 +392,7 @@ def page(lines, figure="top_of_the_table.png"):
     for half in HALVES[::-1]:
         text += ["", f"## The {half} half: mean ranks", "", *mean_ranks(scores, half)]
         if half == "reporting":
-            text += beside_cross_entropy(lines)
+            text += [*without_tried(scores), *beside_cross_entropy(lines)]
     text += [
         "",
         "## The reporting half: sktopk against each",
@@ -308,8 +404,12 @@ def page(lines, figure="top_of_the_table.png"):
     ]
     header = ["job", "against", "difference", "won / equal / lost", "clearly won / lost"]
     for kind in JOBS:
-        rows = differences(scores, kind, "reporting")
+        rows = by_job(by_table(scores, kind, "reporting"))
         text += ["", f"### {TITLES[kind]}", "", markdown(header, rows)]
+    text += ["", "## The reporting half: where sktopk loses", "", LOST_IN_WORDS]
+    for kind in JOBS:
+        found = by_table(scores, kind, "reporting")
+        text += ["", f"### {TITLES[kind]}", "", *lost(found, sorted(set(found.method)))]
     for kind in JOBS:
         text += ["", f"## Scores in percent. {TITLES[kind]}", *scores_by_table(scores, kind)]
     return "\n".join(text) + "\n"
@@ -325,7 +425,8 @@ def draw(lines, path):
     for ax, kind in zip(axes, JOBS, strict=True):
         found = ranking(scores, kind, "reporting")
         rank, fit_s = found.rank.mean(axis=1), found.seconds.fit_s
-        ax.set_title(TITLES[kind])
+        # The mean over jobs hides who is first at which.
+        ax.set_title(f"{TITLES[kind]}\n{firsts(found)}", fontsize=10)
         ax.set_xlabel("seconds of a fit (median of the tables, one thread): left is quicker")
         ax.set_xscale("log")
         if len(rank):

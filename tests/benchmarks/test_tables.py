@@ -1,13 +1,16 @@
 """Halves that no result had a say in, ranks against their definition, runs that go on."""
 
 import json
+import re
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import top_of_the_table
+from scipy.stats import t
 from tables import _data, _report
+from tables._differences import WHY, by_table, lost
 from tables._jobs import JOBS
 from tables._methods import ALONE, DEFAULTS, METHODS, OWN
 
@@ -59,13 +62,14 @@ def test_every_job_has_a_default_that_is_a_method_for_it():
             assert kind in METHODS[DEFAULTS[job]].kinds
 
 
+@pytest.mark.parametrize("without", [set(), _data.TRIED])
 @pytest.mark.parametrize("kind", JOBS)
-def test_rank_is_one_more_than_the_better_methods_and_half_of_the_equal_ones(lines, kind):
-    rank = _report.ranking(_report.job_scores(lines), kind, "reporting").rank
+def test_rank_is_one_more_than_the_better_methods_and_half_of_the_equal_ones(lines, kind, without):
+    rank = _report.ranking(_report.job_scores(lines), kind, "reporting", without=without).rank
     alone = "sktopk, network alone"
     assert (alone in rank.index) == (kind == "binary")
-    tables = [t.name for t in _data.TABLES.values() if t.kind == kind]
-    tables = [name for name in tables if _data.HALF[name] == "reporting"]
+    tables = [t for t in _data.TABLES.values() if t.kind == kind and t.family not in without]
+    tables = [t.name for t in tables if _data.HALF[t.name] == "reporting"]
     for job in JOBS[kind]:
         mean = lines.groupby(["table", "method"])[job].mean().round(9).to_dict()
         for method in rank.index:
@@ -79,6 +83,57 @@ def test_rank_is_one_more_than_the_better_methods_and_half_of_the_equal_ones(lin
                     equal = sum(rival == mean[table, own] for rival in rivals) - 1
                     places.append(1 + better + equal / 2)
             assert rank.loc[method, job] == pytest.approx(np.mean(places))
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_the_report_names_every_table_on_which_ours_is_behind_all_others(lines, kind):
+    found = _report.ranking(_report.job_scores(lines), kind, "reporting")
+    said = _report.lasts(found)
+    tables = [t.name for t in _data.TABLES.values() if t.kind == kind]
+    n_named = 0
+    for table in [name for name in tables if _data.HALF[name] == "reporting"]:
+        for job in JOBS[kind]:
+            mean = lines[lines.table == table].groupby("method")[job].mean()
+            names = {DEFAULTS[job]: "sktopk"}
+            if job in ALONE:
+                names[ALONE[job]] = "sktopk, network alone"
+            mean = mean[[name for name in mean.index if name in {*OTHERS, *names}]].round(5)
+            (lowest, *more) = mean.index[mean == mean.min()]
+            is_named = re.search(rf"{re.escape(f'{table} ({job}: ')}([.0-9]+)", said)
+            assert bool(is_named) == (lowest in names and not more)
+            if is_named:
+                n_named += 1
+                assert float(is_named[1]) == pytest.approx(100 * mean.min(), abs=0.006)
+                of_ours = said[said.index(f"{names[lowest]} on ") :]
+                assert f"{table} ({job}" in of_ours
+    assert n_named
+
+
+def test_tables_that_are_lost_are_listed_each_with_its_interval(lines):
+    found = by_table(_report.job_scores(lines), "binary", "reporting")
+    text = lost(found, ["LightGBM"])[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text]
+    listed = {(table, job): cells for _, table, job, *cells in rows}
+    n_lost = 0
+    for table in [each for each in _data.TABLES.values() if each.kind == "binary"]:
+        for job in JOBS["binary"]:
+            if _data.HALF[table.name] != "reporting":
+                continue
+            here = lines[lines.table == table.name].set_index(["method", "split"])[job]
+            each = 100 * (here[DEFAULTS[job]] - here["LightGBM"]).to_numpy()
+            assert ((table.name, job) in listed) == (each.mean() < -1e-9)
+            if each.mean() < -1e-9:
+                n_lost += 1
+                # Nadeau and Bengio: of 30 rows 10 test.
+                half = t.ppf(0.975, 2) * (each.var(ddof=1) * (1 / 3 + 1 / 2)) ** 0.5
+                expected = f"{each.mean():.2f} ± {half:.2f}"
+                expected = f"**{expected}**" if -each.mean() > half else expected
+                assert listed[table.name, job][2:] == [expected, "3"]
+    assert len(rows) == n_lost > 0
+
+
+def test_what_is_known_of_a_loss_is_of_tables_there_are():
+    assert set(WHY) <= set(_data.TABLES)
 
 
 def test_a_failed_fit_is_ranked_last_and_an_unfinished_method_is_not_ranked(lines):

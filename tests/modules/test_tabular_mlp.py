@@ -143,6 +143,48 @@ def test_bins_are_those_of_the_definition():
     torch.testing.assert_close(bins, slow)
 
 
+@pytest.fixture
+def rtdl():
+    """The authors' package of Gorishniy et al., whose buffers have torch's default type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield pytest.importorskip("rtdl_num_embeddings")
+    torch.set_default_dtype(before)
+
+
+def edges_of(net, j):
+    """Ends of the bins of column j, in its own unit."""
+    own = (net.bin_column == j) & (net.bin_slope > 0)
+    ends = net.bin_start[own] + 1 / net.bin_slope[own]
+    return torch.cat([net.bin_start[own], ends[-1:]]) / net.scale[j] + net.center[j]
+
+
+def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(rtdl):
+    X = table(n=401)
+    net = network(X, n_bins=8)
+    theirs = rtdl.PiecewiseLinearEncoding([edges_of(net, j) for j in range(4)])
+    new = 2 * table(n=300, seed=1)
+    inside = new.clamp(X.amin(0), X.amax(0))
+    for rows in (X, inside, new):
+        ours = net.encode(rows)[:, 5 : 5 + net.n_encoded][:, net.bin_slope > 0]
+        code = theirs(rows[:, :4])
+        # Theirs leaves the first and the last bin open, as the paper does; ours closes both.
+        assert ((code.clamp(0, 1) - code).abs().max() > 1e-6) == (rows is new)
+        torch.testing.assert_close(ours, code.clamp(0, 1), rtol=0, atol=1e-6)
+
+
+def test_edges_are_the_quantiles_of_the_authors_package_where_values_differ(rtdl):
+    # Each of 401 values at i / 8 is one of them: no rule of interpolation has a say.
+    X = table(n=401)
+    net = network(X, n_bins=8)
+    for j, theirs in enumerate(rtdl.compute_bins(X[:, :2], n_bins=8)):
+        torch.testing.assert_close(edges_of(net, j), theirs, rtol=0, atol=1e-6)
+    # Of a value that most rows share theirs drops the equal quantiles, and their bins with them;
+    # ours shares the others among the rest.
+    (theirs,) = rtdl.compute_bins(X[:, 3:4], n_bins=8)
+    assert len(theirs) < len(edges_of(net, 3)) <= 9
+
+
 @pytest.mark.parametrize("j", range(5))
 def test_a_row_passes_its_bins_in_order(j):
     X = table()
