@@ -539,7 +539,7 @@ class NetClassifier(TrainedNet):
         `dtype` is the name of the float type, `score_scale` what "auto" stands for, `draws`
         whether the loss draws from torch's generator, `net` the class of the net, `k_ordered`
         how many classes the loss puts in front where cross-entropy orders them, `first` the
-        cross-entropy of a warm-up, if that is not of all classes.
+        cross-entropy of a warm-up, if that is not the plain one of all classes.
         """
         net_params = dict(self.net_params or {})
         of_module = [key for key in net_params if key.startswith("module__")]

@@ -23,14 +23,17 @@ from sktopk._training.criteria._warm_up import (
 from sktopk.losses import (
     FBetaLoss,
     KthLargest,
+    LogitAdjustedLoss,
     PairwiseAUCLoss,
     RecallAtFPRLoss,
+    SmoothTopKAdjustedLoss,
     cross_entropy_loss,
     smooth_topk_loss,
     topk_inclusion_proba,
 )
 from sktopk.losses._thresholds import Largest
 from sktopk.modules import MLP
+from tests.losses import references
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -65,10 +68,20 @@ def equal(a, b):
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("loss", ["smooth_topk", "topk_hinge", "noised_topk", "ldam"])
+FIRST = {
+    "smooth_topk": "cross_entropy",
+    "topk_hinge": "cross_entropy",
+    "noised_topk": "cross_entropy",
+    "ldam": "cross_entropy",
+    "logit_adjusted": "logit_adjusted",
+    "smooth_topk_adjusted": "logit_adjusted",
+}
+
+
+@pytest.mark.parametrize("loss", FIRST)
 def test_the_first_epochs_are_those_of_cross_entropy(loss):
     params = QUICK | {"k": 2, "callbacks": [Watch()]}
-    TopKClassifier("cross_entropy", **params).fit(X, Y, sample_weight=1 + Y)
+    TopKClassifier(FIRST[loss], **params).fit(X, Y, sample_weight=1 + Y)
     expected = Watch.weights
     clf = TopKClassifier(loss, warm_up=3, **params).fit(X, Y, sample_weight=1 + Y)
     assert clf.n_iter_ == len(Watch.weights) == 6
@@ -76,8 +89,79 @@ def test_the_first_epochs_are_those_of_cross_entropy(loss):
     assert Watch.rates == [1e-3] * 3 + [0.25e-3] * 3
     assert Watch.n_moments == [0, 4, 4, 0, 4, 4]
     warm = Watch.weights
-    TopKClassifier(loss, warm_up=3, cross_entropy_share=0.0, **params).fit(X, Y)
-    assert not equal(warm[-1], Watch.weights[-1])
+    TopKClassifier(loss, warm_up=3, cross_entropy_share=0.0, **params).fit(X, Y, 1 + Y)
+    # Of logit-adjusted cross-entropy any share is the whole.
+    assert equal(warm[-1], Watch.weights[-1]) == (loss == "logit_adjusted")
+
+
+def test_where_the_loss_has_priors_the_cross_entropy_beside_it_has_them():
+    """Against steps of plain gradient descent on finite differences of slow definitions."""
+    params = QUICK | {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 0.0}
+    params |= {"hidden_layer_sizes": (), "batch_size": 80, "max_epochs": 2, "random_state": 1}
+    weight = 1.0 + Y
+    clf = TopKClassifier(
+        "smooth_topk_adjusted",
+        k=2,
+        score_scale=3.0,
+        warm_up=2,
+        cross_entropy_share=0.3,
+        callbacks=[Watch()],
+        **params,
+    ).fit(X, Y, sample_weight=weight)
+    counts = np.bincount(Y, weight)
+    np.testing.assert_allclose(counts, clf.class_count_)
+
+    def slow(theta, warm):
+        total = 0.0
+        for x, label, w in zip(X, Y.tolist(), weight, strict=True):
+            s = theta[:, :4] @ x + theta[:, 4]
+            value = references.logit_adjusted(s, label, counts)
+            if warm:
+                top = references.smooth_topk_adjusted(3 * s, label, k=2, class_counts=counts)
+                value = 0.3 * value + 0.7 * top
+            total += w * value
+        return total / weight.sum()
+
+    steps = [np.column_stack([part.numpy() for part in each.values()]) for each in Watch.weights]
+    for step, rate in ((1, 0.1), (2, 0.025)):
+        theta, gradient = steps[step - 1], np.zeros((5, 5))
+        for i in np.ndindex(5, 5):
+            shift = np.zeros((5, 5))
+            shift[i] = 1e-5
+            low, high = (slow(theta + sign * shift, warm=step == 2) for sign in (-1, 1))
+            gradient[i] = (high - low) / 2e-5
+        np.testing.assert_allclose(steps[step], theta - rate * gradient, atol=1e-8)
+
+
+def test_each_member_has_the_priors_of_its_rows_in_both_phases():
+    params = QUICK | {"n_members": 3, "cross_fit": True, "warm_up": 2}
+    clf = TopKClassifier("smooth_topk_adjusted", k=2, **params).fit(X, Y)
+    first, then = clf.net_.criterion_.first.criteria, clf.net_.criterion_.then.criteria
+    counts = np.array([each.class_counts.numpy() for each in first])
+    np.testing.assert_array_equal(counts, [each.class_counts.numpy() for each in then])
+    assert len(np.unique(counts, axis=0)) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("logit_adjusted", LogitAdjustedLoss(np.bincount(Y))),
+        ("smooth_topk_adjusted", SmoothTopKAdjustedLoss(np.bincount(Y), k=2)),
+    ],
+)
+def test_a_module_of_a_loss_with_priors_starts_like_its_name(name, module):
+    params = QUICK | {"k": 2, "warm_up": 2, "score_scale": 1.0, "callbacks": [Watch()]}
+    TopKClassifier(name, **params).fit(X, Y)
+    expected = Watch.weights
+    TopKClassifier(module, **params).fit(X, Y)
+    for found, each in zip(Watch.weights, expected, strict=True):
+        assert all(torch.allclose(found[key], each[key]) for key in each)
+
+
+def test_with_two_heads_cross_entropy_stands_for_probabilities_and_is_plain():
+    params = QUICK | {"k": 2, "warm_up": 2, "order": "cross_entropy"}
+    clf = TopKClassifier("smooth_topk_adjusted", **params).fit(X, Y)
+    assert clf.net_.criterion_.first.class_counts is None
 
 
 def test_a_ranker_starts_with_logistic_regression():

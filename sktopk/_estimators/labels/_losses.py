@@ -33,6 +33,8 @@ class NamedLoss(NamedTuple):
     # Whether it takes `class_counts`, whether it takes a `generator`.
     counts: bool = False
     draws: bool = False
+    # Whether the cross-entropy of a warm-up takes the class frequencies out of the scores, too.
+    adjusts: bool = False
 
 
 # The largest score_scale="auto" of a network of tables (benchmarks/top_of_the_table.py).
@@ -48,9 +50,11 @@ LOSSES = {
     "topk_transition": NamedLoss(losses.topk_transition_loss, ("k",), 10.0),
     "noised_topk": NamedLoss(losses.noised_topk_loss, ("k", "sigma"), 10.0, draws=True),
     "focal": NamedLoss(losses.focal_loss, has_sums=True),
-    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, counts=True, models_proba=True),
+    "logit_adjusted": NamedLoss(
+        losses.logit_adjusted_loss, counts=True, models_proba=True, adjusts=True
+    ),
     "smooth_topk_adjusted": NamedLoss(
-        losses.smooth_topk_adjusted_loss, ("k", "tau"), 1.0, 5.0, 10.0, counts=True
+        losses.smooth_topk_adjusted_loss, ("k", "tau"), 1.0, 5.0, 10.0, counts=True, adjusts=True
     ),
     # Made for cosines, which they scale themselves; other scores want a little more.
     "ldam": NamedLoss(losses.ldam_loss, (), 3.0, counts=True),

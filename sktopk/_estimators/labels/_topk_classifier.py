@@ -28,7 +28,12 @@ from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
 from sktopk._training.criteria._sampled import SampledLoss
-from sktopk.losses import cross_entropy_loss, topk_distribution_loss
+from sktopk.losses import (
+    LogitAdjustedLoss,
+    cross_entropy_loss,
+    logit_adjusted_loss,
+    topk_distribution_loss,
+)
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import make_topk_scorer
 from sktopk.modules import MLP
@@ -109,7 +114,11 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         The loss then starts from the best weights, at a quarter of the learning rate; the best
         epoch of all is kept. 0 trains with the loss from the start, as the papers do. "auto" is
         `max_epochs` of TabularMLP, else 0, and 0 for "cross_entropy" and "logit_adjusted", which is
-        one.
+        one. That of "smooth_topk_adjusted" is logit-adjusted: both leave the class frequencies to
+        the loss. With `order` it is plain, as its head stands for probabilities.
+    cross_entropy_share : float, default=0.5
+        After a warm-up: the share a of cross-entropy L', of the kind that came first, in
+        ``a L' + (1 - a) L``, in [0, 1).
     calibration : {"temperature", "sigmoid", "auto"} or None, default="auto"
         How held-out rows (X_val, y_val, or `validation_fraction` of the rows) turn scores into
         probabilities after training: softmax of scores over a temperature, or Platt's sigmoid
@@ -277,6 +286,12 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         return getattr(self, "loss_", self.loss) if self._is_auto else self.loss
 
     @property
+    def _named_loss(self):
+        """The entry of the loss among those with a name, also of one that is given as a module."""
+        loss = self._loss_in_use
+        return LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
+
+    @property
     def _is_auto(self):
         return isinstance(self.loss, str) and self.loss == "auto"
 
@@ -384,19 +399,15 @@ class TopKClassifier(TopKPredictions, NetClassifier):
 
     @property
     def _auto_calibration(self):
-        loss = self._loss_in_use
-        named = LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
+        named = self._named_loss
         # A temperature does not bring back frequencies that the loss has taken out of the scores.
         lacks_frequencies = named is not None and named.counts and not self._models_proba_
         return "sigmoid" if lacks_frequencies else "temperature"
 
     def _loss_has_proba(self):
         """Whether the loss trains scores that stand for probabilities."""
-        loss = self._loss_in_use
-        named = LOSSES.get(loss) if isinstance(loss, str) else named_like(loss)
-        # After a warm-up, cross-entropy wants the frequencies in the scores that the logit-adjusted
-        # loss takes them out of.
-        return named is not None and named.models_proba and not (self._warms_up and named.counts)
+        named = self._named_loss
+        return named is not None and named.models_proba
 
     def _warn_of_ignored(self, loss):
         """k is never ignored: `predict_topk` and the score of validation rows use it."""
@@ -419,7 +430,10 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                     "loss that takes sample_weight or has a reduction attribute; got "
                     f"loss={type(loss).__name__}"
                 )
-            return self._task_of(dtype, criterion, n_classes, draws=True, k_ordered=k_ordered)
+            first = self._adjusted_first(criterion)
+            return self._task_of(
+                dtype, criterion, n_classes, draws=True, k_ordered=k_ordered, first=first
+            )
         named, k, scale = LOSSES[loss], self.k_, self._scale()
         params = {name: getattr(self, name) for name in named.params} | (self.loss_params or {})
         function = named.function
@@ -440,7 +454,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 criterion.seed(torch.Generator())
             with torch.no_grad():
                 criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
-        net, first = Net, None
+        net, first = Net, self._adjusted_first(criterion)
         if self.n_candidates is not None:
             net, sizes = CandidateNet, (n_classes, self.n_candidates)
             unit = k * self.tau if "tau" in named.params else 1.0
@@ -455,6 +469,20 @@ class TopKClassifier(TopKPredictions, NetClassifier):
             k_ordered=k_ordered,
             first=first,
         )
+
+    def _adjusted_first(self, criterion):
+        """The logit-adjusted cross-entropy of a warm-up; None where it is the plain one.
+
+        With two heads it is plain: that of cross-entropy stands for probabilities.
+        """
+        named = self._named_loss
+        if named is None or not named.adjusts or self._k_ordered is not None:
+            return None
+        if named.models_proba:
+            return copy.deepcopy(criterion)
+        if isinstance(criterion, CustomLoss):
+            return CustomLoss(LogitAdjustedLoss(criterion.loss.class_counts))
+        return RowLoss(logit_adjusted_loss, {}, n_counts=len(self.classes_))
 
     @property
     def _k_ordered(self):

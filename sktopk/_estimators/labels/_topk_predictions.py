@@ -115,9 +115,9 @@ class TopKPredictions:
 
         Available if the loss models probabilities, "cross_entropy" (also as a module, also of
         torch, and with label smoothing, where they are those of the smoothed labels) and
-        "logit_adjusted" (without `warm_up`); or with `calibration`. Classes have the frequencies
-        of the training, also for "logit_adjusted", whose `predict` looks for the label that is
-        best where all are equally frequent: it need not be the most probable one.
+        "logit_adjusted"; or with `calibration`. Classes have the frequencies of the training, also
+        for "logit_adjusted", whose `predict` looks for the label that is best where all are
+        equally frequent: it need not be the most probable one.
 
         Parameters
         ----------
