@@ -185,6 +185,32 @@ def test_a_rank_beyond_the_hard_rows_is_left_to_large_batches_or_said():
         assert clf.net_.criterion_.hard_rows.size == enough.get("buffer_size", 1)
 
 
+def test_members_say_where_they_hold_too_few_hard_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((3000, 2)), np.arange(3000) % 10 == 0
+
+    def said(classifier, **params):
+        params = {"max_epochs": 1, "warm_up": 1, "n_members": 8} | params
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            classifier.set_params(random_state=0, **params).fit(X, y)
+        return [m for m in (str(each.message) for each in caught) if "buffer_size=" in m]
+
+    (message,) = said(TopPushKClassifier(k=5))
+    assert "that of 5 rows, of which a batch of batch_size=256 has 0.49" in message
+    assert "holds 16 for each of 8 members" in message
+    assert message.endswith("set buffer_size to 110")
+    # Where a batch has such rows itself, or is all rows, or enough are held.
+    assert not said(PatMatClassifier(tau=0.01))
+    assert not said(RecallAtKClassifier(k=100))
+    assert not said(TopPushKClassifier(k=5), batch_size=3000)
+    assert not said(TopPushKClassifier(k=5), buffer_size=110)
+    assert not said(TopPushKClassifier(k=5), module=MLP, n_members=1)
+    # Nothing is known of the rank, or the sampler sees to the positives.
+    assert not said(ThresholdClassifier(lambda scores, positive, weight: scores.mean()))
+    assert not said(PrecisionAtRecallClassifier(recall=0.99))
+
+
 def test_defaults_are_the_rank_and_for_deep_top_push_the_papers_one_row():
     assert DeepTopPushClassifier().buffer_size == 1
     for kind in (TopPushKClassifier, PatMatClassifier, RecallAtFPRClassifier, ThresholdClassifier):

@@ -630,8 +630,9 @@ class NetClassifier(TrainedNet):
             self._prepare(training.partial)
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)
-            net.show_rows(X, training.rows.weight, getattr(self, "feature_names_in_", None))
+            net.show_rows(X, training.rows.weight)
             net.probe(X)
+            net.warn_of_scales(X, getattr(self, "feature_names_in_", None))
             settings = training.settings
             if settings.cross_fit and settings.early_stopping:
                 # What its members share would be refused when the first of them is better.

@@ -165,7 +165,9 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
         :class:`sktopk.modules.TabularMLP`, which scales and encodes the columns, and takes
         missing values and categories;
         :class:`sktopk.modules.MLP` is a plain one. See the notes of `fit` for what "auto" is
-        with which.
+        with which. A network that has a method ``from_data(X)`` is shown the rows it is to be
+        trained on before the first step, a Tensor on the CPU, at most 32 768 of them, to take
+        scales or bins of the columns from.
     hidden_layer_sizes : tuple of int or "auto", default="auto"
         Hidden layers of TabularMLP or MLP; ``()`` is a linear model, without members. "auto" is
         (128, 128) of TabularMLP, (100,) of MLP.

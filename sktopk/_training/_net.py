@@ -45,6 +45,9 @@ _ONLY = ContextVar("_ONLY", default=(None, None))
 # Rows in which to look for columns that are too narrow beside others, and what is too narrow.
 MOST_COMPARED = 1 << 12
 MOST_APART = 1e4
+# Rows to try on a user's network whether it scales them, and how much less than by the wide column
+# its scores may move by the narrow one.
+MOST_TRIED, LEAST_SEEN = 32, 100
 # Training has diverged where the loss of a batch is as many times that of the first, or a weight
 # as large: float64 holds numbers that float32 does not, of networks that are as useless.
 MOST_GROWTH = 1e10
@@ -538,18 +541,15 @@ class Net(NeuralNetClassifier):
         finally:
             _ONLY.reset(before)
 
-    def show_rows(self, X, weight, names=None):
+    def show_rows(self, X, weight):
         """Let the networks that ask for it, by a method `from_data`, see rows of the training.
 
         Of more than `MOST_SHOWN` they see so many, spaced evenly. A TabularMLP, which is ours,
-        also sees what they weigh. An MLP asks for nothing: warn of columns, with `names` or None,
-        whose scales are too far apart for it.
+        also sees what they weigh.
         """
         network = self.network
         each = network if isinstance(network, Members) else [network]
         asking = [one for one in each if hasattr(one, "from_data")]
-        if type(each[0]) is MLP:
-            _warn_of_scales(X, names)
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
             index = torch.from_numpy(index).long()
@@ -558,6 +558,55 @@ class Net(NeuralNetClassifier):
                 more = [torch.from_numpy(weight)] if isinstance(one, TabularMLP) else []
                 one.from_data(shown, *more)
             share_buffers(self.module_)
+
+    def warn_of_scales(self, X, names=None):
+        """Warn of columns, with `names` or None, whose scales are too far apart for the network.
+
+        An MLP takes columns as they are, also of sparse rows; whether another network does, other
+        than ours, is tried on dense ones.
+        """
+        network = self.network
+        one = network[0] if isinstance(network, Members) else network
+        if isinstance(one, TabularMLP) or isinstance(X, LazyRows) or len(X.shape) != 2:
+            return
+        rows = X[:: -(-X.shape[0] // MOST_COMPARED)]
+        place, spread = _most_and_least_spread(rows)
+        if spread[0] <= MOST_APART * spread[1]:
+            return
+        if type(one) is not MLP and (issparse(X) or self._sees(rows, *place)):
+            return
+        wide, narrow = (each if names is None else repr(names[each]) for each in place)
+        warn(
+            f"Column {wide} of X spreads over {spread[0] * 2:.2g}, column {narrow} over "
+            f"{spread[1] * 2:.2g}, and nothing scales them: the network hardly sees the narrow "
+            "one. Put a StandardScaler in front: sktopk.make_pipeline(StandardScaler(), ...)"
+        )
+
+    def _sees(self, rows, wide, narrow):
+        """Tell whether the narrow column moves the scores of the untrained network as well.
+
+        By a hundredth of what the wide one does, each from its lowest value to its highest.
+        """
+        others = rows[:: -(-len(rows) // MOST_TRIED)]
+        tried = []
+        for column in (wide, narrow):
+            for end in (rows[:, column].min(), rows[:, column].max()):
+                tried.append(others.copy())
+                tried[-1][:, column] = end
+        values, network = self.rows(np.concatenate(tried))[:], self.network
+        buffers = [each.clone() for each in network.buffers()]
+        network.eval()
+        for part in network.modules():
+            # What keeps statistics of rows, like batch normalisation, trains with those of a batch.
+            part.training = any(True for _ in part.buffers(recurse=False))
+        with torch.no_grad(), self.autocast():
+            # Not by a call, as in `probe`.
+            scores = network.forward(values).double().view(4, len(others), -1)
+            for each, before in zip(network.buffers(), buffers, strict=True):
+                each.copy_(before)
+        network.eval()
+        by_wide, by_narrow = (float((scores[i] - scores[i + 1]).abs().max()) for i in (0, 2))
+        return by_narrow * LEAST_SEEN >= by_wide
 
     def _listeners(self, method):
         """Callbacks that do something at `method`."""
@@ -662,11 +711,8 @@ def _are_probabilities(scores):
     return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))
 
 
-def _warn_of_scales(X, names):
-    """Warn where a column spreads over 1e4 times the range of another, in up to 4096 rows."""
-    if isinstance(X, LazyRows) or len(X.shape) != 2:
-        return
-    rows = X[:: -(-X.shape[0] // MOST_COMPARED)]
+def _most_and_least_spread(rows):
+    """The two columns of the widest and the narrowest range but 0, and halves of their ranges."""
     ends = rows.max(axis=0), rows.min(axis=0)
     if issparse(rows):
         ends = (each.toarray().ravel() for each in ends)
@@ -675,12 +721,6 @@ def _warn_of_scales(X, names):
     spread = highest / 2 - lowest / 2
     varying = np.flatnonzero(spread > 0)
     if not len(varying):
-        return
-    wide, narrow = (varying[place(spread[varying])] for place in (np.argmax, np.argmin))
-    if spread[wide] > MOST_APART * spread[narrow]:
-        wide_name, narrow_name = (c if names is None else repr(names[c]) for c in (wide, narrow))
-        warn(
-            f"Column {wide_name} of X spreads over {spread[wide] * 2:.2g}, column {narrow_name} "
-            f"over {spread[narrow] * 2:.2g}, and nothing scales them: the network hardly sees the "
-            "narrow one. Put a StandardScaler in front: sktopk.make_pipeline(StandardScaler(), ...)"
-        )
+        return (0, 0), (0.0, 0.0)
+    place = [varying[place(spread[varying])] for place in (np.argmax, np.argmin)]
+    return place, spread[place]

@@ -89,7 +89,9 @@ class RankingClassifier(NetClassifier):
     module : callable, default=None
         An nn.Module class or a function ``(n_features, n_outputs) -> nn.Module`` with
         n_outputs = 1, for images ``(n_channels, n_outputs)``. None is
-        :class:`sktopk.modules.TabularMLP`.
+        :class:`sktopk.modules.TabularMLP`. A network that has a method ``from_data(X)`` is shown
+        the rows it is to be trained on before the first step, a Tensor on the CPU, at most
+        32 768 of them, to take scales or bins of the columns from.
     max_epochs : int, default=100
         Passes over the data; over the negatives, if positives are too rare for every batch.
     scoring : str, callable or None, default=None
@@ -111,8 +113,11 @@ class RankingClassifier(NetClassifier):
     ----------
     threshold_ : float
         What is subtracted from the scores, of which the higher are the likelier positive;
-        `predict` says `pos_label_` above it. After `partial_fit` it is estimated from the last
-        piece.
+        `predict` says `pos_label_` above it. It is taken from the scores of the training rows, with
+        `cross_fit` each by the members that left the row out. The mean of all members, which scores
+        other rows, spreads less than one of them, so that fewer of these are flagged than of the
+        rows it is taken from, in some fits hardly any (:doc:`measured </top>`). After `partial_fit`
+        it is estimated from the last piece.
     pos_label_ : int, float, bool or str
         Label of the positives. `predict_top` has their rows first, and `score` counts them.
     classes_ : ndarray of shape (2,)
@@ -543,8 +548,8 @@ class TopClassifier(RankingClassifier):
         step of the default network then takes about twice as long, one of a large network as
         much longer as the batch has grown. Beyond rank 512 it is 1 where a batch has the rank
         10 or more itself, and 512 with a warning where it does not. Of several members each has at
-        most 128 / `n_members`, without a warning: their threshold in training is rougher, and what
-        they have learnt is judged by the rows that they leave out.
+        most 128 / `n_members`, 16 by default: their threshold in training is rougher, and it is
+        that of more rows, with a warning, where a batch has less than one of those above it.
     batch_size : int or "auto", default="auto"
         "auto" is min(256, n_samples) for TabularMLP, else min(128, n_samples). A batch of all
         rows needs no estimate of the threshold, nor does one of whole groups.
@@ -596,17 +601,26 @@ class TopClassifier(RankingClassifier):
 
     def _warn_of_ranking(self, y_score, scores, positive, weight):
         super()._warn_of_ranking(y_score, scores, positive, weight)
-        criterion = self.net_.criterion_.losses[0]
-        if criterion.missing is not None:
-            rank, in_batch = criterion.missing["rank"], criterion.missing["in_batch"]
-            warn(
-                f"The threshold is that of {rank} rows, of which a batch of "
-                f"batch_size={self._batch_size} has {in_batch:.2g} and buffer_size='auto' holds "
-                f"{criterion.hard_rows.size}: in training it is off by more than a third in many "
-                f"steps. Raise batch_size to {math.ceil(10 * self._batch_size / in_batch)}, or "
-                f"set buffer_size to {2 * rank}",
-                ConvergenceWarning,
+        each = self.net_.criterion_.losses
+        if (missing := each[0].missing) is not None:
+            enough = f"set buffer_size to {missing['enough']}"
+            held = (
+                f"The threshold is that of {missing['rank']} rows, of which a batch of "
+                f"batch_size={self._batch_size} has {missing['in_batch']:.2g} and "
+                f"buffer_size='auto' holds {each[0].hard_rows.size}"
             )
+            if len(each) == 1:
+                larger = math.ceil(10 * self._batch_size / missing["in_batch"])
+                said = (
+                    f"{held}: in training it is off by more than a third in many steps. Raise "
+                    f"batch_size to {larger}, or {enough}"
+                )
+            else:
+                said = (
+                    f"{held} for each of {len(each)} members: in training it is that of more rows "
+                    f"in most steps. To train for so few, {enough}"
+                )
+            warn(said, ConvergenceWarning)
 
     def _clip_k(self, partial, total, what):
         """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""

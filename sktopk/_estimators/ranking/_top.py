@@ -50,8 +50,8 @@ class DeepTopPushClassifier(TopClassifier):
     ablation DeepTopPush_0.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`, the share of positives above every
-    negative. `threshold_` lies midway between the largest negative training score and the next
-    higher score: no training negative is flagged.
+    negative. `threshold_` lies midway between the largest score of a negative and the next higher
+    score, of training rows as the attribute says: none of these negatives is flagged.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).
@@ -110,7 +110,8 @@ class TopPushKClassifier(TopClassifier):
     batch to batch; below, the threshold is estimated at the same quantile of the batch.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` lies midway
-    between the k-th largest negative training score and the next lower score.
+    between the k-th largest score of a negative and the next lower score, of training rows as
+    the attribute says.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).
@@ -177,8 +178,9 @@ class RecallAtKClassifier(TopClassifier):
     number, as :class:`PatMatClassifier` takes it.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` lies midway between the k-th
-    largest training score and the next lower one: k training rows are flagged, more if they tie;
-    with groups it is the median of those of the groups.
+    largest score and the next lower one, of training rows as the attribute says: k of these
+    are flagged, more if they tie; with groups it is the median of those of the groups. Of other
+    rows it may flag far fewer: `predict_top` and :class:`BudgetClassifier` name exactly k.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).
@@ -280,7 +282,9 @@ class PatMatClassifier(TopClassifier):
     than the data; the quantile is taken as if they had not.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the fraction tau. `threshold_` lies
-    midway between the quantile of the training scores and the next lower score.
+    midway between the quantile of the scores and the next lower one, of training rows as
+    the attribute says. Of other rows it may flag far fewer than the share: `predict_top` and
+    :class:`BudgetClassifier` name as many as are wanted.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).
@@ -339,8 +343,9 @@ class PatMatNPClassifier(TopClassifier):
     :doc:`what was found </top>`.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_`
-    lies midway between the quantile of the negative training scores and the next lower score, so
-    that a share tau of the training negatives is flagged.
+    lies midway between the quantile of the scores of negatives and the next lower score, so that a
+    share tau of these negatives is flagged, of training rows as the attribute says. Of other
+    negatives it mostly flags fewer.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).
@@ -409,10 +414,10 @@ class RecallAtFPRClassifier(TopClassifier):
     small up to 51 200 negatives at this rate; beyond, a warning names the sizes that are needed.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`, the recall at this rate on
-    the rows given. `threshold_` is the lowest at which a share `fpr` of the training negatives is
-    flagged at most, midway between two scores: negatives that tie there are all below it, and
-    with fewer than 1 / fpr negatives none is flagged. It says nothing of other rows:
-    :class:`BudgetClassifier` promises a rate on them.
+    the rows given. `threshold_` is the lowest at which a share `fpr` of the negatives is flagged at
+    most, of training rows as the attribute says, midway between two scores: negatives that tie
+    there are all below it, and with fewer than 1 / fpr negatives none is flagged. It promises
+    nothing of other rows: :class:`BudgetClassifier` promises a rate on them.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).
@@ -487,8 +492,8 @@ class PrecisionAtRecallClassifier(TopClassifier):
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` lies midway between
     the score that a share r of the positives reaches and the next lower score, so that the recall
-    is reached exactly on the training rows, or on the validation rows if `fit` gets X_val and
-    y_val.
+    is reached exactly on the training rows, scored as the attribute says, or on the validation
+    rows if `fit` gets X_val and y_val.
 
     The default network scales the columns inside. A linear model or a `module` of yours needs a
     StandardScaler in front (:func:`make_pipeline`).

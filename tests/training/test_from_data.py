@@ -1,0 +1,96 @@
+"""A network of the user's own that asks for the rows before it is trained."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch import nn
+
+from sktopk import PatMatClassifier, TopKClassifier
+from sktopk.modules import Members
+
+RNG = np.random.default_rng(0)
+X = (RNG.standard_normal((200, 3)) * [1.0, 50.0, 0.1] + [0.0, 7.0, 0.0]).astype(np.float32)
+Y = (X[:, 0] + 10 * X[:, 2] > 0.5).astype(int)
+CLASSIFIERS = {"labels": TopKClassifier(k=1), "ranker": PatMatClassifier(tau=0.1)}
+
+
+class Standardized(nn.Module):
+    """A linear model of columns that are standardised by the rows it was shown."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__()
+        self.last = nn.Linear(n_features, n_outputs)
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("std", torch.ones(n_features))
+        self.shown = []
+
+    def from_data(self, X):
+        self.shown.append(X)
+        self.mean, self.std = X.mean(0), X.std(0)
+
+    def forward(self, x):
+        return self.last((x - self.mean) / self.std)
+
+
+def fitted(name, X=X, y=Y, **params):
+    clf = CLASSIFIERS[name]
+    params = {"module": Standardized, "max_epochs": 2, "random_state": 0} | params
+    return clf.__class__(**clf.get_params(deep=False) | params).fit(X, y)
+
+
+def networks(clf):
+    network = clf.net_.network
+    return [*network] if isinstance(network, Members) else [network]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("params", [{}, {"n_members": 3}, {"dtype": "float64"}], ids=str)
+def test_each_network_is_shown_the_rows_once(name, params):
+    each = networks(fitted(name, **params))
+    assert len(each) == params.get("n_members", 1)
+    for network in each:
+        (shown,) = network.shown
+        np.testing.assert_array_equal(shown.numpy(), X)
+        assert shown.dtype == network.last.weight.dtype
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_it_trains_and_predicts_with_what_it_took_from_them(name):
+    # The same steps as of a linear model of standardised rows.
+    plain = fitted(name, (X - X.mean(0)) / X.std(0, ddof=1), module=nn.Linear)
+    own = fitted(name)
+    expected = plain.decision_function((X - X.mean(0)) / X.std(0, ddof=1))
+    np.testing.assert_allclose(own.decision_function(X), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_rows_that_are_held_out_are_not_shown(name):
+    clf = fitted(name, early_stopping=True, validation_fraction=0.25, n_iter_no_change=1)
+    (shown,) = networks(clf)[0].shown
+    assert len(shown) == 150
+    assert {*map(tuple, shown.numpy())} < {*map(tuple, X)}
+
+
+def test_sparse_rows_come_dense():
+    (shown,) = networks(fitted("labels", sparse.csr_array(X)))[0].shown
+    np.testing.assert_array_equal(shown.numpy(), X)
+
+
+def test_a_stream_shows_its_first_piece_and_a_warm_start_nothing_more():
+    clf = TopKClassifier(k=1, module=Standardized, random_state=0)
+    clf.partial_fit(X[:80], Y[:80]).partial_fit(X[80:], Y[80:])
+    (shown,) = networks(clf)[0].shown
+    np.testing.assert_array_equal(shown.numpy(), X[:80])
+    clf = fitted("labels", warm_start=True).fit(X[::-1], Y[::-1])
+    assert len(networks(clf)[0].shown) == 1
+
+
+def test_of_many_rows_it_is_shown_some_from_the_first_to_the_last():
+    numbers = np.arange(40_000, dtype=np.float32)
+    rows = np.column_stack([numbers, numbers, numbers])
+    (shown,) = networks(fitted("labels", rows, numbers > 2e4, max_epochs=1))[0].shown
+    shown = shown[:, 0].numpy()
+    assert len(shown) == 32_768
+    assert (shown[0], shown[-1]) == (0, 39_999)
+    assert set(np.diff(shown)) == {1.0, 2.0}
