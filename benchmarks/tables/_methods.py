@@ -209,7 +209,11 @@ ALONE = dict.fromkeys(BINARY, "PatMatClassifier") | {
 }
 # What is shown of this package, the estimator of each job, by its one name.
 OURS = "sktopk"
-SHOWN = {OURS: DEFAULTS, "sktopk, network alone": ALONE}
+SHOWN = {
+    OURS: DEFAULTS,
+    "sktopk, network alone": ALONE,
+    "sktopk, with trees": dict.fromkeys(MULTICLASS, "TopVotingClassifier"),
+}
 # All of this package.
 OWN = {
     *DEFAULTS.values(),
