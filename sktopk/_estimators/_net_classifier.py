@@ -227,19 +227,19 @@ class NetClassifier(TrainedNet):
         ``module__batch_norm`` ask for it), for a network that begins with `partial_fit`, and with
         `n_candidates` unless `n_members` or `module` asks for that of tables.
 
-        ==================  ====================  ==========
-        parameter           network of tables     any other
-        ==================  ====================  ==========
-        hidden_layer_sizes  (128, 128)            (100,)
-        n_members           8                     1
-        cross_fit           True                  False
-        warm_up             `max_epochs`          0
-        early_stopping      True                  False
-        optimizer           "adamw"               "adam"
-        learning_rate       1e-2 (rankers 3e-3)   1e-3
-        weight_decay        0.3                   1e-4
-        batch_size          256                   128
-        ==================  ====================  ==========
+        ==================  ==================  ==========
+        parameter           network of tables   any other
+        ==================  ==================  ==========
+        hidden_layer_sizes  (128, 128)          (100,)
+        n_members           8                   1
+        cross_fit           True                False
+        warm_up             `max_epochs`        0
+        early_stopping      True                False
+        optimizer           "adamw"             "adam"
+        learning_rate       3e-3                1e-3
+        weight_decay        0.3                 1e-4
+        batch_size          256                 128
+        ==================  ==================  ==========
 
         So the papers' own training is ``module=MLP``. With a single member there is nothing to
         cross-fit, and rows are held out for early stopping instead; with an optimizer other than

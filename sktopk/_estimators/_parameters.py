@@ -198,8 +198,7 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
         Further arguments through `net_params`, such as ``optimizer__betas``. "auto" is "adamw"
         for TabularMLP, else "adam".
     learning_rate : float or "auto", default="auto"
-        Step size. "auto" is for TabularMLP 1e-2 in TopKClassifier and 3e-3 in the rankers, else
-        1e-3.
+        Step size. "auto" is 3e-3 for TabularMLP, else 1e-3.
     weight_decay : float or "auto", default="auto"
         Of the optimizer. One that has none, such as LBFGS, takes "auto" or 0. "auto" is 0.3 for
         TabularMLP with "adamw", else 1e-4.
@@ -341,9 +340,6 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
         # A size of something that is not allowed, too: tags are asked for before any check.
         return is_auto(self.hidden_layer_sizes) or np.size(self.hidden_layer_sizes) > 0
 
-    # What "auto" is for TabularMLP, by parameter.
-    _auto_of_tables = AUTO_OF_TABLES
-
     # Whether cross-entropy may come before the loss, and members may leave out rows.
     _may_warm_up = _may_cross_fit = True
 
@@ -354,7 +350,7 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
         """
         if of_tables is None:
             of_tables = self._of_tables_ if hasattr(self, "_of_tables_") else self._suits_tables
-        auto = self._auto_of_tables if of_tables else AUTO_OF_OTHERS
+        auto = AUTO_OF_TABLES if of_tables else AUTO_OF_OTHERS
         if of_tables:
             auto = auto | {"warm_up": self.max_epochs if self._may_warm_up else 0}
         given = {name: getattr(self, name) for name in (*AUTO_OF_OTHERS, *DERIVED)}

@@ -16,7 +16,6 @@ from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._estimators._parameters import (
-    AUTO_OF_TABLES,
     OPTIMIZERS,
     check_optimizer,
     estimator,
@@ -230,9 +229,6 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     n_candidates: int | None = None
     calibration: str | None = "auto"
     class_weight: dict | str | None = None
-
-    # With several classes a larger step finds more; of rare positives it finds less.
-    _auto_of_tables = AUTO_OF_TABLES | {"learning_rate": 1e-2}
 
     def _purpose(self):
         return f"Loss: {self._loss_in_use}, k = {getattr(self, 'k_', self.k)}."

@@ -399,8 +399,9 @@ class RecallAtFPRClassifier(TopClassifier):
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
     The one to take where false alarms are limited. On tables that had no say in it, or little, it
-    finds more positives at a rate of 1 % than logistic regression, and cannot be told from boosting and
-    forests; a vote with trees is ahead, :class:`TopVotingClassifier`: :doc:`what was found </top>`.
+    finds more positives at a rate of 1 % than logistic regression, and cannot be told from boosting
+    and forests; a vote with trees is ahead, :class:`TopVotingClassifier`: :doc:`what was found
+    </top>`.
 
     The surrogate l counts the errors on both sides of a free
     threshold t, which :class:`PatMatNPClassifier` puts at one of the scores: where l is the
