@@ -15,11 +15,7 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators._parameters import (
-    OPTIMIZERS,
-    check_optimizer,
-    estimator,
-)
+from sktopk._estimators._parameters import OPTIMIZERS, check_optimizer, estimator
 from sktopk._estimators._validation import OrderScorer
 from sktopk._training._candidates import CandidateNet
 from sktopk._training._net import Net
