@@ -382,10 +382,13 @@ def page(lines, figure="top_of_the_table.png"):
         "more than 50 classes. sktopk is "
         + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
         + '; chosen on the choosing half. "sktopk, network alone" is its best network for each '
-        "job, without the trees that vote with it.",
+        'job, without the trees that vote with it; "sktopk, with trees" is TopVotingClassifier, which '
+        "was not among what the choosing half was asked about for several classes.",
         "",
         "Ranks: 1 is the best of the methods, by the mean over the splits that all of them have; "
-        f"the mean over tables. {len(lines)} fits, {n_failed} of them failed (ranked last).",
+        f"the mean over tables. {len(lines)} fits, {n_failed} of them failed (ranked last). "
+        "The rows of this package are methods like others, and push the ranks of these down: two "
+        "of them alone are compared below, table by table.",
         "",
         f"![Mean rank against seconds of a fit]({figure})",
     ]
