@@ -12,9 +12,15 @@ from scipy.stats import t
 from tables import _data, _report
 from tables._differences import WHY, by_table, lost
 from tables._jobs import JOBS
-from tables._methods import ALONE, DEFAULTS, METHODS, OWN
+from tables._methods import DEFAULTS, METHODS, OWN, SHOWN
 
 OTHERS = [name for name in METHODS if name not in OWN]
+
+
+def of_kind(kind):
+    """The names under which this package is shown beside others, by the kind of the tables."""
+    ours = {"sktopk"}
+    return ours | {"sktopk, network alone" if kind == "binary" else "sktopk, with trees"}
 
 
 @pytest.fixture
@@ -66,14 +72,13 @@ def test_every_job_has_a_default_that_is_a_method_for_it():
 @pytest.mark.parametrize("kind", JOBS)
 def test_rank_is_one_more_than_the_better_methods_and_half_of_the_equal_ones(lines, kind, without):
     rank = _report.ranking(_report.job_scores(lines), kind, "reporting", without=without).rank
-    alone = "sktopk, network alone"
-    assert (alone in rank.index) == (kind == "binary")
+    assert {name for name in SHOWN if name in rank.index} == of_kind(kind)
     tables = [t for t in _data.TABLES.values() if t.kind == kind and t.family not in without]
     tables = [t.name for t in tables if _data.HALF[t.name] == "reporting"]
     for job in JOBS[kind]:
         mean = lines.groupby(["table", "method"])[job].mean().round(9).to_dict()
         for method in rank.index:
-            ours = {_report.OURS: DEFAULTS[job], alone: ALONE.get(job)}
+            ours = {name: SHOWN[name][job] for name in of_kind(kind)}
             own, places = ours.get(method, method), []
             for table in tables:
                 shown = [*OTHERS, *ours.values()]
@@ -94,9 +99,7 @@ def test_the_report_names_every_table_on_which_ours_is_behind_all_others(lines, 
     for table in [name for name in tables if _data.HALF[name] == "reporting"]:
         for job in JOBS[kind]:
             mean = lines[lines.table == table].groupby("method")[job].mean()
-            names = {DEFAULTS[job]: "sktopk"}
-            if job in ALONE:
-                names[ALONE[job]] = "sktopk, network alone"
+            names = {SHOWN[name][job]: name for name in of_kind(kind)}
             mean = mean[[name for name in mean.index if name in {*OTHERS, *names}]].round(5)
             (lowest, *more) = mean.index[mean == mean.min()]
             is_named = re.search(rf"{re.escape(f'{table} ({job}: ')}([.0-9]+)", said)
