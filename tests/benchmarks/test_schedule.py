@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from skorch.callbacks import Callback
 
 # The defaults of the estimators.
-RATES = {"smooth_topk": 1e-2, "DeepTopPush": 3e-3}
+RATE = 3e-3
 
 
 class FirstEpoch(Callback):
@@ -70,7 +70,7 @@ def test_schedules_begin_as_they_say(case, name, rate, share, goes_on):
     estimator = schedule.estimator_of(table, 0, loss, name).set_params(callbacks=[first])
     estimator.fit(*schedule.rows_of("", 0)[:2])
     found, criterion, weights = first.seen
-    assert found == rate * RATES[loss]
+    assert found == rate * RATE
     # Without a first phase there is no such criterion, and with nothing else no end of it.
     assert hasattr(criterion, "warm") == (name != START)
     assert getattr(criterion, "warm", None) == {START: None, ALONE: False}.get(name, True)

@@ -446,7 +446,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
                 criterion.seed(torch.Generator())
             with torch.no_grad():
                 criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
-        net, first = Net, self._adjusted_first(criterion)
+        net, first = Net, self._adjusted_first(criterion) if named.adjusts else None
         if self.n_candidates is not None:
             net, sizes = CandidateNet, (n_classes, self.n_candidates)
             unit = k * self.tau if "tau" in named.params else 1.0
