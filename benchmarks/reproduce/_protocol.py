@@ -12,6 +12,7 @@ their page and their figures go to a folder for temporary files, unless ``--csv`
 """
 
 import argparse
+import importlib
 import math
 import sys
 import tempfile
@@ -101,6 +102,8 @@ def run_missing(run, settings, args, *, seconds):
         file=sys.stderr,
         flush=True,
     )
+    if args.n_jobs > 1:
+        run = _by_name(run)
     # Generated one by one: none is begun once the time is over.
     end = time.monotonic() + 60 * args.minutes
     calls = (delayed(_timed)(run, s) for s in todo if time.monotonic() < end)
@@ -110,6 +113,14 @@ def run_missing(run, settings, args, *, seconds):
             _append(args.csv, row)
         print(f"{i}/{len(todo)} {row or 'unfinished'}", file=sys.stderr, flush=True)
     return pd.read_csv(args.csv) if args.csv.is_file() else pd.DataFrame(columns=keys)
+
+
+def _by_name(run):
+    """The function that other processes get by importing the script: its caches cannot be sent."""
+    if run.__module__ != "__main__":
+        return run
+    script = importlib.import_module(Path(sys.modules["__main__"].__file__).stem)
+    return getattr(script, run.__name__)
 
 
 def _timed(run, setting):

@@ -1,6 +1,8 @@
 """What all reproductions share: where results go, runs that survive a kill, threads."""
 
 import importlib
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -87,6 +89,40 @@ def test_a_run_has_one_thread(protocol, tmp_path):
         runs = protocol.run_missing(_threads, [{"seed": 0}], args, seconds=1)
     # scikit-learn's are among them, which torch does not set.
     assert runs.most.tolist() == [1]
+
+
+SCRIPT = """
+from functools import cache
+
+from _protocol import arguments, run_missing, seeds_of
+
+
+@cache
+def rows(seed):
+    return 10 * seed
+
+
+def run(seed):
+    return {"value": rows(seed)}
+
+
+if __name__ == "__main__":
+    args = arguments(__doc__, "made_up", seeds={"full": 2}).parse_args()
+    run_missing(run, [{"seed": seed} for seed in seeds_of(args)], args, seconds=1)
+"""
+
+
+def test_a_script_with_a_cache_runs_in_two_processes(tmp_path):
+    script, csv = tmp_path / "made_up.py", tmp_path / "runs.csv"
+    script.write_text(SCRIPT)
+    subprocess.run(
+        [sys.executable, script, "--csv", csv, "--n-jobs=2"],
+        env=os.environ | {"PYTHONPATH": str(REPRODUCE)},
+        check=True,
+        timeout=300,
+    )
+    runs = pd.read_csv(csv)
+    assert dict(zip(runs.seed, runs.value, strict=True)) == {0: 0, 1: 10}
 
 
 def _run(seed):
