@@ -406,15 +406,35 @@ def test_warns_of_places_that_rows_left_out_fill_no_better_than_by_lot(cls):
         return clf, [str(each.message) for each in caught if "by lot" in str(each.message)]
 
     clf, (text,) = said(X, y)
-    flagged = clf.oob_decision_function_ > 0
-    n, found = int(flagged.sum()), int(y[flagged].sum())
+    flagged = np.argsort(-clf.oob_decision_function_)[:40]
+    n, found = 40, int(y[flagged].sum())
     as_many = sum(math.comb(80, i) * math.comb(320, n - i) for i in range(found, n + 1))
     share = as_many / math.comb(400, n)
     assert share > 0.05
-    assert f"Of the {n} rows above threshold_" in text
+    assert f"Of the {n} rows on top, each scored by a member that had left it out" in text
     assert f"{found} are positive, and 80 of all 400" in text
     assert f"as many in {share:.0%} of the draws" in text
     # Thrice the share of all rows may be all that X tells, and is no chance.
     clf, texts = said(X + 1.2 * y[:, None], y)
-    assert y[clf.oob_decision_function_ > 0].mean() > 0.5
+    assert y[np.argsort(-clf.oob_decision_function_)[:40]].mean() > 0.5
     assert texts == []
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs")
+@pytest.mark.parametrize(
+    "clf",
+    [PatMatClassifier(tau=0.05), PatMatNPClassifier(tau=0.05), RecallAtKClassifier(k=100)],
+    ids=["share", "share of negatives", "places"],
+)
+def test_about_as_many_fresh_rows_are_flagged_as_asked_for(clf):
+    """Fresh rows are scored by the mean of members, those left out by one, on its own scale."""
+    n = 2000
+    rng = np.random.default_rng(1)
+    y = rng.random(n + 20_000) < 0.1
+    X = rng.standard_normal((len(y), 20)) + 0.3 * y[:, None]
+    clf = clone(clf).set_params(n_members=8, random_state=1, max_epochs=10)
+    clf.fit(X[:n], y[:n])
+    fresh = slice(n, None)
+    counted = ~y[fresh] if isinstance(clf, PatMatNPClassifier) else slice(None)
+    flagged = (clf.decision_function(X[fresh]) > 0)[counted].mean() / 0.05
+    assert 0.6 < flagged < 1.6

@@ -527,6 +527,10 @@ class Net(NeuralNetClassifier):
             scores.append(mean.masked_fill(seen, torch.nan))
         return torch.cat(scores)
 
+    def score_by_member(self, rows):
+        """Scores of shape (n_samples, n_members), of networks with one score a row."""
+        return torch.cat([scores[..., 0].cpu() for _, scores in self.score_members(rows)])
+
     @property
     def is_limited(self):
         """Whether rows are scored with one member alone."""

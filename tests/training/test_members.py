@@ -17,6 +17,7 @@ from sktopk._training._folds import Folds
 from sktopk._training.criteria._members import MemberLoss
 from sktopk.modules import MLP, Members, TabularMLP
 from sktopk.modules._members import of_member
+from tests.as_unseen import as_unseen_by_loops
 from tests.named_losses import NAMED_LOSSES
 
 pytestmark = pytest.mark.filterwarnings(
@@ -360,8 +361,14 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
     else:
         top = expected[y == 0].max()
         score = (WEIGHT * (expected > top))[y == 1].sum() / WEIGHT[y == 1].sum()
-        # The threshold is that of scores out of fold.
-        assert clf.threshold_ == pytest.approx(expected[y == 0].max() + clf.threshold_, abs=0.2)
+        # The threshold is that of all members, as if none had seen a row.
+        scores = module(torch.from_numpy(rows))[:, :, 0].detach().numpy()
+        unseen = fold[:, None] == np.arange(n_members)
+        together = as_unseen_by_loops(scores, unseen, y > 0, WEIGHT)
+        last = together[y == 0].max()
+        # Midway to the next higher score, if there is one.
+        following = min(together[together > last], default=last)
+        assert clf.threshold_ == pytest.approx((last + following) / 2, abs=1e-6)
     assert clf.oob_score_ == pytest.approx(score)
 
 

@@ -45,6 +45,7 @@ from sktopk._common._scalars import (
 from sktopk._common._scoring import check_scorer, weight_for
 from sktopk._common._splits import held_out, held_out_groups
 from sktopk._common._types import Label, RowsLike
+from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._logs import rows_to_train_with
@@ -213,9 +214,11 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     threshold_ : float
         Of two classes: what is subtracted from the scores; `predict` says `pos_label_` above
         it. It is the threshold of the loss, as a share of the rows; of a loss without one, the
-        score that as many rows reach as are positive; of the log loss alone, 0. It is found on
-        the rows that no tree has seen, with `n_members` or `early_stopping`, else on the
-        training rows: trees tell these apart better than new ones.
+        score that as many rows reach as are positive; of the log loss alone, 0. With `n_members`
+        it is found on the scores that the mean of the members would give if none had seen a row:
+        those of the rows that a member was trained on are moved, by rank and class, to those of
+        the rows that it left out. With `early_stopping` of one member it is found on the rows
+        held out, else on the training rows: trees tell these apart better than new ones.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)
@@ -601,10 +604,18 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 scores[left_out] = self._raw(self.boosters_[-1:], own.X[left_out])
             judged, scores = own.take(known), scores[known]
         self.n_iter_ = np.array([_rounds(each) for each in self.boosters_])
-        if n_classes == 2:
+        if n_classes == 2 and self._models_proba_:
             # Of log odds it is 0, so that `predict` says what `predict_proba` does.
-            logs = self._models_proba_
-            self.threshold_ = 0.0 if logs else self._threshold(loss, params, judged, scores)
+            self.threshold_ = 0.0
+        elif n_classes == 2:
+            as_unseen = scores
+            if self.n_members > 1 and known.any():
+                of_members = [self._raw([booster], judged.X) for booster in self.boosters_]
+                unseen = fold[known][:, np.newaxis] == np.arange(self.n_members)
+                as_unseen = scores_as_unseen(
+                    np.column_stack(of_members), unseen, judged.target, judged.weight
+                )
+            self.threshold_ = self._threshold(loss, params, judged, as_unseen)
         if self.n_members > 1:
             if not known.any():
                 warn(

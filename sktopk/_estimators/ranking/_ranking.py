@@ -26,6 +26,7 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
+from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import (
@@ -114,10 +115,11 @@ class RankingClassifier(NetClassifier):
     threshold_ : float
         What is subtracted from the scores, of which the higher are the likelier positive;
         `predict` says `pos_label_` above it. It is taken from the scores of the training rows, with
-        `cross_fit` each by the members that left the row out. The mean of all members, which scores
-        other rows, spreads less than one of them, so that fewer of these are flagged than of the
-        rows it is taken from, in some fits hardly any (:doc:`measured </top>`). After `partial_fit`
-        it is estimated from the last piece.
+        `cross_fit` from those that the mean of all members would give if none had seen the row:
+        a member's scores of the rows that it was trained on are moved, by rank and class, to those
+        of the rows that it left out. It then flags about as many fresh rows as asked for
+        (:doc:`measured </top>`), and more of those in `oob_decision_function_`, each scored by
+        one member. After `partial_fit` it is estimated from the last piece.
     pos_label_ : int, float, bool or str
         Label of the positives. `predict_top` has their rows first, and `score` counts them.
     classes_ : ndarray of shape (2,)
@@ -434,32 +436,49 @@ class RankingClassifier(NetClassifier):
     def _settle(self, training, final=True):
         if not self._is_ranking(self.classes_):
             return
-        rows, scores = training.given, None
+        rows = training.given
         if self._judged_on_validation and training.own_validation:
             rows = training.validation
-        elif training.folds is not None:
-            rows, scores = self._out_of_fold(training)
-            scores = self._answered(scores)
-        scores = self._scores(self.net_.rows(rows.X)) if scores is None else scores
+        if rows is training.given and training.folds is not None:
+            rows, scores, left_out = self._out_of_members(training)
+            # In training each member is judged by the rows that it left out.
+            scores = scores if final else left_out
+        else:
+            left_out = scores = self._scores(self.net_.rows(rows.X))
         # Rows of labels that are neither are negatives.
         positive = rows.y == self.pos_label_
-        scores, positive, weight = joined(scores, positive, rows.weight)
-        tensors = torch.from_numpy(scores).double(), *map(torch.from_numpy, (positive, weight))
-        t = self._threshold_of(rows.groups, *tensors)
+        scores, left_out, positive, weight = joined(scores, left_out, positive, rows.weight)
+        of_rows = torch.from_numpy(positive), torch.from_numpy(weight)
+        y_score = torch.from_numpy(scores).double()
+        t = self._threshold_of(rows.groups, y_score, *of_rows)
         if np.isfinite(t):
             self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
         if final:
-            self._warn_of_ranking(scores, *tensors)
+            self._warn_of_ranking(scores, y_score, *of_rows)
             if self._has_places and not training.partial:
-                flagged = scores > self.threshold_
                 if rows is training.given:
                     warms_up = training.settings.warm_up > 0
-                    self._warn_of_precision(flagged, positive, weight, warms_up)
+                    self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
                 else:
-                    self._warn_of_chance(flagged, positive)
+                    t = self._threshold_of(
+                        rows.groups, torch.from_numpy(left_out).double(), *of_rows
+                    )
+                    self._warn_of_chance(left_out >= t, positive)
+
+    def _out_of_members(self, training):
+        """The rows that some members have not seen, with scores of two kinds.
+
+        Those of all members, as if none had seen a row, and those of the members that have not.
+        """
+        known = training.folds.fold >= 0
+        rows, folds = training.rows.take(known), training.folds.take(known)
+        of_members = self.net_.score_by_member(self.net_.rows(training.rows.X))[known].numpy()
+        share = folds.unseen(slice(None)).numpy()
+        scores = scores_as_unseen(of_members, share > 0, rows.y == self.pos_label_, rows.weight)
+        return rows, scores.astype(of_members.dtype), (of_members * share).sum(axis=1)
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
@@ -513,11 +532,11 @@ class RankingClassifier(NetClassifier):
         by_lot = hypergeom.sf(n_found - 1, n, n_positives, n_flagged)
         if n_found < POOR * min(n_flagged, n_positives) and by_lot > CHANCE:
             warn(
-                f"Of the {n_flagged} rows above threshold_ that a member had left out of its "
-                f"training, {n_found} are positive, and {n_positives} of all {n}: rows drawn by "
-                f"lot have as many in {by_lot:.0%} of the draws, so that this does not show that "
-                "the order at the top is better than chance. Let more rows stay on top (a larger "
-                "k or tau), take more rows, or check that X tells the classes apart"
+                f"Of the {n_flagged} rows on top, each scored by a member that had left it out of "
+                f"its training, {n_found} are positive, and {n_positives} of all {n}: rows drawn "
+                f"by lot have as many in {by_lot:.0%} of the draws, so that this does not show "
+                "that the order at the top is better than chance. Let more rows stay on top (a "
+                "larger k or tau), take more rows, or check that X tells the classes apart"
             )
 
     def _midway(self, scores, t):

@@ -1,0 +1,38 @@
+"""Scores of rows as if no member had been trained on them, as slow loops."""
+
+
+def line(x, xs, ys):
+    """The broken line through points, level beyond the first and the last."""
+    if x <= xs[0]:
+        return ys[0]
+    for i in range(1, len(xs)):
+        if x <= xs[i]:
+            return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1])
+    return ys[-1]
+
+
+def as_unseen_by_loops(scores, unseen, target, weight):
+    moved = scores.copy()
+    n, n_members = scores.shape
+    for m in range(n_members):
+        for i in range(n):
+            if unseen[i, m]:
+                continue
+            curves = []
+            for left_out in (False, True):
+                rows = [j for j in range(n) if target[j] == target[i] and unseen[j, m] == left_out]
+                total = sum(weight[j] for j in rows)
+                values = sorted({scores[j, m] for j in rows})
+                ranks = []
+                for value in values:
+                    below = sum(weight[j] for j in rows if scores[j, m] < value)
+                    at = sum(weight[j] for j in rows if scores[j, m] == value)
+                    ranks.append((below + at / 2) / total)
+                curves.append((ranks, values))
+            (ranks, values), (other_ranks, others) = curves
+            gaps = [
+                other - line(rank, ranks, values)
+                for rank, other in zip(other_ranks, others, strict=True)
+            ]
+            moved[i, m] += line(ranks[values.index(scores[i, m])], other_ranks, gaps)
+    return moved.mean(axis=1)
