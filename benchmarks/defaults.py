@@ -3,7 +3,8 @@
 Half of the rows train, half judge; k = 3; everything not named is a default of TopKClassifier,
 so that all losses get the same epochs, steps and learning rate. The last columns are the
 difference in top-3 accuracy to cross-entropy with defaults, and to cross-entropy with
-score_scale=10, which has as much room for its scores: the opponent that counts.
+score_scale=10, which has as much room for its scores: the opponent that counts. ± is half a 95 %
+confidence interval of the paired differences.
 
     python benchmarks/defaults.py --losses smooth_topk --seeds 10
     python benchmarks/defaults.py --losses all --seeds 3
@@ -16,6 +17,7 @@ import warnings
 import numpy as np
 from joblib import Parallel, delayed
 from real_data import digits, leaves100, letter, trec
+from reproduce._protocol import mean_and_half
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -31,6 +33,7 @@ CASES = {
     "digits, 5 components, linear": (digits, [StandardScaler(), PCA(5, random_state=0)], ()),
     "letter, linear": (letter, [StandardScaler()], ()),
     "letter, MLP": (letter, [StandardScaler()], (100,)),
+    "letter, MLP of 8": (letter, [StandardScaler()], (8,)),
     "trec, 200 components, MLP": (
         trec,
         [TruncatedSVD(200, random_state=0), StandardScaler()],
@@ -94,7 +97,8 @@ def main():
         won = runs[:, :, 2][:, :, None] - runs[:, :2, 2][:, None]
         for i, name in enumerate(settings):
             mean = " | ".join(f"{a:.4f}" for a in runs[:, i].mean(0))
-            gains = " | ".join(f"{g:+.4f}" for g in won[:, i].mean(0))
+            halves_of_95 = map(mean_and_half, 100 * won[:, i].T)
+            gains = " | ".join(f"{mean:+.2f} ± {half:.2f}" for mean, half in halves_of_95)
             print(
                 f"| {case} | {name} | {mean} | {runs[:, i, 2].std(ddof=1):.4f} | {gains} |",
                 flush=True,

@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
-from reproduce._protocol import RESULTS, arguments, markdown, run_missing, seeds_of, write_page
+from reproduce._protocol import arguments, markdown, run_missing, seeds_of, write_page
 from sklearn.base import clone
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import train_test_split
@@ -156,8 +156,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "frames", seeds={"full": N_SPLITS})
-    parser.set_defaults(csv=RESULTS / "frames.csv", n_jobs=1)
+    parser = arguments(__doc__, "frames", seeds={"full": N_SPLITS}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=6)))
 

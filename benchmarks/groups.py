@@ -308,8 +308,7 @@ def main():
     if "--speed" in sys.argv:
         speed()
         return
-    parser = arguments(__doc__, "groups", seeds={"small": 10})
-    parser.set_defaults(csv=RESULTS / "groups.csv")
+    parser = arguments(__doc__, "groups", seeds={"small": 10}, prefix="")
     args = parser.parse_args()
     runs = run_missing(run, settings(args), args, seconds=5)
     if len(runs) == len(settings(args)):

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from real_data import campaign, coil2000, digits, rare_mnist, spambase
-from reproduce._protocol import RESULTS, arguments, markdown, run_missing, seeds_of, write_page
+from reproduce._protocol import arguments, markdown, run_missing, seeds_of, write_page
 from scipy.stats import t
 from sklearn.base import clone
 from sklearn.metrics import (
@@ -338,8 +338,7 @@ def page(runs, scale):
 
 
 def main():
-    parser = arguments(__doc__, "imbalance", seeds={"small": N_FOLDS, "full": N_FOLDS})
-    parser.set_defaults(csv=RESULTS / "imbalance.csv")
+    parser = arguments(__doc__, "imbalance", seeds={"small": N_FOLDS, "full": N_FOLDS}, prefix="")
     args = parser.parse_args()
     runs = run_missing(run, settings(args), args, seconds=0.45 if args.scale == "small" else 4)
     runs = runs[runs.scale == args.scale]

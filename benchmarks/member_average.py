@@ -13,7 +13,6 @@ import math
 
 import torch
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     plus_minus,
@@ -99,8 +98,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "members", seeds={"full": 1})
-    parser.set_defaults(csv=RESULTS / "member_average.csv", n_jobs=1)
+    parser = arguments(__doc__, "member_average", seeds={"full": 1}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=10)))
 

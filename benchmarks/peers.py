@@ -42,7 +42,7 @@ from promises import (
     sets_of_mapie,
 )
 from real_data import clinc150, leaves100
-from reproduce._protocol import RESULTS, arguments, markdown, run_missing, seeds_of, write_page
+from reproduce._protocol import arguments, markdown, run_missing, seeds_of, write_page
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
@@ -422,8 +422,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "peers", seeds={"full": N_SPLITS})
-    parser.set_defaults(csv=RESULTS / "peers.csv", n_jobs=1)
+    parser = arguments(__doc__, "peers", seeds={"full": N_SPLITS}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=3)))
 

@@ -19,7 +19,6 @@ from functools import cache, partial
 
 import numpy as np
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     mean_and_half,
@@ -421,8 +420,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "schedule", seeds={"full": 2})
-    parser.set_defaults(csv=RESULTS / "schedule.csv", n_jobs=1)
+    parser = arguments(__doc__, "schedule", seeds={"full": 2}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=3)))
 

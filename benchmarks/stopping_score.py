@@ -17,7 +17,6 @@ from itertools import product
 import numpy as np
 from real_data import annthyroid, campaign, churn, coil2000
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     mean_and_half,
@@ -207,8 +206,7 @@ def page(runs, scale):
 
 
 def main():
-    parser = arguments(__doc__, "stopping_score", seeds={"small": 10, "full": 10})
-    parser.set_defaults(csv=RESULTS / "stopping_score.csv")
+    parser = arguments(__doc__, "stopping_score", seeds={"small": 10, "full": 10}, prefix="")
     args = parser.parse_args()
     runs = run_missing(run, settings(args), args, seconds=12)
     runs = runs[runs.scale == args.scale]

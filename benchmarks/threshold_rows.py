@@ -20,7 +20,6 @@ from itertools import product
 
 import numpy as np
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     plus_minus,
@@ -147,8 +146,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "threshold_rows", seeds={"full": 2})
-    parser.set_defaults(csv=RESULTS / "threshold_rows.csv", n_jobs=1)
+    parser = arguments(__doc__, "threshold_rows", seeds={"full": 2}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=12)))
 

@@ -12,7 +12,6 @@ Runs that are in the CSV are not done again: delete their lines to repeat them.
 import time
 
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     plus_minus,
@@ -100,8 +99,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "topk_cost", seeds={"full": 1})
-    parser.set_defaults(csv=RESULTS / "topk_cost.csv", n_jobs=1)
+    parser = arguments(__doc__, "topk_cost", seeds={"full": 1}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=30)))
 

@@ -17,7 +17,7 @@ from itertools import product
 
 import numpy as np
 import torch
-from reproduce._protocol import RESULTS, arguments, markdown, run_missing, write_page
+from reproduce._protocol import arguments, markdown, run_missing, write_page
 from skorch.callbacks import Callback
 
 from sktopk import (
@@ -172,8 +172,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "trained_share", seeds={"full": 1})
-    parser.set_defaults(csv=RESULTS / "trained_share.csv", n_jobs=1)
+    parser = arguments(__doc__, "trained_share", seeds={"full": 1}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(), args, seconds=10)))
 

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 import torch
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     mean_and_half,
@@ -206,8 +205,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "two_heads", seeds={"full": 3})
-    parser.set_defaults(csv=RESULTS / "two_heads.csv", n_jobs=1)
+    parser = arguments(__doc__, "two_heads", seeds={"full": 3}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     runs = run_missing(run, settings(args), args, seconds=15)
     write_page(args, page(runs))

@@ -13,7 +13,6 @@ import time
 
 import numpy as np
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     plus_minus,
@@ -154,8 +153,8 @@ def page(runs):
 
 
 def main():
-    parser = arguments(__doc__, "vote_cost", seeds={"full": 2})
-    parser.set_defaults(csv=RESULTS / "vote_cost.csv", n_jobs=1)
+    parser = arguments(__doc__, "vote_cost", seeds={"full": 2}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=40)))
 

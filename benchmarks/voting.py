@@ -11,7 +11,6 @@ Runs that are in the CSV are not done again: delete their lines to repeat them.
 import time
 
 from reproduce._protocol import (
-    RESULTS,
     arguments,
     markdown,
     plus_minus,
@@ -106,8 +105,8 @@ def by_table(mean, jobs):
 
 
 def main():
-    parser = arguments(__doc__, "voting", seeds={"full": 3})
-    parser.set_defaults(csv=RESULTS / "voting.csv", n_jobs=1)
+    parser = arguments(__doc__, "voting", seeds={"full": 3}, prefix="")
+    parser.set_defaults(n_jobs=1)
     args = parser.parse_args()
     write_page(args, page(run_missing(run, settings(args), args, seconds=8)))
 

@@ -35,24 +35,26 @@ class _Parser(argparse.ArgumentParser):
     def parse_args(self, *args, **kwargs):
         found = super().parse_args(*args, **kwargs)
         if found.csv is None:
-            found.csv = csv_of(found.name, found.scale, kept=next(iter(found.default_seeds)))
+            found.csv = csv_of(found.stem, found.scale, kept=next(iter(found.default_seeds)))
         return found
 
 
-def csv_of(name, scale, *, kept):
+def csv_of(stem, scale, *, kept):
     """Where the runs of a scale are by default; only those of the kept one are in the repository.
 
     The same file each time, so that a stopped script goes on at every scale.
     """
     temporary = Path(tempfile.gettempdir()) / "sktopk_reproduce" / scale
-    return (RESULTS if scale == kept else temporary) / f"reproduce_{name}.csv"
+    return (RESULTS if scale == kept else temporary) / f"{stem}.csv"
 
 
-def arguments(doc, name, *, seeds):
+def arguments(doc, name, *, seeds, prefix="reproduce_"):
     """Return a parser with the arguments of all reproductions.
 
-    `seeds` is a number of repetitions per scale; the first scale is the default and is kept.
+    `seeds` is a number of repetitions per scale; the first scale is the default and is kept, in
+    files that are called prefix and name.
     """
+    stem = prefix + name
     parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     scales = list(seeds)
@@ -60,12 +62,12 @@ def arguments(doc, name, *, seeds):
     add("--small", action="store_const", dest="scale", const="small", help="that scale")
     add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
     add("--first-seed", type=int, default=0, help="to share the seeds among machines")
-    where = f"{csv_of(name, scales[0], kept=scales[0])}, of other scales a temporary file"
+    where = f"{csv_of(stem, scales[0], kept=scales[0])}, of other scales a temporary file"
     add("--csv", type=Path, help=f"a line per run, beside it page and figures (default: {where})")
     add("--n-jobs", type=int, default=2, help="runs at a time, each on one core")
     add("--minutes", type=float, default=math.inf, help="begin no run after so many minutes")
     add("--report", action="store_true", help="train nothing, write the page from the CSV")
-    parser.set_defaults(default_seeds=seeds, name=name)
+    parser.set_defaults(default_seeds=seeds, stem=stem)
     return parser
 
 

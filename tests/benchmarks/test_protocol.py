@@ -64,6 +64,16 @@ def test_only_the_default_scale_writes_where_results_are_kept(name, folders, mon
     assert mine.csv == Path("mine.csv")
 
 
+@pytest.mark.parametrize("scale", ["small", "full"])
+@pytest.mark.parametrize("name", ["imbalance", "stopping_score"])
+def test_so_do_benchmarks_that_keep_their_small_scale(name, scale, monkeypatch):
+    csv = arguments_of(name, monkeypatch, "--scale", scale).csv
+    kept = REPRODUCE.parent / "results" / f"{name}.csv"
+    assert kept.is_file()
+    assert (csv == kept) == (scale == "small")
+    assert csv.name == kept.name
+
+
 def test_a_small_run_leaves_the_kept_results_alone(protocol, folders, capsys):
     kept, temporary = folders
     seeds = {"full": 2, "small": 1}
