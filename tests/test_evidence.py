@@ -310,8 +310,8 @@ def test_another_figure_in_a_file_is_another_figure_on_the_page(evidence, tmp_pa
     assert _line(after, row) != _line(before, row)
     assert _line(after, "| AUC, hinge |") == _line(before, "| AUC, hinge |")
     job = "| rows by an area, F1, precision or recall |"
-    assert "| **compare**: it may pay | `AUC, hinge` |" in _line(before, job)
-    # Of F-score five more of 33 settings are won.
+    assert "| nothing was found for it | `AUC, hinge` |" in _line(before, job)
+    # Of F-score five of 33 settings are won.
     assert "| **compare**: it may pay | `F-score` |" in _line(after, job)
 
 

@@ -32,7 +32,7 @@ from sktopk import AUCClassifier, FScoreClassifier, TopKClassifier
 from sktopk.modules import MLP
 
 REMOVED = (0.6, 0.8, 0.9, 0.98)
-RATES = (1e-3, 3e-3)
+RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 MODELS = ("linear", "convolutional")
 SCALES = {
     "full": {"rows": 6000, "steps": 300},
@@ -205,8 +205,9 @@ def page(runs):
         f"batches of {BATCH_SIZE}, {SCALES['full']['steps']} of them, the learning rate "
         f"({', '.join(f'{r:g}' for r in RATES)}) chosen on validation rows for each method and "
         f"metric, the threshold of F1 there as well. In {at_most:.0%} of the choices it was the "
-        "largest one offered: what larger ones would do is open, and with them cross-entropy may "
-        "catch up. "
+        "largest one offered. With the two smallest alone the larger was chosen in nine of ten "
+        "cases, and the convolutional network was ahead of both cross-entropies by up to .6 "
+        "points: gains of too small a rate. "
         + "; ".join(f"{model}: {n} runs" for model, n in n_runs.items())
         + " with rows and initial weights of their own; differences in points, paired by run: "
         + f"{RULE}. {runs.s.sum() / 60:.0f} minutes on cores that others shared.",
