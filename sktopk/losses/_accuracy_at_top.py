@@ -1,7 +1,9 @@
 """Accuracy at the top: a threshold, the errors on one side of it, a surrogate of the step.
 
 What takes `xp` computes with the arrays of that library, NumPy or torch. On the few numbers of a
-minibatch NumPy's steps cost a fifth of torch's, and on a GPU nothing may wait for the CPU.
+minibatch NumPy's steps cost a fifth of torch's, and on a GPU nothing may wait for the CPU. The
+samples are along the last axis: arrays of shape (n_samples,), or (n_members, n_samples) for the
+scores of several networks, each a sample of its own.
 """
 
 import math
@@ -30,8 +32,15 @@ def fill(xp, array, mask, value):
     if xp is torch:
         return array.masked_fill(mask, value)
     # `where` takes NumPy five times as long.
-    array[mask] = value
+    xp.putmask(array, mask, value)
     return array
+
+
+def along(xp, array, index):
+    """The key of an array for these numbers of samples, (n,) or, by member, (n_members, n)."""
+    if array.ndim == 1:
+        return index
+    return xp.arange(len(array), device=array.device)[:, None], index
 
 
 def quadratic(xp, z):
@@ -228,7 +237,7 @@ def largest_score(xp, scores, weight):
     """The largest score of the rows of positive weight, NaN if one of them is; -inf of none."""
     if weight is not None:
         scores = xp.where(weight != 0, scores, -math.inf)
-    return scores.max() if len(scores) else xp.asarray(-math.inf)
+    return xp.amax(scores, -1) if scores.shape[-1] else xp.asarray(-math.inf)
 
 
 def distance(xp, t, scores, counted, errors):
@@ -251,19 +260,20 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     Parameters
     ----------
     xp : module
-    scores, counted, weight : array of shape (n_samples,)
-        `counted` is the mask of the rows that count; `weight` may be None.
-    total : scalar
+    scores, counted, weight : array of shape (..., n_samples)
+        `counted` is the mask of the rows that count; `weight` may be None. In NumPy, scores of
+        several members must be finite or -inf.
+    total : scalar or array of shape (..., 1)
         W; without rows 0, and the errors are 0.
     located : tuple
-        The threshold t as an array of shape (1,), and its gradient: row numbers and a share of
-        each.
+        The threshold t as an array of shape (..., 1), and its gradient: row numbers and a share
+        of each.
     errors : {"false_negatives", "false_positives"}
     surrogate : {"quadratic", "hinge", "logistic"}
 
     Returns
     -------
-    value, gradient : scalar and array of shape (n_samples,)
+    value, gradient : array of shape (...) and array of shape (..., n_samples)
     """
     # No NaN is below infinity, either. The rows of weight 0 are told from the others if need be.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
@@ -280,9 +290,9 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
         value, slope = weight * value, weight * slope
     scale = 1 / xp.asarray(total + (total == 0), dtype=scores.dtype)
     gradient = slope * (-scale if errors == "false_negatives" else scale)
-    gradient[index] -= share * gradient.sum()
-    value = value.sum() * scale
+    gradient[along(xp, gradient, index)] -= share * gradient.sum(-1, keepdims=True)
+    value = (value.sum(-1, keepdims=True) * scale)[..., 0]
     if xp is torch:
         largest = largest_score(xp, scores, weight)
-        return nan_above(value, largest), nan_above(gradient, largest)
+        return nan_above(value, largest), nan_above(gradient, largest[..., None])
     return value, gradient

@@ -7,8 +7,9 @@ integer, it returns a threshold for each group, of shape (n_groups,).
 
 One that sorting finds has a method `locate` in addition. It computes with the
 arrays of NumPy or of torch, whose library `xp` is, and returns with the threshold what flows
-back through it, so that a training on minibatches needs no graph. `locate_each` does so for all
-groups at once, with tensors.
+back through it, so that a training on minibatches needs no graph. Scores of shape
+(n_members, n_samples) have a threshold for each member. `locate_each` does so for all groups at
+once, with tensors.
 """
 
 import math
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._accuracy_at_top import SLOPES, SURROGATES, check_threshold, fill, get_surrogate
+from ._accuracy_at_top import SLOPES, SURROGATES, along, check_threshold, fill, get_surrogate
 from ._groups import (
     Ordered,
     check_groups,
@@ -83,10 +84,10 @@ class Largest:
             return scores.new_tensor(-torch.inf)
         return -falling(torch, scores, group).min(dim=0).values
 
-    def locate(self, key: Any, order: Any = None) -> tuple[Any, Any, float]:
+    def locate(self, xp: Any, key: Any, order: Any = None) -> tuple[Any, Any, float]:
         """Return the threshold, its row and how much it depends on it; see KthLargest."""
-        index = key.argmin(0, keepdims=True) if order is None else order[:1]
-        return -key[index], index, 1.0
+        index = key.argmin(-1, keepdims=True) if order is None else order[..., :1]
+        return -key[along(xp, key, index)], index, 1.0
 
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
@@ -169,14 +170,14 @@ class _Ranked:
         ----------
         xp : module
             The library of the arrays: NumPy or torch.
-        key, order : array of shape (n_samples,)
+        key, order : array of shape (..., n_samples)
             The scores with their sign changed, and the rows by rising key.
-        reached : array of shape (n_samples,)
+        reached : array of shape (..., n_samples)
             What the ordered rows up to each of them count for; the others count for nothing.
 
         Returns
         -------
-        t, index, share : array of shape (1,), array of shape (m,), scalar or array (m,)
+        t, index, share : array of shape (..., 1), array of shape (..., m), scalar or array (..., m)
             The threshold, the rows that it depends on, and how much it does on each.
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
@@ -232,11 +233,12 @@ class KthLargest(_Ranked):
     """
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        rank = self.rank(xp, reached[-1:])
+        rank = self.rank(xp, reached[..., -1:])
         # The last row reaches the rank: it need not be asked, and weights of NaN find a row, too.
-        index = order[xp.searchsorted(reached[:-1], rank * NEARLY)]
+        n_before = (reached[..., :-1] < rank * NEARLY).sum(-1, keepdims=True)
+        index = order[along(xp, order, n_before)]
         # Of an empty group the key of any row, which is infinite.
-        return -key[index], index, 1.0
+        return -key[along(xp, key, index)], index, 1.0
 
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
@@ -285,12 +287,13 @@ class TopMean(_Ranked):
     """
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        rank = self.rank(xp, reached[-1:])
+        rank = self.rank(xp, reached[..., -1:])
         share = xp.minimum(reached, rank)
-        share[1:] = share[1:] - share[:-1]
+        share[..., 1:] = share[..., 1:] - share[..., :-1]
         # Of an empty group 0 / 0 would be a NaN in the gradient.
         share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
-        t = -(share * fill(xp, key[order], share == 0, 0.0)).sum(0, keepdims=True)
+        ordered = key[along(xp, key, order)]
+        t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
         return fill(xp, t, rank == 0, -math.inf), order, share
 
     def locate_each(
@@ -401,16 +404,17 @@ class SurrogateQuantile:
         The sum of the hinges is the largest of the sums of 1 + s - t over the first rows, however
         many: so its root is the largest of the roots of those, which are straight lines in t.
         """
-        scores = xp.asarray(-key[order], dtype=xp.float64)
+        scores = xp.asarray(-key[along(xp, key, order)], dtype=xp.float64)
         own = xp.asarray(reached, dtype=xp.float64) + 0.0
-        own[1:] = own[1:] - own[:-1]
+        own[..., 1:] = own[..., 1:] - own[..., :-1]
         absent = (own == 0) | (scores == -math.inf)
         own = fill(xp, own, absent, 0.0)
-        weight = own.cumsum(0)
-        total = (own * fill(xp, scores, absent, 0.0)).cumsum(0)
+        weight = own.cumsum(-1)
+        total = (own * fill(xp, scores, absent, 0.0)).cumsum(-1)
         none = weight == 0
-        roots = 1 + (total - self.tau * reached[-1:]) / (weight + none)
-        last = fill(xp, roots, none, -math.inf).argmax(0, keepdims=True)
+        roots = 1 + (total - self.tau * reached[..., -1:]) / (weight + none)
+        last = fill(xp, roots, none, -math.inf).argmax(-1, keepdims=True)
+        last = along(xp, roots, last)
         # Of an empty group 0 / 0 would be a NaN in the gradient.
         share = own * (weight <= weight[last]) / (weight[last] + none[last])
         t = fill(xp, roots[last], none[last], -math.inf)

@@ -93,7 +93,7 @@ def test_infinite_scores_of_rows_that_do_not_count_are_harmless(xp):
 
 def test_arrays_are_views_of_a_network_output_on_the_cpu():
     scores = torch.zeros(3, 1, requires_grad=True)
-    xp, flat, positive, weight = arrays(scores, torch.tensor([0, 1, 0]), None)
+    xp, flat, positive, weight = arrays(scores.flatten(), torch.tensor([0, 1, 0]), None)
     assert xp is np
     assert flat.shape == (3,)
     assert positive.tolist() == [False, True, False]

@@ -1,6 +1,7 @@
 """Members of a network learn as if each were alone, from the rows that it does not leave out."""
 
 import copy
+import functools
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._row_keys import row_keys
 from sktopk._estimators import _net_classifier
 from sktopk._training._folds import Folds
+from sktopk._training.criteria import _members, _top
 from sktopk._training.criteria._members import MemberLoss
+from sktopk._training.criteria._top import TopCriterion
 from sktopk.modules import MLP, Members, TabularMLP
 from sktopk.modules._members import of_member
 from tests.as_unseen import as_unseen_by_loops
@@ -60,9 +63,14 @@ def made(clf, **params):
 
 def criterion_of(clf):
     """The criterion of a classifier of one network, before its first batch."""
+    return copy.deepcopy(_criterion_of(clf))
+
+
+@functools.cache
+def _criterion_of(clf):
     clf = made(clf, n_members=1, max_epochs=1)
     clf.fit(X, target_of(clf))
-    return copy.deepcopy(clf._task("float64").criterion)
+    return clf._task("float64").criterion
 
 
 def totals(target, weight, n_classes):
@@ -120,6 +128,71 @@ def test_each_member_gets_the_gradient_of_its_own_loss(name, weighted):
             assert len(together.trace["threshold"]) == step + 1
             found = float(together.trace["threshold"][-1])
             assert found == pytest.approx(float(torch.stack(thresholds).mean()))
+
+
+def as_tensors(scores, target, weight):
+    """What a GPU computes with."""
+    return torch, scores.detach(), target, weight
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weights", [None, "of rows", "of members"])
+@pytest.mark.parametrize("name", RANKERS)
+def test_members_at_once_do_what_a_loop_over_them_does(name, weights, dtype, library, monkeypatch):
+    """With tied scores, rows drawn twice and rows that a member leaves out."""
+    alone = criterion_of(RANKERS[name])
+    if library == "torch":
+        monkeypatch.setattr(_top, "arrays", as_tensors)
+    loops = [MemberLoss(copy.deepcopy(alone), N_MEMBERS, own_rows=True) for _ in range(2)]
+    found, expected = loops
+    rng = torch.Generator().manual_seed(0)
+    weight = None if weights is None else torch.from_numpy(WEIGHT).to(dtype)
+    if weights == "of members":
+        kept = torch.arange(N_ROWS)[:, None] % 4 != torch.arange(N_MEMBERS)
+        weight = weight[:, None] * kept
+    target = torch.from_numpy(POSITIVE == 1)
+    total = torch.from_numpy(RNG.uniform(20, 40, (2, N_MEMBERS)))
+    for criterion in loops:
+        criterion.begin(total, total / 30, N_ROWS)
+    n_at_once = []
+    at_once = MemberLoss._at_once
+    monkeypatch.setattr(MemberLoss, "_at_once", lambda *args: n_at_once.append(1) or at_once(*args))
+    for _ in range(5):
+        scores = torch.randn(N_ROWS, N_MEMBERS, 1, generator=rng, dtype=dtype).mul(4).round() / 4
+        batch = torch.randint(N_ROWS, (25,), generator=rng)
+        results = []
+        for criterion in loops:
+            with monkeypatch.context() as patch:
+                if criterion is expected:
+                    patch.setattr(_members, "can_join", lambda *args: False)
+                index = batch if criterion.hard_rows is None else criterion.hard_rows.join(batch)
+                own = None if weight is None else weight[index]
+                results.append(criterion.gradient(scores[index], target[index], own))
+        precise = dict.fromkeys(["rtol", "atol"], 1e-6 if dtype == torch.float32 else 1e-12)
+        torch.testing.assert_close(*results, **precise)
+        assert results[0][1].dtype == dtype
+        for key, values in expected.trace.items():
+            values = [torch.as_tensor(each) for each in (found.trace[key][-1], values[-1])]
+            torch.testing.assert_close(*values, **precise)
+        for one, other in zip(found.criteria, expected.criteria, strict=True):
+            if one.hard_rows is not None:
+                assert torch.equal(one.hard_rows.index, other.hard_rows.index)
+    if isinstance(alone, TopCriterion) and getattr(alone.threshold, "locate", None) is not None:
+        # Members that remember fewer rows than they may, as all do first, are taken one by one.
+        assert len(n_at_once) >= (5 if alone.hard_rows is None else 2)
+
+
+def test_diverged_scores_of_a_member_are_no_matter_of_the_others():
+    criterion = MemberLoss(criterion_of(RANKERS["DeepTopPushClassifier-0"]), 2)
+    target = torch.from_numpy(POSITIVE == 1)
+    scores = torch.from_numpy(X[:, :2, None]).clone()
+    loss, expected = criterion.gradient(scores, target, None)
+    scores[3, 1] = torch.nan
+    loss, gradient = criterion.gradient(scores, target, None)
+    assert loss.isnan()
+    assert gradient[:, 1].isnan().all()
+    assert torch.equal(gradient[:, 0], expected[:, 0])
 
 
 class Started(MLP):

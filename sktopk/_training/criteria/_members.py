@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ._base import Criterion
+from ._top import can_join, losses_of_members
 from ._warm_up import TwoClassCrossEntropy, cross_entropy_of_members
 
 
@@ -106,24 +107,20 @@ class MemberLoss(Criterion):
             # A batch of small steps costs more by their number than by their size.
             loss, gradient = cross_entropy_of_members(self.criteria, scores, target, weight)
             return loss, gradient / self.n_members
+        places = [torch.arange(len(scores), device=scores.device)] * self.n_members
+        if self.hard_rows is not None:
+            places = self.hard_rows.places(len(scores), scores.device)
+        if can_join(self.criteria, scores.detach()):
+            return self._at_once(scores, target, weight, torch.stack(places))
         losses, gradient = [], torch.zeros_like(scores)
-        for m, criterion in enumerate(self.criteria):
-            places = [slice(None)] if self.hard_rows is None else self.hard_rows.places(m)
-            own = torch.cat([scores.detach()[place, m] for place in places])
+        for m, (criterion, place) in enumerate(zip(self.criteria, places, strict=True)):
             own_weight = weight
             if weight is not None:
-                column = weight if weight.ndim == 1 else weight[:, m]
-                own_weight = torch.cat([column[place] for place in places])
-            own_target = torch.cat([target[place] for place in places])
-            loss, own_gradient = criterion.gradient(own, own_target, own_weight)
+                own_weight = (weight if weight.ndim == 1 else weight[:, m])[place]
+            own = scores.detach()[place, m], target[place], own_weight
+            loss, own_gradient = criterion.gradient(*own)
             losses.append(loss)
-            stop = 0
-            for place in places:
-                start, stop = stop, stop + len(gradient[place])
-                if isinstance(place, slice):
-                    gradient[place, m] = own_gradient[start:stop]
-                else:
-                    gradient[:, m].index_add_(0, place, own_gradient[start:stop])
+            gradient[:, m].index_add_(0, place, own_gradient)
         for name, found in self.criteria[0].trace.items():
             if found:
                 # The mean over the members.
@@ -131,6 +128,17 @@ class MemberLoss(Criterion):
                 self.trace.setdefault(name, []).append(torch.stack(values).mean(0))
         loss = torch.stack([torch.as_tensor(loss) for loss in losses]).mean()
         return loss, gradient / self.n_members
+
+    def _at_once(self, scores, target, weight, places):
+        """What `gradient` returns, where the members look at these rows (n_members, n_samples)."""
+        own = scores.detach().squeeze(2).T.gather(1, places)
+        if weight is not None:
+            weight = weight[places] if weight.ndim == 1 else weight.T.gather(1, places)
+        losses, own_gradient, t = losses_of_members(self.criteria, own, target[places], weight)
+        self.trace.setdefault("threshold", []).append(t.mean(0))
+        gradient = torch.zeros_like(scores)
+        gradient.squeeze(2).T.scatter_add_(1, places, own_gradient)
+        return losses.mean(), gradient / self.n_members
 
 
 class MemberHardRows:
@@ -171,8 +179,9 @@ class MemberHardRows:
         """How many of the rows of a batch did not join it for being hard."""
         return self.each[0].n_fresh_of(n_rows)
 
-    def places(self, m):
-        """Where the rows stand in a joined batch that member m looks at."""
-        if self.each[m].batch is None:
-            return [slice(None)]
-        return [slice(self.each[m].n_fresh), self._places[m]]
+    def places(self, n_rows, device):
+        """Where the rows stand in a joined batch of `n_rows` that each member looks at."""
+        fresh = torch.arange(self.n_fresh_of(n_rows), device=device)
+        if self.each[0].batch is None:
+            return [fresh] * len(self.each)
+        return [torch.cat([fresh, own]) for own in self._places]

@@ -7,7 +7,7 @@ import torch
 
 from sktopk._training._process import all_objects, all_rows
 from sktopk.losses import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
-from sktopk.losses._accuracy_at_top import check_errors, errors_and_gradient
+from sktopk.losses._accuracy_at_top import along, check_errors, errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
@@ -85,22 +85,7 @@ class HardRows:
 
         The second is None if there are none.
         """
-        batch = as_arrays(xp, self.batch)
-        fresh, remembered = batch[: self.n_fresh], batch[self.n_fresh :]
-        # Tensors may have remembered a row twice, in a group of few rows.
-        if xp is np and not self.fresh_repeats:
-            twice = remembered[:, np.newaxis] == fresh
-            known = np.ones(len(batch), dtype=bool)
-            if not np.count_nonzero(twice):
-                known[: self.n_fresh] = False
-                return known, None
-            known[: self.n_fresh] = twice.any(axis=0)
-            return known, np.append(np.zeros(self.n_fresh, dtype=bool), twice.any(axis=1))
-        order = batch.argsort(stable=True)
-        ordered = batch[order]
-        repeated = xp.zeros_like(batch, dtype=xp.bool)
-        repeated[order[1:]] = ordered[1:] == ordered[:-1]
-        return xp.isin(batch, remembered), repeated
+        return standing(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
         """The row numbers and copies of rows, however many, as plain values."""
@@ -228,9 +213,9 @@ class TopCriterion(TwoClassCriterion):
 
     def forward(self, scores, target, sample_weight=None):
         """Return the loss of rows that are a sample of no batch, such as validation rows."""
-        values = arrays(scores, target, sample_weight)
-        located, _ = self._locate(*values, None)
-        return as_tensor(self._errors(*values, located)[0])
+        values = arrays(scores.flatten(), target, sample_weight)
+        located, _ = self._locate(*values, None, self.class_total)
+        return as_tensor(self._errors(*values, located, self.mean_weight)[0])
 
     def loss_and_gradient(self, scores, target, weight):
         """Return the loss of a batch and its gradient; remember its hard rows for the next one.
@@ -257,47 +242,45 @@ class TopCriterion(TwoClassCriterion):
         if self.n_processes > 1:
             loss, gradient = self._shared(scores.detach().flatten(), target, weight, hard, n_fresh)
         else:
-            values = arrays(scores, target, weight)
-            located, known = self._locate(*values, hard)
+            values = arrays(scores.flatten(), target, weight)
+            located, known = self._locate(*values, hard, self.class_total)
             if hard is not None:
                 hard.keep(known)
             self.trace["threshold"].append(located[0])
-            loss, gradient = self._errors(*values, located, n_fresh)
+            loss, gradient = self._errors(*values, located, self.mean_weight, n_fresh)
         gradient = as_tensor(gradient.reshape(scores.shape))
         if gradient.dtype != scores.dtype:
             gradient = gradient.to(scores.dtype)
         return as_tensor(loss), gradient
 
-    def _errors(self, xp, scores, positive, weight, located, n_fresh=None):
+    def _errors(self, xp, scores, positive, weight, located, mean_weight, n_fresh=None):
         """Value and gradient of the errors among the first `n_fresh` rows."""
-        found = None
+        found, values = None, (xp, scores, positive, weight)
         for kind, factor in self.kinds:
-            value, gradient = self._errors_of(kind, xp, scores, positive, weight, located, n_fresh)
+            value, gradient = self._errors_of(kind, *values, located, mean_weight, n_fresh)
             value, gradient = factor * value, factor * gradient
             found = (value, gradient) if found is None else (found[0] + value, found[1] + gradient)
         return found
 
-    def _errors_of(self, kind, xp, scores, positive, weight, located, n_fresh):
+    def _errors_of(self, kind, xp, scores, positive, weight, located, mean_weight, n_fresh):
         """Those of one kind."""
         above = kind == "false_positives"
         counted = positive ^ above
         if n_fresh is not None:
-            counted[n_fresh:] = False
+            counted[..., n_fresh:] = False
         if weight is None:
-            total = xp.count_nonzero(counted)
+            total = counted.sum(-1, keepdims=True)
         elif n_fresh is None:
-            total = (weight * counted).sum()
+            total = (weight * counted).sum(-1, keepdims=True)
         else:
             # A batch of light rows weighs little.
-            total = (
-                xp.count_nonzero(counted & (weight > 0))
-                * as_arrays(xp, self.mean_weight)[int(not above)]
-            )
+            n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
+            total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
         return errors_and_gradient(
             xp, scores, counted, weight, total, located, kind, self.surrogate
         )
 
-    def _locate(self, xp, scores, positive, weight, hard):
+    def _locate(self, xp, scores, positive, weight, hard, class_total):
         """The threshold with its gradient, and the positions of the rows to remember."""
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
@@ -318,26 +301,28 @@ class TopCriterion(TwoClassCriterion):
         order = known = None
         if size > 1 or not largest:
             order = key.argsort(stable=True)
-            hardest = slice(max(len(order) - size, 0), None) if smallest else slice(size)
-            known = order[hardest]
+            n = order.shape[-1]
+            hardest = slice(max(n - size, 0), None) if smallest else slice(size)
+            known = order[..., hardest]
         if largest:
-            located = self.threshold.locate(key, order)
+            located = self.threshold.locate(xp, key, order)
             known = located[1] if known is None else known
         else:
-            counts = self._counts(xp, own, positive, remembered)[order]
+            counts = self._counts(xp, own, positive, remembered, class_total)
+            counts = counts[along(xp, counts, order)]
             locate = getattr(self.threshold, "locate", None)
             if locate is not None:
-                located = locate(xp, key, order, counts.cumsum(0))
+                located = locate(xp, key, order, counts.cumsum(-1))
             else:
                 located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
-        if xp is np and size > 0 and len(hard.index) < size:
+        if xp is np and size > 0 and hard.index.shape[-1] < size:
             # A group may have fewer rows than are remembered.
             known = known[own[known] > 0]
         return located, known
 
-    def _counts(self, xp, own, positive, remembered):
+    def _counts(self, xp, own, positive, remembered, class_total):
         """What each row counts for: a remembered one for itself, the others for all the rest."""
-        class_total = as_arrays(xp, self.class_total)
+        class_total = as_arrays(xp, class_total)
         of = getattr(self.threshold, "of", "all")
         own = xp.asarray(own, dtype=xp.float64)
         known = own * (0.0 if remembered is None else remembered)
@@ -347,7 +332,8 @@ class TopCriterion(TwoClassCriterion):
                 continue
             mine = 1.0 if of == name else positive == label
             weight = others * mine
-            there, missing = weight.sum(), class_total[label] - (known * mine).sum()
+            there = weight.sum(-1, keepdims=True)
+            missing = class_total[label] - (known * mine).sum(-1, keepdims=True)
             factor = (missing + abs(missing)) / (2 * (there + (there == 0)))
             counts = counts + factor * weight
         return counts
@@ -371,17 +357,98 @@ class TopCriterion(TwoClassCriterion):
         if weight is not None:
             weight = all_rows(weight, lengths)[device_order]
         values = arrays(all_rows(scores, lengths)[device_order], target, weight)
-        located, known = self._locate(*values, whole)
+        located, known = self._locate(*values, whole, self.class_total)
         if hard is not None:
             known = order[torch.as_tensor(known, device="cpu")]
             known = known[(known >= mine.start) & (known < mine.stop)]
             hard.keep(known - mine.start)
         self.trace["threshold"].append(located[0])
-        loss, gradient = self._errors(*values, located, int(fresh.sum()))
+        loss, gradient = self._errors(*values, located, self.mean_weight, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = as_tensor(gradient)
         # Gradients are averaged over the processes afterwards.
         return loss, len(lengths) * gathered[mine]
+
+
+def losses_of_members(criteria, scores, target, weight):
+    """The losses of a batch by members of a network, each on the rows that it looks at.
+
+    What :meth:`TopCriterion.loss_and_gradient` says of each, with the steps of one: a batch costs
+    more by their number than by their size. Each remembers its hard rows.
+
+    Parameters
+    ----------
+    criteria : sequence of TopCriterion
+        Those of the members, of which `can_join` is true.
+    scores, target, weight : Tensor of shape (n_members, n_samples)
+        `weight` may be None.
+
+    Returns
+    -------
+    loss, gradient, threshold : Tensor of shape (n_members,), like `scores`, and (n_members, 1)
+    """
+    values, one = arrays(scores, target, weight), criteria[0]
+    own_rows, hard, n_fresh = [each.hard_rows for each in criteria], None, scores.shape[1]
+    class_total = torch.stack([each.class_total for each in criteria], dim=1).unsqueeze(2)
+    mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1).unsqueeze(2)
+    if own_rows[0] is not None and own_rows[0].batch is not None:
+        hard, n_fresh = HardRows(own_rows[0].size), own_rows[0].n_fresh
+        hard.n_fresh, hard.fresh_repeats = n_fresh, own_rows[0].fresh_repeats
+        hard.index = torch.stack([own.index for own in own_rows])
+        hard.batch = torch.stack([own.batch for own in own_rows])
+    located, known = one._locate(*values, hard, class_total)
+    if hard is not None:
+        for own, positions in zip(own_rows, known, strict=True):
+            own.keep(positions)
+    loss, gradient = one._errors(*values, located, mean_weight, n_fresh)
+    return as_tensor(loss), as_tensor(gradient).to(scores.dtype), as_tensor(located[0])
+
+
+def can_join(criteria, scores):
+    """Tell whether `losses_of_members` takes criteria and scores.
+
+    Each must have as many rows to look at, in one process, and a threshold that sorting finds.
+    Diverged scores are left to each alone.
+    """
+    one = criteria[0]
+    if not isinstance(one, TopCriterion) or one.groups is not None or one.n_processes > 1:
+        return False
+    if getattr(one.threshold, "locate", None) is None:
+        return False
+    own_rows = [each.hard_rows for each in criteria]
+    if own_rows[0] is not None and own_rows[0].batch is not None:
+        n_rows = len(own_rows[0].batch)
+        if any(len(own.index) != own.size or len(own.batch) != n_rows for own in own_rows):
+            return False
+    # A GPU need not be asked: its way knows what is undefined.
+    return scores.device.type != "cpu" or bool(scores.max() < math.inf)
+
+
+def standing(xp, batch, n_fresh, fresh_repeats):
+    """Which rows of a joined batch, by their numbers, are remembered, and which repeat others.
+
+    See :meth:`HardRows.standing`; a batch of shape (n_members, n_samples) has one of each member.
+    """
+    fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
+    # Tensors may have remembered a row twice, in a group of few rows.
+    if xp is np and not fresh_repeats:
+        twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
+        known = np.ones(batch.shape, dtype=bool)
+        if not np.count_nonzero(twice):
+            known[..., :n_fresh] = False
+            return known, None
+        known[..., :n_fresh] = twice.any(axis=-2)
+        repeated = ~known
+        repeated[..., :n_fresh], repeated[..., n_fresh:] = False, twice.any(axis=-1)
+        return known, repeated
+    if batch.ndim > 1:
+        each = [standing(xp, own, n_fresh, fresh_repeats) for own in batch]
+        return tuple(xp.stack(masks) for masks in zip(*each, strict=True))
+    order = batch.argsort(stable=True)
+    ordered = batch[order]
+    repeated = xp.zeros_like(batch, dtype=xp.bool)
+    repeated[order[1:]] = ordered[1:] == ordered[:-1]
+    return xp.isin(batch, remembered), repeated
 
 
 def rank_in_rows(threshold, n_of_class, class_total):
@@ -406,16 +473,16 @@ def rank_in_rows(threshold, n_of_class, class_total):
 def arrays(scores, target, weight):
     """Return the library and what it computes with: scores, mask of positives, weights.
 
-    The scores are flat and have no gradient; half precision becomes float32.
+    The scores have no gradient; half precision becomes float32.
     """
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     positive = target if target.dtype == torch.bool else target == 1
     if scores.device.type != "cpu":
-        return torch, scores.flatten(), positive, weight
+        return torch, scores, positive, weight
     weight = None if weight is None else weight.numpy()
-    return np, scores.numpy().ravel(), positive.numpy(), weight
+    return np, scores.numpy(), positive.numpy(), weight
 
 
 def as_arrays(xp, tensor):
