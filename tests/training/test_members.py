@@ -135,8 +135,9 @@ def as_tensors(scores, target, weight):
     return torch, scores.detach(), target, weight
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("library", "dtype"), [("numpy", torch.float32), ("torch", torch.float64)], ids=lambda v: str(v)
+)
 @pytest.mark.parametrize("weights", [None, "of rows", "of members"])
 @pytest.mark.parametrize("name", RANKERS)
 def test_members_at_once_do_what_a_loop_over_them_does(name, weights, dtype, library, monkeypatch):
