@@ -97,8 +97,8 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         and are not sharp enough to be trained otherwise; 5 k for "topk_hinge", 10 for the other
         top-k losses, 3 for "ldam" and "noised_topk_imbalanced" (1 with
         ``module__normalize=True``), else 1. For TabularMLP it is 5 at most: members that begin
-        with cross-entropy have learnt most of the scale. Of a `module` of your own with hidden layers
-        try 1 to 5, too: with a large one it learns wrong labels by heart.
+        with cross-entropy have learnt most of the scale. Of a `module` of your own with hidden
+        layers try 1 to 5, too: with a large one it learns wrong labels by heart.
     scoring : str, callable or None, default=None
         Score of the validation rows. None is :func:`sktopk.metrics.topk_auc_log_score`, the top-k
         accuracy at all k, which hangs on more rows than the one at `k_` (of two classes the mean
