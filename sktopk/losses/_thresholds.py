@@ -86,7 +86,9 @@ class Largest:
 
     def locate(self, xp: Any, key: Any, order: Any = None) -> tuple[Any, Any, float]:
         """Return the threshold, its row and how much it depends on it; see KthLargest."""
-        index = key.argmin(-1, keepdims=True) if order is None else order[..., :1]
+        if order is None:
+            return -xp.amin(key, -1, keepdims=True), key.argmin(-1, keepdims=True), 1.0
+        index = order[..., :1]
         return -key[along(xp, key, index)], index, 1.0
 
     def locate_each(
