@@ -14,8 +14,14 @@ def line(x, xs, ys):
 def as_unseen_by_loops(scores, unseen, target, weight):
     moved = scores.copy()
     n, n_members = scores.shape
-    for m in range(n_members):
-        for i in range(n):
+    for i in range(n):
+        of_class = [j for j in range(n) if target[j] == target[i]]
+        counts = [sum(unseen[j, m] and weight[j] > 0 for j in of_class) for m in range(n_members)]
+        if min(counts) < 3:
+            own = [scores[i, m] for m in range(n_members) if unseen[i, m]]
+            moved[i] = sum(own) / len(own)
+            continue
+        for m in range(n_members):
             if unseen[i, m]:
                 continue
             curves = []

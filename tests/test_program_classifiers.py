@@ -225,3 +225,14 @@ def test_recall_at_precision_score_by_hand():
         assert np.isnan(recall_at_precision_score([0, 0], [1, 2], precision=0.5, pos_label=1))
     with pytest.raises(ValueError, match="precision"):
         recall_at_precision_score(y, scores, precision=0)
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs")
+def test_rows_left_out_are_labelled_by_a_threshold_of_their_own_scores(rare):
+    """`threshold_` is for scores of all members, which spread less than those of one."""
+    X, y = rare[:2]
+    clf = FScoreClassifier(n_members=4, max_epochs=5, random_state=0).fit(X, y)
+    scores = clf.oob_decision_function_
+    expected = best_over_cuts(scores, y, lambda flagged: fbeta_score(y, flagged, beta=1))
+    assert clf.oob_score_ == pytest.approx(expected, rel=1e-12)
+    assert fbeta_score(y, scores > 0, beta=1) < expected

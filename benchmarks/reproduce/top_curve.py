@@ -64,7 +64,12 @@ SCALES = {
     "images": {"side": 16, "per_class": 100, "width": 16, "epochs": 40},
     "published": {"side": 32, "per_class": 450, "width": 64, "epochs": 200},
 }
-DECAYS = {"full": (0.0, 1e-4, 5e-4, 5e-3), "small": (5e-4,), "images": (5e-4, 5e-3), "published": (5e-4,)}
+DECAYS = {
+    "full": (0.0, 1e-4, 5e-4, 5e-3),
+    "small": (5e-4,),
+    "images": (5e-4, 5e-3),
+    "published": (5e-4,),
+}
 RATES = {"full": (0.03, 0.1, 0.3, 1.0), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
 PICTURE = "reproduce_top_curve.png"

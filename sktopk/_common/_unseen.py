@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Fewer unseen rows of a class say nothing about how its scores spread.
+LEAST_UNSEEN = 3
+
 
 def scores_as_unseen(scores, unseen, target, weight):
     r"""Mean scores that rows would have if no member had been trained on them.
@@ -10,20 +13,20 @@ def scores_as_unseen(scores, unseen, target, weight):
     been left out by one of them, or a few, and the mean of these few spreads more; the others have
     learnt its label. Among the rows of class c let :math:`F_{mc}` be the distribution of the scores
     that member m gives rows it has seen, :math:`G_{mc}` of those that it gives the others. A score
-    s of a seen row becomes the one of the same rank among the unseen ones,
+    s of a seen row becomes about the one of the same rank among the unseen ones,
 
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
 
-    and beyond the last rank that unseen rows have by as much as there, so that distances at the
-    very top stay. What each member says of unseen rows of a class is right then; how far members
-    agree is taken from all rows.
+    with the distance between both, computed at the ranks of the unseen rows, on a line between
+    these, and beyond the last by as much as there: distances at the very top stay. What each member
+    says of unseen rows of a class is right then; how far members agree is taken from all rows.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_members)
     unseen : ndarray of bool of shape (n_samples, n_members)
-        Whether a member was trained without a row.
+        Whether a member was trained without a row; of each row at least one was.
     target : ndarray of shape (n_samples,)
         Classes, in any form.
     weight : ndarray of shape (n_samples,)
@@ -32,15 +35,20 @@ def scores_as_unseen(scores, unseen, target, weight):
     Returns
     -------
     scores : ndarray of shape (n_samples,), float64
-        The mean over members. A member that left out no row of a class, or saw none, has its scores
-        of that class as they are.
+        The mean over members. Of a class of which a member left out fewer than three rows, the mean
+        over the members that left a row out, as it is.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):
         of_class = target == label
+        there = of_class & (weight > 0)
+        if min(np.count_nonzero(unseen[there], axis=0)) < LEAST_UNSEEN:
+            few = np.where(unseen[of_class], scores[of_class], np.nan)
+            scores[of_class] = np.nanmean(few, axis=1, keepdims=True)
+            continue
         for own, left_out in zip(scores.T, unseen.T, strict=True):
             seen, other = of_class & ~left_out, of_class & left_out
-            if weight[seen].sum() > 0 and weight[other].sum() > 0:
+            if weight[seen].sum() > 0:
                 own[seen] += _gap(own[seen], weight[seen], own[other], weight[other])
     return scores.mean(axis=1)
 

@@ -41,14 +41,16 @@ def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_none():
     np.testing.assert_allclose(whole[there], without, atol=1e-12)
 
 
-def test_inputs_stay_and_classes_without_unseen_rows_are_left_alone():
+def test_inputs_stay_and_a_class_of_few_unseen_rows_has_their_scores():
     scores, unseen, target, weight = given(1)
-    unseen[target] = False
+    rare = np.flatnonzero(target & unseen[:, 2])
+    target[rare[2:]] = False
     before = scores.copy()
     found = scores_as_unseen(scores, unseen, target, weight)
     np.testing.assert_array_equal(scores, before)
-    np.testing.assert_allclose(found[target], scores[target].mean(axis=1))
-    assert not np.allclose(found[~target], scores[~target].mean(axis=1))
+    np.testing.assert_allclose(found[target], scores[unseen][target])
+    assert not np.allclose(found[~target], scores[unseen][~target])
+    np.testing.assert_allclose(found, as_unseen_by_loops(scores, unseen, target, weight))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.2])

@@ -175,8 +175,8 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     n_members : int, default=5
         Number of boosted models, whose mean is the score. Of several, each is trained without
         one of as many folds of the rows, in which equal rows lie together, and
-        `oob_decision_function_`, `threshold_` and early stopping are found on the rows that a
-        member has not seen. 1 takes about a fifth of the time.
+        `oob_decision_function_` and early stopping are found on the rows that a member has not
+        seen; for `threshold_` see below. 1 takes about a fifth of the time.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
@@ -214,11 +214,11 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     threshold_ : float
         Of two classes: what is subtracted from the scores; `predict` says `pos_label_` above
         it. It is the threshold of the loss, as a share of the rows; of a loss without one, the
-        score that as many rows reach as are positive; of the log loss alone, 0. With `n_members`
-        it is found on the scores that the mean of the members would give if none had seen a row:
-        those of the rows that a member was trained on are moved, by rank and class, to those of
-        the rows that it left out. With `early_stopping` of one member it is found on the rows
-        held out, else on the training rows: trees tell these apart better than new ones.
+        score that as many rows reach as are positive; of the log loss alone, 0. Of several members
+        it is found on the scores that their mean would give if none had seen a row: those of the
+        rows that a member was trained on are moved, by rank and class, to those of the rows that
+        it left out. With `early_stopping` of one member it is found on the rows held out, else on
+        the training rows: trees tell these apart better than new ones.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)

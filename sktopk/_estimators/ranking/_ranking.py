@@ -117,9 +117,11 @@ class RankingClassifier(NetClassifier):
         `predict` says `pos_label_` above it. It is taken from the scores of the training rows, with
         `cross_fit` from those that the mean of all members would give if none had seen the row:
         a member's scores of the rows that it was trained on are moved, by rank and class, to those
-        of the rows that it left out. It then flags about as many fresh rows as asked for
-        (:doc:`measured </top>`), and more of those in `oob_decision_function_`, each scored by
-        one member. After `partial_fit` it is estimated from the last piece.
+        of the rows that it left out. It then flags about as many fresh rows as asked for, up to
+        twice as many where these are a few of the training rows (:doc:`measured </top>`), and
+        more of those in `oob_decision_function_`, each scored by one member. Of a class with
+        fewer than three rows left out by a member, the scores are those of the members that left
+        a row out. After `partial_fit` it is estimated from the last piece.
     pos_label_ : int, float, bool or str
         Label of the positives. `predict_top` has their rows first, and `score` counts them.
     classes_ : ndarray of shape (2,)
@@ -440,45 +442,55 @@ class RankingClassifier(NetClassifier):
         if self._judged_on_validation and training.own_validation:
             rows = training.validation
         if rows is training.given and training.folds is not None:
-            rows, scores, left_out = self._out_of_members(training)
-            # In training each member is judged by the rows that it left out.
-            scores = scores if final else left_out
+            rows, of_members = self._out_of_fold(training)
+            scores = left_out = self._answered(of_members)
+            if final:
+                # In training each member is judged by the rows that it left out.
+                scores = self._scores_as_unseen(training)
         else:
-            left_out = scores = self._scores(self.net_.rows(rows.X))
+            scores = left_out = self._scores(self.net_.rows(rows.X))
         # Rows of labels that are neither are negatives.
         positive = rows.y == self.pos_label_
         scores, left_out, positive, weight = joined(scores, left_out, positive, rows.weight)
         of_rows = torch.from_numpy(positive), torch.from_numpy(weight)
-        y_score = torch.from_numpy(scores).double()
-        t = self._threshold_of(rows.groups, y_score, *of_rows)
+        tensor = torch.from_numpy(scores).double()
+        t = self._threshold_of(rows.groups, tensor, *of_rows)
         if np.isfinite(t):
             self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
         if final:
-            self._warn_of_ranking(scores, y_score, *of_rows)
+            self._warn_of_ranking(scores, tensor, *of_rows)
             if self._has_places and not training.partial:
                 if rows is training.given:
                     warms_up = training.settings.warm_up > 0
                     self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
                 else:
-                    t = self._threshold_of(
-                        rows.groups, torch.from_numpy(left_out).double(), *of_rows
-                    )
+                    tensor = torch.from_numpy(left_out).double()
+                    t = self._threshold_of(rows.groups, tensor, *of_rows)
                     self._warn_of_chance(left_out >= t, positive)
 
-    def _out_of_members(self, training):
-        """The rows that some members have not seen, with scores of two kinds.
-
-        Those of all members, as if none had seen a row, and those of the members that have not.
-        """
+    def _scores_as_unseen(self, training):
+        """Of the rows that some members have not seen, those of all members if none had."""
         known = training.folds.fold >= 0
         rows, folds = training.rows.take(known), training.folds.take(known)
         of_members = self.net_.score_by_member(self.net_.rows(training.rows.X))[known].numpy()
-        share = folds.unseen(slice(None)).numpy()
-        scores = scores_as_unseen(of_members, share > 0, rows.y == self.pos_label_, rows.weight)
-        return rows, scores.astype(of_members.dtype), (of_members * share).sum(axis=1)
+        unseen = folds.unseen(slice(None)).numpy() > 0
+        scores = scores_as_unseen(of_members, unseen, rows.y == self.pos_label_, rows.weight)
+        return scores.astype(of_members.dtype)
+
+    def _score_by_number(self, knowing, rows):
+        if self._scores_labels:
+            # Scores of the few members that left a row out have a threshold of their own.
+            scores, positive, weight = joined(
+                knowing._scores(slice(None)), rows.y == self.pos_label_, rows.weight
+            )
+            tensors = map(torch.from_numpy, (scores.astype(np.float64), positive, weight))
+            t = self._threshold_of(rows.groups, *tensors)
+            if np.isfinite(t):
+                knowing = knowing._with(threshold_=self._midway(scores, t))
+        return super()._score_by_number(knowing, rows)
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
