@@ -70,7 +70,12 @@ DECAYS = {
     "images": (5e-4, 5e-3),
     "published": (5e-4,),
 }
-RATES = {"full": (0.03, 0.1, 0.3, 1.0), "small": (0.1,), "images": (0.1,), "published": (0.1,)}
+RATES = {
+    "full": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+    "small": (0.1,),
+    "images": (0.1,),
+    "published": (0.1,),
+}
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
 PICTURE = "reproduce_top_curve.png"
 # The names that TopKClassifier has for them.
