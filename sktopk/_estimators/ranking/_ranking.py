@@ -476,7 +476,7 @@ class RankingClassifier(NetClassifier):
         known = training.folds.fold >= 0
         rows, folds = training.rows.take(known), training.folds.take(known)
         of_members = self.net_.score_by_member(self.net_.rows(training.rows.X))[known].numpy()
-        unseen = folds.unseen(slice(None)).numpy() > 0
+        unseen = (folds.unseen(slice(None)) > 0).numpy()
         scores = scores_as_unseen(of_members, unseen, rows.y == self.pos_label_, rows.weight)
         return scores.astype(of_members.dtype)
 
