@@ -16,7 +16,7 @@ from sktopk.losses._top_quantile import precision_at_recall_threshold
 from sktopk.losses.programs._fbeta import beta_shares
 from sktopk.metrics._ranking import undefined
 
-from ._ranking import RankingClassifier, cuts
+from ._ranking import RankingClassifier, cuts, tensors
 
 
 @estimator
@@ -47,8 +47,8 @@ class ProgramClassifier(RankingClassifier):
         # Groups that lack a class teach nothing, here as in the loss.
         return bool((weight > 0)[positive].any() and (weight > 0)[~positive].any())
 
-    def _warn_of_ranking(self, y_score, scores, positive, weight):
-        super()._warn_of_ranking(y_score, scores, positive, weight)
+    def _warn_of_ranking(self, scores, positive, weight):
+        super()._warn_of_ranking(scores, positive, weight)
         criterion = self.net_.criterion_.losses[0]
         n_without = int(criterion.n_without_class)
         if n_without:
@@ -210,11 +210,11 @@ class RecallAtPrecisionClassifier(ProgramClassifier):
         precision = found / looked_at
         return score[(precision == precision.max()).nonzero()[-1, 0]]
 
-    def _warn_of_ranking(self, y_score, scores, positive, weight):
-        super()._warn_of_ranking(y_score, scores, positive, weight)
+    def _warn_of_ranking(self, scores, positive, weight):
+        super()._warn_of_ranking(scores, positive, weight)
         if hasattr(self, "n_groups_"):
             return
-        _, found, looked_at = cuts(scores, positive, weight)
+        _, found, looked_at = cuts(*tensors(scores, positive, weight))
         best = (found / looked_at).max()
         if best < float(self.precision) * (1 - 1e-12):
             warn(

@@ -452,23 +452,20 @@ class RankingClassifier(NetClassifier):
         # Rows of labels that are neither are negatives.
         positive = rows.y == self.pos_label_
         scores, left_out, positive, weight = joined(scores, left_out, positive, rows.weight)
-        of_rows = torch.from_numpy(positive), torch.from_numpy(weight)
-        tensor = torch.from_numpy(scores).double()
-        t = self._threshold_of(rows.groups, tensor, *of_rows)
+        t = self._threshold_of(rows.groups, scores, positive, weight)
         if np.isfinite(t):
             self.threshold_ = self._midway(scores, t)
         elif not hasattr(self, "threshold_"):
             # Of a piece without the rows that the threshold is computed from.
             self.threshold_ = 0.0
         if final:
-            self._warn_of_ranking(scores, tensor, *of_rows)
+            self._warn_of_ranking(scores, positive, weight)
             if self._has_places and not training.partial:
                 if rows is training.given:
                     warms_up = training.settings.warm_up > 0
                     self._warn_of_precision(scores > self.threshold_, positive, weight, warms_up)
                 else:
-                    tensor = torch.from_numpy(left_out).double()
-                    t = self._threshold_of(rows.groups, tensor, *of_rows)
+                    t = self._threshold_of(rows.groups, left_out, positive, weight)
                     self._warn_of_chance(left_out >= t, positive)
 
     def _scores_as_unseen(self, training):
@@ -486,14 +483,14 @@ class RankingClassifier(NetClassifier):
             scores, positive, weight = joined(
                 knowing._scores(slice(None)), rows.y == self.pos_label_, rows.weight
             )
-            tensors = map(torch.from_numpy, (scores.astype(np.float64), positive, weight))
-            t = self._threshold_of(rows.groups, *tensors)
+            t = self._threshold_of(rows.groups, scores, positive, weight)
             if np.isfinite(t):
                 knowing = knowing._with(threshold_=self._midway(scores, t))
         return super()._score_by_number(knowing, rows)
 
     def _threshold_of(self, groups, scores, positive, weight):
         """The score of the last row that is flagged, with groups the median of that of each."""
+        scores, positive, weight = tensors(scores, positive, weight)
         if groups is None:
             return self._score_threshold(scores, positive, weight).item()
         each = [
@@ -508,11 +505,11 @@ class RankingClassifier(NetClassifier):
         """Whether a group has one; that of rows which are not there may also be infinite."""
         return True
 
-    def _warn_of_ranking(self, y_score, scores, positive, weight):
+    def _warn_of_ranking(self, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
         # The unit of the losses is the distance that scores should keep.
-        spread, unit = float(y_score.std()), float(getattr(self, "margin", 1.0))
-        if len(y_score) > 1 and spread < 0.01 * unit:
+        spread, unit = float(scores.std()), float(getattr(self, "margin", 1.0))
+        if len(scores) > 1 and spread < 0.01 * unit:
             warn(
                 "The network gives every row nearly the same score (their standard deviation is "
                 f"{spread:.2g}, where the loss asks for distances of {unit:g}): it has not "
@@ -630,8 +627,8 @@ class TopClassifier(RankingClassifier):
     def _has_places(self):
         return getattr(self._threshold(), "of", None) == "all"
 
-    def _warn_of_ranking(self, y_score, scores, positive, weight):
-        super()._warn_of_ranking(y_score, scores, positive, weight)
+    def _warn_of_ranking(self, scores, positive, weight):
+        super()._warn_of_ranking(scores, positive, weight)
         each = self.net_.criterion_.losses
         if (missing := each[0].missing) is not None:
             enough = f"set buffer_size to {missing['enough']}"
@@ -680,6 +677,11 @@ class TopClassifier(RankingClassifier):
             k = self._scaled(threshold.k, threshold.of, positive, weight)
             threshold = dataclasses.replace(threshold, k=k)
         return threshold(scores, positive, weight)
+
+
+def tensors(scores, positive, weight):
+    """Arrays as `cuts` and `_score_threshold` take them: scores in float64."""
+    return tuple(map(torch.from_numpy, (scores.astype(np.float64), positive, weight)))
 
 
 def cuts(scores, positive, weight):
