@@ -384,8 +384,8 @@ def page(runs):
     text = [
         "# Which schedule trains each loss best",
         "",
-        f"`benchmarks/schedule.py`: {n_tables[False]} tables of several classes and "
-        f"{n_tables[True]} of two, of the choosing half, one of each family; at most {MAX_TRAIN} "
+        f"`benchmarks/schedule.py`: {n_tables.get(False, 0)} tables of several classes and "
+        f"{n_tables.get(True, 0)} of two, of the choosing half, one of each family; at most {MAX_TRAIN} "
         f"rows to train, {runs.split.nunique()} split(s); the network of tables with {N_MEMBERS} "
         "members, all else by default but the schedule. The default is "
         f"*{DEFAULT}*: cross-entropy until it no longer gains, then half cross-entropy and half "

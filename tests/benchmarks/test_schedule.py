@@ -115,3 +115,23 @@ def test_differences_are_those_of_a_paired_test():
         assert len(found) == n_tables
         assert schedule.said(found[START]).startswith(f"{mean:+.2f} ± {half:.2f}, ")
     assert len(schedule.differences(runs, None, OWN)) == 6
+
+
+@pytest.mark.parametrize(
+    ("losses", "unsaid"), [(("focal",), "rankers"), (("AUC",), "losses of several classes")]
+)
+def test_page_of_the_runs_of_one_kind(losses, unsaid):
+    rng = np.random.default_rng(0)
+    done = {"split": 0, "epochs": 9, "fit_s": 1.0, **schedule.NAMES}
+    runs = pd.DataFrame(
+        [
+            done | {"table": f"t{t}", "loss": loss, "schedule": s, OWN: rng.random()}
+            for t in range(3)
+            for loss in losses
+            for s in SCHEDULES
+        ]
+    )
+    page = schedule.page(runs)
+    assert f"- Of {unsaid} nothing can be said yet." in page
+    assert page.count("nothing can be said yet") == 1
+    assert "nan" not in page
