@@ -201,6 +201,18 @@ def test_weight_two_equals_a_repeated_row(classifier, rare):
 
 
 @each_classifier
+def test_weights_may_sum_to_one(classifier, rare):
+    X, y = rare[0][:200], rare[1][:200]
+    if isinstance(getattr(classifier, "k", None), int):
+        return  # a number of rows of weight 1
+    clf = quick(classifier, early_stopping=True).fit(X, y)
+    light = quick(classifier, early_stopping=True).fit(X, y, sample_weight=np.full(200, 1 / 200))
+    # A rank is rounded up to a row only where there is a whole one.
+    assert abs(light.predict(X).sum() - clf.predict(X).sum()) <= 1
+    assert light.history_[-1]["valid_score"] == pytest.approx(clf.history_[-1]["valid_score"])
+
+
+@each_classifier
 def test_works_in_a_pipeline_and_a_grid(classifier, rare):
     X, y, *_ = rare
     name = type(classifier).__name__.lower()

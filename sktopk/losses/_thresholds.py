@@ -123,8 +123,8 @@ class _Ranked:
     """A group ordered from its largest score down, up to a number of rows or a share of them.
 
     Rows count by their weight: the j-th largest is the first at which the cumulative weight
-    reaches j, where j is `k` or, of a total weight n, max(1, ceil(n tau)). A group that weighs
-    less than j ends at its smallest score.
+    reaches j, where j is `k` or, of a total weight n, ceil(n tau), or n tau if that is less than
+    1. A group that weighs less than j ends at its smallest score.
     """
 
     of: str
@@ -163,7 +163,9 @@ class _Ranked:
         """The weight j that stands above the threshold and at it."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
-        return xp.minimum(-(-total * (float(self.tau) * NEARLY) // 1), total)
+        share = total * (float(self.tau) * NEARLY)
+        # A whole row is too much where weights sum to 1.
+        return xp.minimum(xp.where(share < 1, share, -(-share // 1)), total)
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         """Return the threshold of a weighted sample and its gradient.
@@ -200,8 +202,9 @@ class KthLargest(_Ranked):
     over the n rows of the group (Table 1 of [1]_). Called as
     ``threshold(scores, positive, weight, groups=None)``; the gradient flows into the row of that
     rank, where tied rows rank in their order. Rows count by their weight: j is reached where the
-    cumulative weight reaches it, and n is the sum of the weights. A group that weighs less than j
-    ends at its smallest score; an empty one has t = -inf.
+    cumulative weight reaches it, n is the sum of the weights, and of a light group, with
+    :math:`n \tau < 1`, :math:`j = n \tau`. A group that weighs less than j ends at its smallest
+    score; an empty one has t = -inf.
 
     Parameters
     ----------

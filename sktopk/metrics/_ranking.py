@@ -142,8 +142,14 @@ class Ranking:
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
         size = np.bincount(nth_group, weights=self.weight)
-        places = np.array([n_kept(k, n) for n in size], dtype=np.float64)
-        if not isinstance(k, Integral):  # rounded up, but never to more than there is
+        if isinstance(k, Integral):
+            places = np.full(len(size), float(k))
+        else:
+            # Rounded up to whole rows, but never to more than there is: where that is less than
+            # one, to rows as light as they are in the mean.
+            mean = size / np.bincount(nth_group, weights=self.count)
+            row = np.where(k * size < 1, np.minimum(mean, 1.0), 1.0)
+            places = np.array([n_kept(k, n) for n in size / row]) * row
             places = np.minimum(places, size)
         before = _sum_before(self.weight, is_first)
         share = np.clip((places[nth_group] - before) / self.weight, 0.0, 1.0)

@@ -65,8 +65,9 @@ def precision_at_k_score(
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights, which count as numbers of rows: a weight of 2 equals
         the row twice, k is a sum of weights, and the row at which the sum exceeds
-        k is looked at in part. So weights that sum to 1 make a single row, which
-        any k and any fraction takes whole: let them sum to the number of rows.
+        k is looked at in part. So weights that sum to 1 make a single row, which any number k
+        takes whole: let them sum to the number of rows. Of a fraction that is less than one row,
+        the mean weight is rounded up to in place of 1.
     propensity : array-like of shape (n_samples,), default=None
         Of a log: the probability in (0, 1] with which the label of each row came to be known, as
         `BudgetClassifier.predict_queue` returns it; NaN where it did not, whatever

@@ -85,9 +85,29 @@ def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
         weights = torch.full((n,), weight, dtype=dtype)
         for j in range(1, math.floor(exact * n) + 1):
             assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
-        j = references.rank_of_share("0.5", n * exact)
+        # Less than one row is no whole one.
+        j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
         found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
         assert found == min(math.ceil(j / exact), n)
+
+
+@every_group
+@pytest.mark.parametrize("kind", [KthLargest, TopMean])
+def test_weights_that_sum_to_one_have_the_threshold_of_their_share(kind, of):
+    scores, target = top_batch()
+    positive, n = target == 1, len(scores)
+    rows = references.rows_of(target.tolist(), of)
+    for tau in (0.05, 0.3, 0.5):
+        groups = torch.zeros(n, dtype=torch.long)
+        for more in ({}, {"groups": groups}):
+            t = kind(of, tau=tau)(scores, positive, torch.full((n,), 1e-6), **more)
+            share = Fraction(str(tau)) * len(rows)
+            own, ones = [float(s) for s in scores[rows]], [Fraction(1)] * len(rows)
+            if kind is KthLargest:
+                expected = references.weighted_kth_largest(own, ones, share)
+            else:
+                expected = references.weighted_top_mean(own, ones, share)
+            assert t.item() == pytest.approx(float(expected), rel=1e-5)
 
 
 @given(

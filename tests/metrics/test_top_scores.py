@@ -182,9 +182,22 @@ def test_places_without_rows_are_misses_of_precision_and_a_warning():
 
 @pytest.mark.filterwarnings("error")
 def test_fraction_takes_no_more_than_the_weight_there_is():
-    rows = dict(y_true=[0, 1, 0], y_score=[3, 2, 1], sample_weight=[0.1, 0.2, 0.2])
-    assert precision_at_k_score(**rows, k=0.5) == pytest.approx(0.4)
-    assert enrichment_factor_score(**rows, fraction=0.5) == pytest.approx(1.0)
+    rows = dict(y_true=[0, 1, 0], y_score=[3, 2, 1], sample_weight=[0.3, 0.6, 0.6])
+    assert precision_at_k_score(**rows, k=0.9) == pytest.approx(0.4)
+    assert enrichment_factor_score(**rows, fraction=0.9) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
+@pytest.mark.parametrize("groups", [False, True])
+def test_fraction_of_weights_that_sum_to_less_than_a_row(score, groups):
+    rng = np.random.default_rng(0)
+    y_true, y_score = rng.integers(2, size=60), rng.normal(size=60)
+    groups = {"groups": rng.integers(3, size=60)} if groups else {}
+    for k in (0.05, 0.3):
+        expected = score(y_true, y_score, k=k, **groups)
+        for scale in (1 / 60, 1e-9):
+            found = score(y_true, y_score, k=k, sample_weight=np.full(60, scale), **groups)
+            assert found == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("error")

@@ -431,7 +431,8 @@ class RankingClassifier(NetClassifier):
 
     def _validation_scorer(self, y_val, weight):
         # Below a rate of one negative all rates are the same, that of the highest negative.
-        n_negatives = weight[y_val != self.pos_label_].sum()
+        own = weight[y_val != self.pos_label_]
+        n_negatives = max(own.sum(), np.count_nonzero(own))  # of rows that weigh next to nothing
         # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
         return TopScorer("partial_auc_log", min_fpr=1 / max(2.0, float(n_negatives)), max_fpr=1.0)
 
