@@ -10,12 +10,15 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from sktopk import (
+    AUCClassifier,
     BudgetClassifier,
+    FScoreClassifier,
     PatMatClassifier,
     Pipeline,
     RecallAtKClassifier,
@@ -106,6 +109,25 @@ def test_score_is_that_of_the_network_of_the_votes(rows):
     assert set(top) == set(np.concatenate(best))
 
 
+def test_score_of_flagged_rows_is_that_of_predict(rows):
+    X, y = rows
+    clf = make(FScoreClassifier(**SHORT)).fit(X, y)
+    assert clf.score(X, y) == pytest.approx(f1_score(y, clf.predict(X)))
+    assert clf.oob_score_ == pytest.approx(f1_score(y, clf.oob_decision_function_ > 0))
+    assert clf.oob_score_ > f1_score(y, np.ones_like(y))
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_areas_of_several_classes(multi_class):
+    X, y = make_classification(200, n_classes=4, n_informative=4, random_state=0)
+    clf = make(AUCClassifier(multi_class=multi_class, **SHORT)).fit(X[:120], y[:120])
+    expected = roc_auc_score(y[120:], clf.predict_proba(X[120:]), multi_class=multi_class)
+    assert clf.score(X[120:], y[120:]) == pytest.approx(expected)
+    assert clf.predict_topk(X, k=2).shape == (200, 2)
+    with pytest.raises(TypeError, match=r"k must be an integer, as the network .* has no k"):
+        clf.predict_topk(X)
+
+
 def test_groups_lie_in_one_fold(rows):
     X, y = rows
     groups = np.repeat(np.arange(34), 10)
@@ -191,7 +213,7 @@ def test_a_row_of_weight_zero_is_absent(rows):
     more = make(others=others).fit(np.vstack([X, X[:5] + 9]), np.r_[y, 1 - y[:5]], weight)
     own = make(others=others).fit(X, y)
     np.testing.assert_allclose(more.predict_proba(X), own.predict_proba(X), atol=1e-6)
-    assert more.oob_decision_function_.shape == (len(y),)
+    assert np.isnan(more.oob_decision_function_).tolist() == [False] * len(y) + [True] * 5
 
 
 def test_a_network_without_folds(rows):

@@ -71,7 +71,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         HistGradientBoostingClassifier, which grows a tree for each of several.
     n_folds : int, default=5
         How often each of the others is fitted, each time without one fold of the rows. Equal rows
-        lie in one fold, and so do the rows of a group.
+        lie in one fold, with groups the rows of a group.
     random_state : int, RandomState or None, default=None
         Seed of all that have a `random_state` of None.
 
@@ -87,8 +87,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         Of two classes the label of the positives: `predict_top` has their rows first.
     oob_decision_function_ : ndarray of shape (n_samples,)
         Of a ranking whose network is cross-fitted: what `decision_function` says of the rows of
-        positive weight, by the vote of those that have not seen them. NaN for a row that all
-        have seen.
+        `fit`, by the vote of those that have not seen them. NaN for a row of weight 0 and for one
+        that all have seen.
     oob_score_ : float
         The metric of `score`, of these.
     n_features_in_ : int
@@ -272,7 +272,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         k : int, default=None
-            Number of labels, 1 <= k < n_classes; None is that of the network.
+            Number of labels, 1 <= k < n_classes; None is that of the network, if it has one.
 
         Returns
         -------
@@ -285,7 +285,13 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             If k is not an integer or out of range.
         """
         check_is_fitted(self)
-        k = self.estimator_.k_ if k is None else k
+        if k is None:
+            k = getattr(self.estimator_, "k_", None)
+        if k is None:
+            raise TypeError(
+                "k must be an integer, as the network of the vote, "
+                f"{type(self.estimator_).__name__}, has no k; got None"
+            )
         check_number(k, "k", 1, len(self.classes_) - 1, integer=True)
         order = np.argsort(-self._votes(X), axis=1, kind="stable")
         return self.classes_[order[:, :k]]
@@ -384,10 +390,11 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                     unseen[j, left_out] = self._own(each.predict_proba(take(values, left_out)))
             self.others_.append(fitted)
         if self._is_ranking and hasattr(network, "oob_decision_function_"):
-            own = columns_of_score(network.oob_decision_function_)
+            own = network.oob_decision_function_
+            own = columns_of_score(own if rows.present is None else own[rows.present])
             own = self._own(calibrated_proba(*network.calibration_, own))
             votes = (own + unseen.sum(axis=0)) / (1 + len(others))
-            self.oob_decision_function_ = self._decision(votes)
+            self.oob_decision_function_ = rows.as_given(self._decision(votes))
             known = np.isfinite(votes)
             if known.any():
                 judged = rows.take(known)
@@ -453,11 +460,13 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     def _score(self, votes, y, sample_weight, groups):
         """The metric of the network of rows with these votes."""
         numbers = np.arange(len(votes))
-        if not self._is_ranking:
-            scorer, judged = self.estimator_._default_scorer(), self._knowing(votes)
-        else:
+        if isinstance(self.estimator_, RankingClassifier):
             judged = self.estimator_._knowing(votes)
+            if self._is_ranking:
+                judged = judged._with(threshold_=0.5)  # that of `predict`
             scorer = judged._default_scorer()
+        else:
+            scorer, judged = self.estimator_._default_scorer(), self._knowing(votes)
         if groups is not None:
             groups = encode_groups(groups, len(y))
             scorer = MeanOverGroups(judged, y, groups, lambda _: judged._default_scorer())
