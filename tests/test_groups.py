@@ -17,6 +17,7 @@ from sktopk import (
     AUCClassifier,
     DeepTopPushClassifier,
     FScoreClassifier,
+    PatMatClassifier,
     PrecisionAtRecallClassifier,
     PrecisionAtRecallProgramClassifier,
     RecallAtFPRClassifier,
@@ -398,6 +399,32 @@ def test_weight_is_repetition(clf):
         repeated.net_.module_(torch.from_numpy(X)).detach(),
         atol=1e-9,
     )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_weight_is_repetition_of_rows_that_members_leave_out():
+    clf = PatMatClassifier(0.1, n_members=3, max_epochs=3, random_state=0, batch_size=10**4)
+    times = 1 + np.arange(len(Y)) % 2
+    weighted = sklearn.clone(clf).fit(X, Y, sample_weight=times, groups=DAY)
+    rows = np.repeat(np.arange(len(Y)), times)
+    repeated = sklearn.clone(clf).fit(X[rows], Y[rows], groups=DAY[rows])
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
+    )
+    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_members", [2, 4])
+def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list(n_members):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(200, 4)), np.repeat(np.arange(20), 10)
+    # Of one day both, of two all positive.
+    y = np.zeros(200, dtype=int)
+    y[:10:3] = y[20:40] = 1
+    clf = PatMatClassifier(0.1, max_epochs=3, n_members=n_members, random_state=0)
+    clf.fit(X, y, groups=groups)
+    assert np.isfinite([row["valid_score"] for row in clf.history_]).all()
 
 
 def test_busy_days_do_not_drown_the_others():

@@ -1,5 +1,7 @@
 """Folds that depend on what rows hold, not on where they stand or how often."""
 
+import hashlib
+
 import numpy as np
 
 from sktopk._common._row_keys import row_keys
@@ -29,8 +31,10 @@ def keys_of_groups(key, groups):
     """The keys of rows, all of a group the same, whatever its name; without groups as they are."""
     if groups is None:
         return key
+    # A row that is given twice changes no key.
+    group, own = np.unique(np.column_stack([groups.astype(np.uint64), key]), axis=0).T
     total = np.zeros(groups.max() + 1, dtype=key.dtype)
-    np.add.at(total, groups, key)
+    np.add.at(total, group.astype(np.intp), own)
     return total[groups]
 
 
@@ -69,6 +73,14 @@ def deal_distinct(key, target, n_parts):
     kept = np.unique(row[(lowest == highest)[target]])
     part[np.isin(row, kept)] = -1
     return part
+
+
+def digest_of(key, part):
+    """What is the same of rows that `deal_distinct` has dealt alike, in any order."""
+    keys, first = np.unique(key, return_index=True)
+    digest = hashlib.blake2b(keys.tobytes(), digest_size=16)
+    digest.update(part[first].tobytes())
+    return digest.hexdigest()
 
 
 def _dealt(key, target, n_parts):

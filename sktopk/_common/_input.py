@@ -472,7 +472,8 @@ def is_memory_map(X):
 class Labelled(NamedTuple):
     """Rows with their labels and weights, and numbers of their groups or None, checked.
 
-    A frame with categories, of which `X` has the numbers, is there as it was given, too.
+    A frame with categories, of which `X` has the numbers, is there as it was given, too. Where
+    some of the rows given are left out for their weight of 0, `present` says which are not.
     """
 
     X: object
@@ -480,6 +481,15 @@ class Labelled(NamedTuple):
     weight: np.ndarray
     groups: np.ndarray | None = None
     frame: object = None
+    present: np.ndarray | None = None
+
+    def as_given(self, values):
+        """Values of the rows, with NaN for those that were left out."""
+        if self.present is None:
+            return values
+        of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
+        of_all[self.present] = values
+        return of_all
 
     def take(self, mask):
         """The rows where `mask` is true."""
@@ -506,4 +516,4 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, takes_
         groups = groups if groups.any() else None
     rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]), groups, frame)
     mask = rows.weight > 0
-    return rows if mask.all() else rows.take(mask)
+    return rows if mask.all() else rows.take(mask)._replace(present=mask)

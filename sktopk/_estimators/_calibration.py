@@ -21,6 +21,12 @@ def is_planned(estimator):
 
 def way_out(estimator):
     """What to set where probabilities are missing, in words."""
+    if is_planned(estimator):
+        return (
+            f"The last training left out no rows for calibration={estimator.calibration!r} (that "
+            "of a piece of data does not, nor one that goes on with other rows than before): set "
+            "warm_start=False"
+        )
     settings = estimator._settings()
     if settings.cross_fit or settings.early_stopping:
         return (

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sktopk._common._available import available_if
-from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
+from sktopk._common._folds_by_content import deal_distinct, digest_of, keys_of_groups
 from sktopk._common._input import (
     COLUMNS,
     Labelled,
@@ -51,6 +51,15 @@ from ._parameters import OPTIMIZERS
 from ._trained_net import TrainedNet
 from ._validation import MemberScores, ValidationScore
 
+# What is fitted besides the net, and a training that goes on changes.
+CHANGED_BY_TRAINING = {
+    "class_count_",
+    "calibration_",
+    "n_groups_",
+    "oob_decision_function_",
+    "oob_score_",
+    "_left_out_",
+}
 # What a net that goes on training may find changed; all else was built into it.
 CHANGEABLE = {
     "learning_rate",
@@ -288,6 +297,12 @@ class NetClassifier(TrainedNet):
         of_tables = self._suits_tables if new else self._of_tables_
         # A loss that was chosen has a say in what "auto" is.
         settings = (self._with(**chosen) if chosen else self)._settings(of_tables)
+        if self.cross_fit is True and settings.n_members == 1:
+            got = "1" if self.n_members == 1 else "'auto', which is 1 for this network"
+            raise ValueError(
+                "cross_fit=True needs members, each without a fold of the rows: n_members must "
+                f"be at least 2; got {got}"
+            )
         with columns_kept(self):
             given = check_labelled(
                 self, X, y, sample_weight, groups, reset=new, takes_tables=of_tables
@@ -455,6 +470,8 @@ class NetClassifier(TrainedNet):
         rows, own, folds = given, validation is not None, None
         if settings.cross_fit:
             folds = self._folds(given, encode(classes, given.y), settings.n_members)
+            if not new and not self._has_left_out(folds):
+                folds = None
         # Where no row can be left out, members go without unless it is asked for alone.
         alone = self.early_stopping is True and self.cross_fit is not True
         judged = settings.early_stopping and (alone or not settings.cross_fit)
@@ -492,9 +509,13 @@ class NetClassifier(TrainedNet):
         groups = target if self._stratify else np.zeros_like(target)
         for n_folds in range(n_members, 1, -1):
             fold = deal_distinct(key, target, n_folds)
-            parts = {*zip(groups[fold >= 0], fold[fold >= 0], strict=True)}
-            if len(parts) == n_folds * len(np.unique(groups)):
-                return Folds(fold, n_folds, n_members, self._stratify and target.max() < 2)
+            dealt = fold >= 0
+            parts = {*zip(groups[dealt], fold[dealt], strict=True)}
+            # Of several classes one may have a single row, which all members see.
+            n_groups = len(np.unique(groups[dealt] if groups.max() > 1 else groups))
+            if len(parts) == n_folds * max(n_groups, 1):
+                counts = self._stratify and target.max() < 2
+                return Folds(fold, n_folds, n_members, counts, digest_of(key, fold))
         if self.cross_fit is not True:
             return None
         warn(
@@ -503,6 +524,20 @@ class NetClassifier(TrainedNet):
             "member is trained on all rows, and none of them is judged by"
         )
         return None
+
+    def _has_left_out(self, folds):
+        """Whether in all training so far the members left out the rows of these folds."""
+        same = folds is not None and folds.digest == getattr(self, "_left_out_", None)
+        if all(all_objects(same)):
+            return True
+        if folds is not None:
+            warn(
+                "warm_start=True goes on with other rows than those before, of which each member "
+                "may have seen some that it would leave out: none is judged by rows left out, so "
+                "that there is no oob_score_, early stopping or calibration by them. Fit anew to "
+                "have these"
+            )
+        return False
 
     def _take_over(self, fitted, chosen):
         """Become what another estimator with such parameters has become."""
@@ -665,7 +700,8 @@ class NetClassifier(TrainedNet):
             # set_params reaches the optimizer there is; this, one made anew.
             vars(net).update(values)
             then.update({name: now[name] for name in changed})
-        vars(self).pop("calibration_", None)
+        for name in ("calibration_", "oob_decision_function_", "oob_score_"):
+            vars(self).pop(name, None)
         self.class_count_ = count
         self._prepare(partial)
 
@@ -675,6 +711,7 @@ class NetClassifier(TrainedNet):
         if not training.new:
             self._note_groups(training.rows.groups)
             self._go_on(count, training.partial)
+        self._left_out_ = None if training.folds is None else training.folds.digest
         try:
             rows, validation = training.rows, training.validation
             target, count = training.target, self.class_count_
@@ -745,11 +782,7 @@ class NetClassifier(TrainedNet):
         n_epochs = len(self.net_.history_)
         if n_epochs == 0:
             return None
-        fitted = {
-            k: v
-            for k, v in vars(self).items()
-            if k in ("class_count_", "calibration_", "n_groups_")
-        }
+        fitted = {k: v for k, v in vars(self).items() if k in CHANGED_BY_TRAINING}
         criterion = copy.deepcopy(self.net_.criterion_.state_dict())
         return {"n_epochs": n_epochs, "fitted": fitted, "criterion": criterion}
 
@@ -781,10 +814,9 @@ class NetClassifier(TrainedNet):
         scores = self._answered(of_members)
         y_score = self._decision(scores)
         known = training.folds.fold >= 0
-        self.oob_decision_function_ = np.full(
-            (len(known), *y_score.shape[1:]), np.nan, y_score.dtype
-        )
-        self.oob_decision_function_[known] = y_score
+        of_all = np.full((len(known), *y_score.shape[1:]), np.nan, y_score.dtype)
+        of_all[known] = y_score
+        self.oob_decision_function_ = training.given.as_given(of_all)
         self.oob_score_ = self._score_by_number(self._knowing(scores), rows)
         return rows, of_members
 

@@ -183,7 +183,8 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
         see `oob_decision_function_`. These take the place of rows held out: for
         `early_stopping`, where each member keeps its own best epoch (a ranker's by the
         mean of its score and the two before), and `calibration`.
-        Rows that are equal lie in one fold. "auto" is True for several members of TabularMLP.
+        Rows that are equal lie in one fold, with groups the rows of a group. "auto" is True for
+        several members of TabularMLP.
     warm_up : int or "auto", default="auto"
         Epochs of cross-entropy before those of the loss, with `early_stopping` at most so many.
         The loss then starts from the best weights, at a quarter of the learning rate; the best
@@ -282,7 +283,8 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
         Epochs trained, over all warm starts and partial fits.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         With `cross_fit`: what `decision_function` says of the rows of `fit`, by the members that
-        have not seen them. NaN for the only row of a class, which all members see.
+        have not seen them. NaN for a row of weight 0 and for the only row of a class, which all
+        members see. With `propensity` there are the rows of known label.
     oob_score_ : float
         With `cross_fit`: the metric of `score`, of these.
     history_ : list of dict
@@ -414,11 +416,6 @@ class TrainingParameters(ShownInNotebooks, BaseEstimator):
             check_auto(getattr(self, name), name, check_flag)
         for name in ("compile", "warm_start"):
             check_flag(getattr(self, name), name)
-        if self.cross_fit is True and self.n_members == 1:
-            raise ValueError(
-                "cross_fit=True needs members, each without a fold of the rows: n_members must "
-                "be at least 2; got 1"
-            )
         check_random(self.random_state)
         check_option(self.dtype, "dtype", DTYPES)
         check_option(getattr(self, self._precision), self._precision, PRECISIONS)

@@ -63,12 +63,14 @@ class ValidationScore:
             self.scorer = classifier._validation_scorer(rows.y, rows.weight)
             if rows.groups is not None:
                 scorer_of = classifier._validation_scorer
-                self.scorer = MeanOverGroups(
+                of_groups = MeanOverGroups(
                     classifier,
                     rows.y,
                     rows.groups,
                     lambda own: scorer_of(rows.y[own], rows.weight[own]),
                 )
+                # Those of a fold may all be of one class: its rows are judged as one list.
+                self.scorer = of_groups if of_groups.each else self.scorer
         else:
             self.scorer = check_scorer(classifier, scoring)
         weighted = not np.all(rows.weight == 1)

@@ -17,10 +17,13 @@ class Folds:
         At least 2 folds, at most one for each member.
     counts : bool, default=False
         Whether the loss counts rows by their weight, as those of two classes that are ranked do.
+    digest : str, default=None
+        The same for the same rows in the same folds.
     """
 
-    def __init__(self, fold, n_folds, n_members, counts=False):
+    def __init__(self, fold, n_folds, n_members, counts=False, digest=None):
         self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
+        self.digest = digest
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
         # So that weights of mean 1 over the rows of a member have mean 1 over all rows.

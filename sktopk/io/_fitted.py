@@ -350,6 +350,7 @@ _CHECKS = {
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_of_tables_": lambda v, c, f: isinstance(v, bool),
     "_probability": lambda v, c, f: _is_probability(v),
+    "_left_out_": lambda v, c, f: v is None or isinstance(v, str),
     "_missing_": lambda v, c, f: v is None or _are_columns(v, f),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),
     "_seed": lambda v, c, f: _is_int(v, 0),

@@ -92,6 +92,38 @@ def test_all_rows_train_and_those_left_out_set_the_threshold():
     assert flagged.sum() == 18
 
 
+@pytest.mark.parametrize(
+    ("classifier", "step"),
+    [
+        (PatMatClassifier(tau=0.1, **SMALL), ""),
+        (TopVotingClassifier(PatMatClassifier(tau=0.1, **SMALL), n_folds=2, random_state=0), ""),
+        (
+            make_pipeline(StandardScaler(), PatMatClassifier(tau=0.1, **SMALL)),
+            "patmatclassifier__",
+        ),
+    ],
+    ids=["network", "vote", "pipeline"],
+)
+def test_rows_of_weight_zero_do_not_calibrate(classifier, step):
+    X, y = overlapping(90, np.random.default_rng(0))
+    weight = (np.arange(90) % 3 > 0).astype(float)
+    desk = BudgetClassifier(classifier, budget=0.2, cross_fit=True)
+    desk.fit(X, y, **{f"{step}sample_weight": weight})
+    y_score = out_of_fold_scores(desk.estimator_)
+    assert np.array_equal(np.isfinite(y_score), weight > 0)
+    assert desk.rates_["flagged"][:2] == ((y_score > desk.threshold_).sum(), 60)
+
+
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
+def test_rows_that_no_tree_left_out_do_not_calibrate():
+    X, y = overlapping(200, np.random.default_rng(0), 3)
+    forest = RandomForestClassifier(5, oob_score=True, random_state=0)
+    sets = SetClassifier(forest, method="aps", cross_fit=True).fit(X, y)
+    left_out = sets.estimator_.oob_decision_function_.any(axis=1)
+    assert 0 < left_out.sum() < 200
+    assert sets.n_calibration_ == left_out.sum()
+
+
 def test_rows_of_a_log_are_thinned_with_their_scores():
     rng = np.random.default_rng(0)
     X, y = overlapping(400, rng)

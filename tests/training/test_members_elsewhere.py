@@ -7,8 +7,9 @@ from scipy.sparse import csr_array
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk.modules import TabularMLP
+from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
+from sktopk.io import dump, load
+from sktopk.modules import MLP, TabularMLP
 from tests.crashing import (
     POSITIVE,
     WithDropout,
@@ -210,6 +211,59 @@ def test_a_piece_of_a_stream_has_no_rows_to_spare(params):
     with pytest.raises(AttributeError) as caught:
         clf.partial_fit(X, Y)
     assert "=True, which needs all data at once" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"hidden_layer_sizes": ()}, {"module": MLP, "early_stopping": True}, {"n_candidates": 2}],
+    ids=str,
+)
+def test_one_network_by_default_has_none_to_leave_rows_out(params):
+    with pytest.raises(ValueError, match="n_members must be at least 2; got 'auto', which is 1"):
+        TopKClassifier(k=1, cross_fit=True, **params).fit(X, Y)
+
+
+def test_members_that_went_on_with_other_rows_have_none_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    noise = rng.integers(3, size=len(Y))
+    clf = quick(warm_start=True, calibration="auto", **MEMBERS).set_params(callbacks=None)
+    clf.fit(X, noise)
+    order = rng.permutation(len(X))
+    assert hasattr(clf.fit(X[order], noise[order]), "oob_score_")
+    # As is a copy from a file.
+    dump(clf, tmp_path / "clf")
+    other = load(tmp_path / "clf").fit(X, noise)
+    np.testing.assert_array_equal(
+        clf.fit(X, noise).oob_decision_function_, other.oob_decision_function_
+    )
+    with pytest.warns(UserWarning, match="goes on with other rows .* no oob_score_"):
+        clf.fit(X[1:], noise[1:])
+    for name in ("oob_score_", "oob_decision_function_", "calibration_"):
+        assert not hasattr(clf, name)
+    with pytest.raises(AttributeError, match=r"left out no rows for calibration='auto'.*and fit"):
+        clf.predict_proba(X)
+    # They have seen all by now.
+    with pytest.warns(UserWarning, match="goes on with other rows"):
+        assert not hasattr(clf.fit(X, noise), "oob_score_")
+    assert hasattr(clf.set_params(warm_start=False).fit(X, noise), "oob_score_")
+
+
+def test_members_that_saw_a_piece_of_a_stream_have_none_left_out():
+    clf = quick(DeepTopPushClassifier, warm_start=True, **MEMBERS | {"cross_fit": "auto"})
+    clf.set_params(module=None).fit(X, POSITIVE)
+    assert hasattr(clf, "oob_score_")
+    clf.partial_fit(X, POSITIVE)
+    assert not hasattr(clf, "oob_score_")
+    with pytest.warns(UserWarning, match="goes on with other rows"):
+        assert not hasattr(clf.fit(X, POSITIVE), "oob_score_")
+
+
+def test_the_only_row_of_a_class_keeps_no_other_from_being_left_out():
+    y = np.r_[3, Y[1:]]
+    clf = quick(AUCClassifier, calibration="auto", **MEMBERS).fit(X, y)
+    alone = np.isnan(clf.oob_decision_function_).any(axis=1)
+    assert alone.tolist() == [True] + [False] * (len(y) - 1)
+    assert clf.predict_proba(X).shape == (len(y), 4)
 
 
 def test_partial_fit_of_members():

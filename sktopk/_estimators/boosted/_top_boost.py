@@ -657,8 +657,10 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         }
         if self.early_stopping and len(held.y):
             scorer, numbers = self._scorer(self.scoring), np.arange(len(held.y))
-            if self.scoring is None:
-                scorer = self._of_groups(scorer, held.y, held.groups)
+            if self.scoring is None and held.groups is not None:
+                of_groups = self._of_groups(scorer, held.y, held.groups)
+                # Those of a fold may all be of one class: its rows are judged as one list.
+                scorer = of_groups if of_groups.each else scorer
             weight = weight_for(scorer, held.weight)
 
             def judge(scores, _):

@@ -106,7 +106,11 @@ def out_of_fold_scores(estimator):
             "cross_fit=True needs out-of-fold scores that are those of decision_function; in "
             f"oob_decision_function_ of {type(last).__name__} are probabilities"
         )
-    return np.asarray(y_score)
+    y_score = np.asarray(y_score)
+    if _has_out_of_fold_proba(last):
+        # Forests have probabilities of 0 for a row that no tree left out.
+        y_score = np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)
+    return y_score
 
 
 def out_of_fold_proba(estimator, y_score):
