@@ -385,9 +385,9 @@ def page(runs):
         "# Which schedule trains each loss best",
         "",
         f"`benchmarks/schedule.py`: {n_tables.get(False, 0)} tables of several classes and "
-        f"{n_tables.get(True, 0)} of two, of the choosing half, one of each family; at most {MAX_TRAIN} "
-        f"rows to train, {runs.split.nunique()} split(s); the network of tables with {N_MEMBERS} "
-        "members, all else by default but the schedule. The default is "
+        f"{n_tables.get(True, 0)} of two, of the choosing half, one of each family; at most "
+        f"{MAX_TRAIN} rows to train, {runs.split.nunique()} split(s); the network of tables with "
+        f"{N_MEMBERS} members, all else by default but the schedule. The default is "
         f"*{DEFAULT}*: cross-entropy until it no longer gains, then half cross-entropy and half "
         "the loss at a quarter of the rate, the best epoch of both kept. Two phases have at most "
         f"{MAX_EPOCHS} epochs each, a single one {2 * MAX_EPOCHS} (cross-entropy alone, which is "

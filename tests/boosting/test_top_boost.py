@@ -377,6 +377,22 @@ def test_what_is_not_allowed_is_named(binary, params, error, says):
         make(**params).fit(*binary)
 
 
+@pytest.mark.parametrize(
+    ("column", "error", "says"),
+    [
+        (["u", "v"], ValueError, "X must hold numbers; could not .* OrdinalEncoder in a Column"),
+        (np.array([0, 1], "datetime64[s]"), TypeError, "column 'b' holds times .* such as the ho"),
+    ],
+)
+def test_columns_that_are_no_numbers_are_named(column, error, says):
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.repeat(column, 20)})
+    with pytest.raises(error, match=says):
+        make().fit(X, np.arange(40) % 2)
+    X = pd.DataFrame(np.zeros((40, 2)), columns=["a", "a"])
+    with pytest.raises(ValueError, match="different names; got 'a' more than once"):
+        make().fit(X, np.arange(40) % 2)
+
+
 def test_labels_that_do_not_suit_are_named(binary, several):
     X, y = several
     with pytest.raises(ValueError, match="loss='top_push' is for two classes; y has 4"):
@@ -499,6 +515,17 @@ def test_whole_groups_are_left_out_and_held_out(days):
         for three in itertools.combinations(range(12), 3)
     }
     assert make(**params).fit(X, y, groups=day).n_iter_[0] <= 10
+
+
+def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
+    # Of 20 days two have both classes, two are all positive.
+    X, groups = np.random.default_rng(0).normal(size=(200, 4)), np.repeat(np.arange(20), 10)
+    y = np.zeros(200, dtype=int)
+    y[:20:4] = y[20:40] = 1
+    X[:, 0] += 2 * y
+    clf = TopBoostClassifier(n_estimators=50, early_stopping=True, random_state=0)
+    # A score that is undefined would stop each of them at the first round.
+    assert max(clf.fit(X, y, groups=groups).n_iter_) > 10
 
 
 def test_searches_route_groups(days):

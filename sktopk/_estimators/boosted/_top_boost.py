@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
+from sktopk._common._frames import check_columns
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import (
     check_classes,
@@ -709,14 +710,25 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
 
     def _table(self, X, reset):
         check_table(X)
-        return validate_data(
-            self,
-            on_host(X, "X"),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-        )
+        X = on_host(X, "X")
+        if hasattr(X, "columns") and hasattr(X, "dtypes"):
+            check_columns(X)
+        try:
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+            )
+        except ValueError as error:
+            if not str(error).startswith("could not convert string"):
+                raise
+            raise ValueError(
+                f"X must hold numbers; {error}. Encode columns of texts first, for example by "
+                "scikit-learn's OrdinalEncoder in a ColumnTransformer"
+            ) from error
 
     def _loss_in_use(self, rows):
         """Return the loss, None for the log loss alone, and its parameters; set `k_`."""

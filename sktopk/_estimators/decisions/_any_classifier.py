@@ -118,7 +118,7 @@ def out_of_fold_proba(estimator, y_score):
     last = _last_step(estimator)
     if _has_out_of_fold_proba(last):
         return y_score
-    if getattr(last, "order", None) is not None:
+    if getattr(last, "_k_ordered", None) is not None:
         raise ValueError(
             f"cross_fit=True needs order=None; got order={last.order!r}, whose out-of-fold scores "
             "have no probabilities"
