@@ -382,8 +382,8 @@ def page(lines, figure="top_of_the_table.png"):
         "more than 50 classes. sktopk is "
         + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
         + '; chosen on the choosing half. "sktopk, network alone" is its best network for each '
-        'job, without the trees that vote with it; "sktopk, with trees" is TopVotingClassifier, '
-        "which was not among what the choosing half was asked about for several classes.",
+        'job, without the trees that vote with it; "sktopk, second choice" is, for several '
+        "classes, the other of the two, which came second there.",
         "",
         "Ranks: 1 is the best of the methods, by the mean over the splits that all of them have; "
         f"the mean over tables. {len(lines)} fits, {n_failed} of them failed (ranked last). "

@@ -20,7 +20,7 @@ OTHERS = [name for name in METHODS if name not in OWN]
 def of_kind(kind):
     """The names under which this package is shown beside others, by the kind of the tables."""
     ours = {"sktopk"}
-    return ours | {"sktopk, network alone" if kind == "binary" else "sktopk, with trees"}
+    return ours | {"sktopk, network alone" if kind == "binary" else "sktopk, second choice"}
 
 
 @pytest.fixture
