@@ -429,7 +429,7 @@ def draw(lines, path):
         found = ranking(scores, kind, "reporting")
         rank, fit_s = found.rank.mean(axis=1), found.seconds.fit_s
         # The mean over jobs hides who is first at which.
-        ax.set_title(f"{TITLES[kind]}\n{firsts(found)}", fontsize=10)
+        ax.set_title(f"{TITLES[kind]}\n{textwrap.fill(firsts(found), 60)}", fontsize=10)
         ax.set_xlabel("seconds of a fit (median of the tables, one thread): left is quicker")
         ax.set_xscale("log")
         if len(rank):

@@ -127,6 +127,13 @@ class Ranking:
         """Of labels, the weight of the negatives after 0, 1, ... blocks."""
         return np.concatenate([[0.0], np.cumsum(self.negative)])
 
+    @property
+    def area(self):
+        """Area under the ROC curve, of labels of both classes: ties count half."""
+        found = self.cumulative_value
+        above = self.negative @ (found[:-1] + found[1:]) / 2
+        return float(above / (found[-1] * self.cumulative_negatives[-1]))
+
     def missing_class(self):
         """Return "no positives" or "no negatives" if so, else None."""
         if not self.total_value:

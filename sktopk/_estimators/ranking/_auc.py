@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import roc_auc_score
 
 from sktopk._common._available import available_if
 from sktopk._common._input import check_classes, encode
@@ -15,7 +14,7 @@ from sktopk._estimators._parameters import estimator
 from sktopk._training._process import all_objects
 from sktopk._training.criteria._base import BatchCriterion
 from sktopk.losses import PairwiseAUCLoss
-from sktopk.metrics._ranking import check_true, undefined
+from sktopk.metrics._ranking import Ranking, check_true, undefined
 
 from ._programs import ProgramClassifier
 from ._ranking import cuts
@@ -40,19 +39,24 @@ def areas_of(scores, target, weight, multi_class):
         return
     if scores.ndim == 1:
         known = target >= 0
-        yield roc_auc_score(target[known], scores[known], sample_weight=weight[known])
+        yield area(target[known] == 1, scores[known], weight[known])
     elif multi_class == "ovr":
         for c in present:
-            yield roc_auc_score(target == c, scores[:, c], sample_weight=weight)
+            yield area(target == c, scores[:, c], weight)
     else:
         for a, b in combinations(present, 2):
             rows = (target == a) | (target == b)
             is_a, own = target[rows] == a, weight[rows]
             if multi_class == "mu":
-                yield roc_auc_score(is_a, scores[rows, a] - scores[rows, b], sample_weight=own)
+                yield area(is_a, scores[rows, a] - scores[rows, b], own)
             else:
-                yield roc_auc_score(is_a, scores[rows, a], sample_weight=own)
-                yield roc_auc_score(~is_a, scores[rows, b], sample_weight=own)
+                yield area(is_a, scores[rows, a], own)
+                yield area(~is_a, scores[rows, b], own)
+
+
+def area(positive, y_score, weight):
+    """That of scikit-learn's `roc_auc_score`, which takes thirty times as long of few rows."""
+    return Ranking.from_values(positive, y_score, weight).area
 
 
 def _ranks(classifier):
