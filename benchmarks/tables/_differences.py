@@ -17,8 +17,8 @@ WHY = {
     "least ([each voter](voting.md)): their mean gives away some of its lead. A sum over columns, "
     "as logistic regression is one, tells little here, and trees, which cut columns one after the "
     "other, nearly all.",
-    "digits": "not known; not the loss, as cross-entropy alone has the same top-1. A point is six "
-    "of the 599 rows of a split.",
+    "digits": "not known; not the loss, as the network has the same top-1 with cross-entropy "
+    "alone. A point is six of the 599 rows of a split.",
     "letter": "not the loss, as cross-entropy alone has nearly the same top-1, but the network: "
     "with 5 000 rows [wider layers, and more epochs](tabular_network.md), found the letter more "
     "often than the sizes of the default.",
