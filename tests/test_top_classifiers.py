@@ -313,6 +313,8 @@ def test_k_beyond_the_rows_is_clipped_with_a_word(classifier, total, what, rare)
         clf = quick(classifier).fit(X, y)
     assert clf.k_ == total
     assert clf.predict(X)[y == 0].all()
+    with pytest.warns(UserWarning, match="k counts sample_weight, which should be about 1 a row"):
+        quick(classifier).set_params(k=20).fit(X, y, sample_weight=np.full(len(y), 1 / len(y)))
 
 
 @each_classifier

@@ -655,12 +655,17 @@ class TopClassifier(RankingClassifier):
 
     def _clip_k(self, partial, total, what):
         """Set `k_`; later pieces of a stream may have the rows that the first one lacks."""
+        is_light = total <= 1 or total % 1 > 0
+        hint = "; k counts sample_weight, which should be about 1 a row" if is_light else ""
         total = int(total)
         # Of a group, it is left to the loss.
         partial = partial or hasattr(self, "n_groups_")
         self.k_ = self.k if partial else max(1, min(self.k, total))
         if self.k_ < self.k:
-            warn(f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is used")
+            warn(
+                f"k={self.k} must be at most the number of {what} ({total}): k_={self.k_} is "
+                f"used{hint}"
+            )
 
     def _scaled(self, k, of, positive, weight):
         """The rank k of the training set among rows that are a part of it; k of each group."""
