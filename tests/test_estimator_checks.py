@@ -46,7 +46,7 @@ DEFAULTS = [
     TopKClassifier("cross_entropy"),
 ]
 # The checks fit some seventy times, and ask what many epochs answer no better than a few.
-SHORT = {"max_epochs": 10, "learning_rate": 0.01}
+SHORT = {"max_epochs": 2, "learning_rate": 0.03}
 ESTIMATORS = [clone(estimator).set_params(**SHORT) for estimator in DEFAULTS]
 ESTIMATORS += [
     DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw", **SHORT),

@@ -5,7 +5,8 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom, binomtest, hypergeom
+from scipy.special import betaincinv
+from scipy.stats import binom, hypergeom
 
 from sktopk._common._scalars import n_kept
 
@@ -75,10 +76,13 @@ def clopper_pearson(count, n, level):
     """Return the exact two-sided interval at `level` of a rate seen as `count` of `n`.
 
     The limits are the rates at which a binomial tail that contains `count` is
-    (1 - level) / 2 (Clopper and Pearson, 1934).
+    (1 - level) / 2 (Clopper and Pearson, 1934): quantiles of a beta distribution, as
+    P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
     """
-    count, n = int(count), int(n)
-    low, high = binomtest(count, n).proportion_ci(level, method="exact")
+    count, n, tail = int(count), int(n), (1 - level) / 2
+    low = betaincinv(count, n - count + 1, tail) if count else 0.0
+    # The high one of `count` is one less the low one of the other rows.
+    high = 1 - betaincinv(n - count, count + 1, tail) if count < n else 1.0
     return Rate(count, n, count / n, float(low), float(high))
 
 
