@@ -45,12 +45,13 @@ DEFAULTS = [
     TopKClassifier(),
     TopKClassifier("cross_entropy"),
 ]
-# The checks fit some seventy times, and ask what many epochs answer no better than a few.
+# The checks fit some seventy times, and ask what many epochs and members answer no better than
+# a few; the check of training is asked of the defaults as they are, below.
 SHORT = {"max_epochs": 2, "learning_rate": 0.03}
-ESTIMATORS = [clone(estimator).set_params(**SHORT) for estimator in DEFAULTS]
+ESTIMATORS = [clone(estimator).set_params(n_members=3, **SHORT) for estimator in DEFAULTS]
 ESTIMATORS += [
     DeepTopPushClassifier(surrogate="hinge", buffer_size=0, optimizer="adamw", **SHORT),
-    TopKClassifier("auto", **SHORT),
+    TopKClassifier("auto", n_members=2, **SHORT),
     TopKClassifier(
         k=1,
         tau=0.5,

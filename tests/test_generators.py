@@ -244,7 +244,7 @@ ESTIMATORS = {
     "ThresholdClassifier": {},
 }
 NETWORKS = {
-    "default": {},
+    "default": {"n_members": 3},
     "plain": {"module": MLP},
     "all layers": {"net_params": {"module__batch_norm": True, "module__dropout": 0.5}},
     "cosines": {"net_params": {"module__normalize": True}},

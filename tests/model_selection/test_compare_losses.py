@@ -19,7 +19,7 @@ from torch import nn
 
 from sktopk import TopKClassifier
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
-from sktopk.model_selection import compare_losses
+from sktopk.model_selection import _baselines, compare_losses
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*must be smaller than the number of classes"),
@@ -60,6 +60,20 @@ class Recorder(ClassifierMixin, BaseEstimator):
 @pytest.fixture(autouse=True)
 def _forget_fits():
     FITS.clear()
+
+
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    """Who is fitted to what is asked here, in hundreds of fits; not how well trees do."""
+    whole = _baselines._boosting
+
+    def few(X):
+        rivals, omitted = whole(X)
+        for name, steps in rivals.items():
+            steps[-1].set_params(**{"n_estimators" if name == "lightgbm" else "max_iter": 5})
+        return rivals, omitted
+
+    monkeypatch.setattr(_baselines, "_boosting", few)
 
 
 @pytest.fixture
