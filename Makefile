@@ -14,12 +14,12 @@ PARALLEL := -n auto --dist worksteal
 # A process for each core: threads of scikit-learn's trees would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 # What no version of scikit-learn, skorch, NumPy, SciPy, pandas or matplotlib can change, as it is
-# of torch alone (the losses whose programs SciPy does not solve; the GPU), of bytes in files, a
-# simulation of what a promise is worth, or about the text of this repository.
+# of torch alone (the losses whose programs SciPy does not solve; the GPU; several processes), of
+# bytes in files, a simulation of what a promise is worth, or about the text of this repository.
 OF_ANY_VERSION := tests/docs tests/gpu tests/benchmarks tests/modules tests/test_evidence.py \
-	tests/test_top_criterion.py tests/io/test_fuzz.py tests/io/test_atomic.py $(wildcard \
-	tests/test_conformal.py tests/test_guarantees.py \
-	tests/decisions/test_conformal.py tests/decisions/test_guarantees.py) \
+	tests/test_top_criterion.py tests/test_resources.py tests/training/test_distributed.py \
+	$(addprefix tests/io/test_,fuzz.py atomic.py hostile.py) \
+	$(addprefix tests/decisions/test_,conformal.py guarantees.py selection.py exploration.py) \
 	$(filter-out tests/losses/test_linear_% tests/losses/test_program_%, \
 	$(wildcard tests/losses/test_*.py))
 
@@ -100,8 +100,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt $(TORCH_FLAGS) torch
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,parquet,test]"
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints-oldest.txt $(TORCH_FLAGS) torch
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints-oldest.txt -e ".[plot,parquet,test]"
 	touch $@
 
 $(DOCS)/.installed: pyproject.toml constraints.txt

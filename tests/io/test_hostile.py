@@ -55,6 +55,8 @@ OPTIMIZERS = {
     )
     if hasattr(torch.optim, name)
 }
+# It remembers a hundred steps, a file is read again for each.
+OPTIMIZERS["LBFGS"]["net_params"] = {"optimizer__history_size": 3}
 
 
 def moments(content):
