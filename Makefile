@@ -100,8 +100,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints-oldest.txt $(TORCH_FLAGS) torch
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints-oldest.txt -e ".[plot,parquet,test]"
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt $(TORCH_FLAGS) torch
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,parquet,test]"
 	touch $@
 
 $(DOCS)/.installed: pyproject.toml constraints.txt
