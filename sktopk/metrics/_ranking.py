@@ -136,7 +136,7 @@ class Ranking:
 
     @property
     def average_precision(self):
-        """Mean over the positives, of which there are some, of the precision down to their block."""
+        """Of labels with positives: the mean over these of the precision down to their block."""
         found = self.cumulative_value[1:]
         return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
