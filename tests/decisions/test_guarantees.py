@@ -50,6 +50,12 @@ def test_limits_leave_half_the_error_in_each_tail(count, n, level):
         assert binomial_cdf(count, n, rate.high) == pytest.approx((1 - level) / 2, rel=1e-6)
 
 
+def test_a_limit_next_to_zero_is_exact():
+    rate = clopper_pearson(1, 100_000, 0.999999)
+    at_least_one = -math.expm1(100_000 * math.log1p(-rate.low))
+    assert at_least_one == pytest.approx(5e-7, rel=1e-6)
+
+
 def test_interval_covers_at_every_rate():
     n, level = 12, 0.9
     intervals = [clopper_pearson(count, n, level) for count in range(n + 1)]

@@ -5,7 +5,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, hypergeom
 
 from sktopk._common._scalars import n_kept
@@ -81,8 +81,7 @@ def clopper_pearson(count, n, level):
     """
     count, n, tail = int(count), int(n), (1 - level) / 2
     low = betaincinv(count, n - count + 1, tail) if count else 0.0
-    # The high one of `count` is one less the low one of the other rows.
-    high = 1 - betaincinv(n - count, count + 1, tail) if count < n else 1.0
+    high = betainccinv(count + 1, n - count, tail) if count < n else 1.0
     return Rate(count, n, count / n, float(low), float(high))
 
 
