@@ -24,6 +24,10 @@ LOST_IN_WORDS = (
     "resampled t-test over the splits that both have, in bold where it does not hold 0. Below, "
     "what is known of the reason, and what a row is worth."
 )
+EACH_ITS_SPLITS = (
+    "Each is the mean over the splits that the method has here: ten, three, or for TabM one to "
+    "three. So the best, in bold, may be so for its splits; the comparisons above are on the same."
+)
 OWN_CROSS_ENTROPY = "TopKClassifier, cross-entropy"
 KEYS = ["table", "method", "split"]
 TITLES = {
@@ -414,7 +418,8 @@ def page(lines, figure="top_of_the_table.png"):
         found = by_table(scores, kind, "reporting")
         text += ["", f"### {TITLES[kind]}", "", *lost(found, sorted(set(found.method)))]
     for kind in JOBS:
-        text += ["", f"## Scores in percent. {TITLES[kind]}", *scores_by_table(scores, kind)]
+        text += ["", f"## Scores in percent. {TITLES[kind]}", "", EACH_ITS_SPLITS]
+        text += scores_by_table(scores, kind)
     return "\n".join(text) + "\n"
 
 
