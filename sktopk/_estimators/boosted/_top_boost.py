@@ -665,7 +665,17 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             weight = weight_for(scorer, held.weight)
 
             def judge(scores, _):
-                return "score", scorer(self._knowing(scores), numbers, held.y, **weight), True
+                try:
+                    found = scorer(self._knowing(scores), numbers, held.y, **weight)
+                except AttributeError as error:
+                    if "predict_proba" not in str(error):
+                        raise
+                    raise ValueError(
+                        f"scoring={self.scoring!r} asks for predict_proba, which there is not: "
+                        "the scores are no probabilities. Give one of scores or labels, such as "
+                        "'average_precision', or scoring=None"
+                    ) from error
+                return "score", found, True
 
             more = {"valid_sets": [data(held, train)], "feval": judge}
             stopping = lightgbm.early_stopping(
