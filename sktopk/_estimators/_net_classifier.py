@@ -260,10 +260,11 @@ class NetClassifier(TrainedNet):
         a Dataset must have none.
 
         It also takes frames with columns of categories: of a categorical dtype, or of texts,
-        which are left as numbers where all of them are such. A category is an indicator, and so
-        is a missing value in such a column. Of more than 50 the rarest share one, which is then
-        that of any category that `fit` has not seen; where there are no more, an unseen one is
-        none of them, as is a missing value where `fit` has seen none. `categories_` has them.
+        which are left as numbers where all of them are such. A category of n is an indicator,
+        n^(-1/2) in its rows, and so is a missing value in such a column. Of more than 50 the
+        rarest share one, which is then that of any category that `fit` has not seen; where there
+        are no more, an unseen one is none of them, as is a missing value where `fit` has seen
+        none. `categories_` has them.
         What `fit` has found of a column stays: `partial_fit` and warm starts add nothing to it,
         and where `partial_fit` begins, with ``module=TabularMLP``, the first piece decides.
         Any other network refuses both.

@@ -59,8 +59,9 @@ class TabularMLP(nn.Module):
     missing_indicator : bool or sequence of int, default=False
         Columns that have one more, 1 where they are missing: all of them, none, or these.
     n_categories : dict of {int: int}, default=None
-        By column: how many categories its values 0, 1, 2, ... number. A category is one more
-        column, 1 in its rows; other values are none. Columns that are not there hold numbers.
+        By column: how many categories its values 0, 1, 2, ... number. A category of n is one
+        more column, n^(-1/2) in its rows; other values are none. Columns that are not there hold
+        numbers.
     dtype : torch.dtype, default=None
         Of weights and scales; None is torch's default.
     generator : torch.Generator, default=None
@@ -77,6 +78,8 @@ class TabularMLP(nn.Module):
         Buffer: the columns with an indicator.
     category_column, category_value : Tensor of shape (sum of n_categories,)
         Buffers: the category is there where ``x[..., category_column] == category_value``.
+    category_scale : Tensor of shape (sum of n_categories,)
+        Buffer: the value of a category where it is there.
     layers : ModuleList of MemberLinear
         The first axis of all parameters is that of the members.
 
@@ -141,6 +144,10 @@ class TabularMLP(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
+        # What two rows have in common for being of the same category is the product of their
+        # indicators, 1 / n: the more categories, the fewer rows has each, and the sooner the
+        # network has learnt these by heart.
+        category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         if missing_indicator is True:
             missing = torch.arange(n_features)
         else:
@@ -150,6 +157,7 @@ class TabularMLP(nn.Module):
             "missing_column": missing,
             "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
             "category_value": torch.tensor([value for _, value in categories], dtype=torch.long),
+            "category_scale": torch.tensor(category_scale, dtype=self.center.dtype),
         }.items():
             self.register_buffer(name, each, persistent=False)
         self.scale[list(n_categories)] = 0.0
@@ -235,7 +243,8 @@ class TabularMLP(nn.Module):
         if len(self.missing_column):
             parts.append(torch.isnan(x[..., self.missing_column]).to(z.dtype))
         if len(self.category_column):
-            parts.append((x[..., self.category_column] == self.category_value).to(z.dtype))
+            is_there = x[..., self.category_column] == self.category_value
+            parts.append(is_there * self.category_scale)
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def forward(self, x: Tensor) -> Tensor:

@@ -317,7 +317,8 @@ def test_a_category_is_a_column_and_any_other_value_none():
     out = net.encode(X)
     of_categories = out[:, 5 + net.n_encoded :]
     for row, value in enumerate(X[:, 1].tolist()):
-        assert of_categories[row].tolist() == [float(value == each) for each in range(3)]
+        expected = [float(value == each) / 3**0.5 for each in range(3)]
+        assert of_categories[row].tolist() == pytest.approx(expected)
     # Nothing else is made of such a column, even where it would be a far one.
     assert (out[:, 1] == 0).all()
     others = out[:, [0, 2, 3, 4]], without.encode(X)[:, [0, 2, 3, 4]]
@@ -325,7 +326,8 @@ def test_a_category_is_a_column_and_any_other_value_none():
     X[:, 1] = INF
     assert (net.encode(X)[:, 5 + net.n_encoded :] == 0).all()
     assert (net.encode(X)[:, 1] == 0).all()
-    assert not net.state_dict().keys() & {"category_column", "category_value", "missing_column"}
+    of_parameters = {"category_column", "category_value", "category_scale", "missing_column"}
+    assert not net.state_dict().keys() & of_parameters
 
 
 def test_categories_take_no_room_from_the_bins_of_numbers():

@@ -110,7 +110,8 @@ def _add_members(graph, network, scale, dtype):
     if len(network.category_column):
         values = graph.add("Gather", "X", buffer("category_column"), axis=1)
         own = graph.constant(network.category_value.numpy().astype(dtype))
-        parts.append(graph.cast(dtype, graph.add("Equal", values, own)))
+        is_there = graph.cast(dtype, graph.add("Equal", values, own))
+        parts.append(graph.add("Mul", is_there, buffer("category_scale")))
     encoded, each = graph.add("Concat", *parts, axis=1), []
     for m in range(network.n_members):
         graph.value = encoded
