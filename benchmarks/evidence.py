@@ -336,7 +336,7 @@ def beside_boosting():
     scores = report.job_scores(report.read(path))
     parts = []
     for kind, what in (("binary", "rows at the top"), ("multiclass", "labels at the top")):
-        rank = report.ranking(scores, kind, "reporting").rank
+        rank = report.usual(scores, kind, "reporting").rank
         if report.OURS in rank.index:
             mean = rank.mean(axis=1)
             parts.append(

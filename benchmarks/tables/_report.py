@@ -13,7 +13,7 @@ from reproduce._protocol import markdown
 from ._data import HALF, HALVES, MAX_TEST, MAX_TRAIN, TABLES, TRIED
 from ._differences import by_job, by_table, lost
 from ._jobs import JOBS, MULTICLASS
-from ._methods import DEFAULTS, METHODS, OURS, OWN, SHOWN
+from ._methods import DEFAULTS, FEW_SPLITS, METHODS, OURS, OWN, SHOWN
 
 # Of a name beside a dot: points below it, and whether on its right; the nearest first.
 PLACES = [*itertools.product((0, 14, -14, 28, -28, 42, -42, 56, -56), (1, -1))]
@@ -151,6 +151,12 @@ def ranking(scores, kind, half, least=1, without=()):
     )
 
 
+def usual(scores, kind, half, without=()):
+    """The ranks of the methods that have as many splits as slow ones are given, if ours does."""
+    found = ranking(scores, kind, half, FEW_SPLITS, without)
+    return found if OURS in found.rank.index else ranking(scores, kind, half, without=without)
+
+
 def rank_table(found):
     """Mean ranks by job, seconds and number of tables, as Markdown."""
     jobs = list(found.rank)
@@ -229,23 +235,31 @@ def firsts_and_lasts(found):
     return " ".join(filter(None, (firsts(found), lasts(found))))
 
 
+def in_range(found):
+    """How many splits the ranks are of, in words."""
+    low, high = found.n_splits
+    splits = f"{low}" if low == high else f"{low} to {high}"
+    return f"{splits} split{'s' * (high > 1)}"
+
+
 def mean_ranks(scores, half):
     """The ranks on half of the tables, a section for each kind."""
     text = []
     for kind in JOBS:
-        found = ranking(scores, kind, half)
-        low, high = found.n_splits
-        splits = f"{low}" if low == high else f"{low} to {high}"
-        text += ["", f"### {TITLES[kind]}, {splits} splits", "", rank_table(found)]
+        found, every = usual(scores, kind, half), ranking(scores, kind, half)
+        low = found.n_splits[0]
+        text += ["", f"### {TITLES[kind]}, {in_range(found)}", "", rank_table(found)]
         text += ["", firsts_and_lasts(found)]
-        if found.unfinished:
-            parts = [f"{m} ({done} of {n} tables)" for m, (done, n) in found.unfinished.items()]
+        if every.unfinished:
+            parts = [f"{m} ({done} of {n} tables)" for m, (done, n) in every.unfinished.items()]
             text += ["", f"Not finished, not ranked: {', '.join(parts)}."]
         quick = ranking(scores, kind, half, least=low + 1)
         if OURS in quick.rank.index:
-            n_splits = quick.n_splits[0]
-            text += ["", f"### The same, {n_splits} splits, without the methods that have fewer"]
-            text += ["", rank_table(quick), "", firsts_and_lasts(quick)]
+            title = f"### The same, {in_range(quick)}, without the methods that have fewer"
+            text += ["", title, "", rank_table(quick), "", firsts_and_lasts(quick)]
+        if len(every.rank) > len(found.rank):
+            title = f"### The same, {in_range(every)}, with the methods that have no more"
+            text += ["", title, "", rank_table(every), "", firsts_and_lasts(every)]
     return text[1:]
 
 
@@ -262,7 +276,7 @@ def without_tried(scores):
         f"their relatives are {listed([table.name for table in tried])}. Mean ranks without them:",
     ]
     for kind in JOBS:
-        found = ranking(scores, kind, "reporting", without=TRIED)
+        found = usual(scores, kind, "reporting", TRIED)
         if OURS in found.rank.index:
             text += ["", rank_table(found), "", firsts_and_lasts(found)]
     return text
@@ -320,7 +334,7 @@ def in_words(lines):
 def kind_in_words(scores, kind):
     first, _, what = TITLES[kind].partition(": ")
     text = f"- **{first}**, {what}: sktopk is {estimators_in_words(kind)}. "
-    found = ranking(scores, kind, "reporting")
+    found = usual(scores, kind, "reporting")
     n_splits, n_tables = found.n_splits[0], found.n_tables.max()
     text += f"Mean ranks over the jobs, as the figure has them, on {n_splits} splits of {n_tables} "
     text += f"tables: {ranks_in_words(found)}"
@@ -431,7 +445,7 @@ def draw(lines, path):
     scores = job_scores(lines)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for ax, kind in zip(axes, JOBS, strict=True):
-        found = ranking(scores, kind, "reporting")
+        found = usual(scores, kind, "reporting")
         rank, fit_s = found.rank.mean(axis=1), found.seconds.fit_s
         # The mean over jobs hides who is first at which.
         ax.set_title(f"{TITLES[kind]}\n{textwrap.fill(firsts(found), 60)}", fontsize=10)
