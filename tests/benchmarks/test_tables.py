@@ -23,6 +23,9 @@ def of_kind(kind):
     return ours | {"sktopk, network alone" if kind == "binary" else "sktopk, second choice"}
 
 
+REPORTED = ("binary", "reporting")
+
+
 @pytest.fixture
 def lines():
     """Random scores of all methods, in tenths so that some are tied, on three splits."""
@@ -155,6 +158,13 @@ def test_ranks_compare_the_splits_that_all_methods_have(lines):
     more[[*JOBS["binary"]]] = 1.0
     scores = _report.job_scores(pd.concat([lines, more]))
     pd.testing.assert_frame_equal(_report.ranking(scores, "binary", "reporting").rank, expected)
+
+
+def test_a_method_of_fewer_splits_takes_none_from_the_usual_ranks(lines):
+    expected = _report.usual(_report.job_scores(lines[lines.method != "LightGBM"]), *REPORTED)
+    few = _report.job_scores(lines[(lines.method != "LightGBM") | (lines.split == 0)])
+    pd.testing.assert_frame_equal(_report.usual(few, *REPORTED).rank, expected.rank)
+    assert "LightGBM" in _report.ranking(few, *REPORTED).rank.index
 
 
 def test_a_line_that_a_kill_broke_off_is_left_out_and_made_again(tmp_path, monkeypatch, capsys):
