@@ -127,7 +127,7 @@ def houses():
     """Houses and what is said of them; the dearest tenth is positive."""
     table = read("shapash", "house_prices_dataset.csv")
     price = table.pop("SalePrice")
-    return table.drop(columns="Id", errors="ignore"), price >= price.quantile(0.9)
+    return table.drop(columns="Id"), price >= price.quantile(0.9)
 
 
 def players():
@@ -285,13 +285,13 @@ def page(runs):
     for name in TABLES:
         own = points.loc[[name]]
         means[name] = {m: (own["sktopk"] - own[m]).mean() for m in METHODS}
-        least = [
+        ahead = [
             ""
             if (less := (own["sktopk"] - own[m]).dropna()).empty
             else f"{plus_minus(less, sign='+')} ({len(less)})"
             for m in OTHERS
         ]
-        rows.append([name, f"{own['sktopk'].mean():.1f}", *least])
+        rows.append([name, f"{own['sktopk'].mean():.1f}", *ahead])
     means = pd.DataFrame(means).T
     for words, names in {"the eight that chose nothing": NEW, "all with categories": WITH}.items():
         together = [plus_minus(means.loc[names, m], sign="+") for m in OTHERS]

@@ -66,7 +66,7 @@ def page(runs):
         "# A scale for networks of your own",
         "",
         "`benchmarks/score_scale.py`, whose first lines say what is what: points more than the "
-        f'smooth loss with `score_scale="auto"`, the mean over tables ± half its 95 % confidence '
+        'smooth loss with `score_scale="auto"`, the mean over tables ± half its 95 % confidence '
         f"interval (Student's t, tables as the sample); {runs['split'].nunique()} splits of "
         f"{runs['table'].nunique()} tables.",
         "",
