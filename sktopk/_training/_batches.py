@@ -14,9 +14,12 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# A chunk of prediction: large enough to keep every core busy, small enough for the cache.
+# A chunk of prediction: large enough to keep every core busy, small enough for the cache, which
+# the hidden layers of several members soon outgrow.
 _CHUNK_BYTES = 1 << 23
-_CHUNK_ROWS = 1 << 14
+_CHUNK_ROWS = 1 << 12
+# A GPU has no such cache, and has more to do at once.
+_CHUNK_ROWS_OF_GPU = 1 << 14
 # With fewer rows, the weights of a million classes take longer to read than to use.
 _CHUNK_LEAST = 32
 # Images grow many times over inside a network.
@@ -127,7 +130,8 @@ class Rows:
     def chunks(self, n_columns):
         """Slices of consecutive rows, bounded by the bytes of `n_columns` numbers a row."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
-        most = _CHUNK_ROWS if len(self.shape) == 2 else _CHUNK_IMAGES
+        most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
+        most = most if len(self.shape) == 2 else _CHUNK_IMAGES
         row_size = int(np.prod(self.shape[1:]))
         if self._sparse:  # a number and its column
             row_size = 2 * self._X.nnz // max(1, len(self))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from ._member_layers import MemberLayers
 from ._member_linear import MemberLinear
 from ._mlp import Dropout
 
@@ -238,8 +239,9 @@ class TabularMLP(nn.Module):
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
         if self.n_encoded:
-            bins = (z[..., self.bin_column] - self.bin_start) * self.bin_slope
-            parts.append(bins.clamp(0, 1))
+            # In place, and whole columns at a time: of many bins this is most of what a row costs.
+            bins = z.index_select(-1, self.bin_column)
+            parts.append(bins.sub_(self.bin_start).mul_(self.bin_slope).clamp(0, 1))
         if len(self.missing_column):
             parts.append(torch.isnan(x[..., self.missing_column]).to(z.dtype))
         if len(self.category_column):
@@ -254,14 +256,36 @@ class TabularMLP(nn.Module):
         (n_members, n_samples, n_features).
         """
         h = self.encode(x)
+        if self._learns_at_once(h):
+            parameters = [p for layer in self.layers for p in (layer.weight, layer.bias)]
+            scores = MemberLayers.apply(h, *parameters)[0]
+        else:
+            scores = self._by_layer(h)
+        scores = scores.transpose(0, 1)
+        return scores.squeeze(1) if self.n_members == 1 else scores
+
+    def _by_layer(self, h):
         for layer in self.layers[:-1]:
-            h = nn.functional.relu(layer(h), inplace=True)
+            # In place of what a graph holds as a view, autograd would copy it all.
+            h = nn.functional.relu(layer(h), inplace=not torch.is_grad_enabled())
             if self.dropout.p and self.training:
                 # One mask for all members, whose units have nothing in common but their number:
                 # random numbers cost as much as the products.
                 h = h * self.dropout(torch.ones_like(h[0]))
-        scores = self.layers[-1](h).transpose(0, 1)
-        return scores.squeeze(1) if self.n_members == 1 else scores
+        return self.layers[-1](h)
+
+    def _learns_at_once(self, h):
+        """Tell whether the layers are as they were made, and ask for their gradient and no other's.
+
+        A compiler finds faster ways of its own.
+        """
+        if not torch.is_grad_enabled() or h.requires_grad or torch.compiler.is_compiling():
+            return False
+        device = h.device.type
+        is_mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        if is_mixed or (self.dropout.p and self.training):
+            return False
+        return all(type(layer) is MemberLinear and not _has_hooks(layer) for layer in self.layers)
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
         """Return what `forward` does of member m, alone: scores (n_samples, n_outputs)."""
@@ -269,6 +293,12 @@ class TabularMLP(nn.Module):
         for layer in self.layers[:-1]:
             h = nn.functional.relu(layer.of_member(h, m))
         return self.layers[-1].of_member(h, m)
+
+
+def _has_hooks(module):
+    # Torch has no public way to ask.
+    kinds = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
+    return any(getattr(module, kind) for kind in kinds)
 
 
 def _values(column, weight):

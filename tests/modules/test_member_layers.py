@@ -1,0 +1,161 @@
+"""The layers of several networks at once: what they say one by one, with its gradients."""
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.utils import parametrize, prune
+
+from sktopk.modules import TabularMLP
+from sktopk.modules._member_layers import MemberLayers
+
+
+def network(hidden_layer_sizes=(4, 6), n_members=3, n_features=5, **params):
+    params = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float64} | params
+    return TabularMLP(n_features, 2, hidden_layer_sizes, n_members, **params)
+
+
+def rows(n_samples=7, n_members=None, n_features=5):
+    shape = (n_samples, n_features) if n_members is None else (n_members, n_samples, n_features)
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def one_by_one(net, x):
+    """Scores (n_samples, n_members, n_outputs), each member a loop over its layers."""
+    h, scores = net.encode(x), []
+    for m in range(net.n_members):
+        own = h if h.dim() == 2 else h[m]
+        for layer in net.layers[:-1]:
+            own = torch.relu(own @ layer.weight[m].T + layer.bias[m])
+        scores.append(own @ net.layers[-1].weight[m].T + net.layers[-1].bias[m])
+    return torch.stack(scores, dim=1)
+
+
+def was_at_once(scores):
+    """Whether the graph of scores goes through `MemberLayers`."""
+    found, nodes = False, [scores.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        found |= node.name() == f"{MemberLayers.__name__}Backward"
+        nodes += [each for each, _ in node.next_functions if each is not None]
+    return found
+
+
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (4,), (4, 6), (4, 6, 3)])
+@pytest.mark.parametrize("n_members", [1, 3])
+@pytest.mark.parametrize("own_rows", [False, True])
+def test_scores_and_gradients_are_those_of_one_layer_after_the_other(
+    hidden_layer_sizes, n_members, own_rows
+):
+    net = network(hidden_layer_sizes, n_members)
+    x = rows(n_members=n_members if own_rows else None)
+    scores = net(x)
+    assert was_at_once(scores)
+    expected = one_by_one(net, x)
+    expected = expected.squeeze(1) if n_members == 1 else expected
+    torch.testing.assert_close(scores, expected)
+    direction = torch.randn_like(expected)
+    found = torch.autograd.grad(scores, [*net.parameters()], direction)
+    wanted = torch.autograd.grad(expected, [*net.parameters()], direction)
+    for each, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each, other)
+
+
+def test_no_rows_have_no_gradient():
+    net = network()
+    net(rows(0)).sum().backward()
+    assert all((each.grad == 0).all() for each in net.parameters())
+
+
+def test_derivatives_of_both_orders_are_those_of_finite_differences():
+    net, x = network((4, 3)), rows()
+    names, values = zip(*net.named_parameters(), strict=True)
+
+    def scores(*values):
+        return functional_call(net, dict(zip(names, values, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(scores, values)
+    assert torch.autograd.gradgradcheck(scores, values)
+
+
+def test_weights_that_are_kept_have_no_gradient():
+    net = network()
+    net.layers[1].requires_grad_(False)
+    scores = net(rows())
+    assert was_at_once(scores)
+    scores.square().sum().backward()
+    assert net.layers[1].weight.grad is None
+    assert net.layers[0].weight.grad.abs().sum() > 0
+
+
+def test_gradients_of_each_row_by_vmap():
+    net, x = network(), rows()
+    parameters = {name: each.detach() for name, each in net.named_parameters()}
+
+    def loss(parameters, row):
+        return functional_call(net, parameters, (row.unsqueeze(0),)).square().sum()
+
+    each = vmap(grad(loss), (None, 0))(parameters, x)
+    for i in range(len(x)):
+        wanted = torch.autograd.grad(one_by_one(net, x[i : i + 1]).square().sum(), net.parameters())
+        for value, other in zip(each.values(), wanted, strict=True):
+            torch.testing.assert_close(value[i], other)
+
+
+class Doubled(nn.Module):
+    def forward(self, weight):
+        return 2 * weight
+
+
+CHANGES = {
+    "a hook": lambda net: net.layers[0].register_forward_hook(lambda module, args, out: 2 * out),
+    "a hook before": lambda net: net.layers[1].register_forward_pre_hook(
+        lambda module, args: (2 * args[0],)
+    ),
+    "pruned": lambda net: prune.random_unstructured(net.layers[0], "weight", 0.5),
+    "parametrized": lambda net: parametrize.register_parametrization(
+        net.layers[0], "weight", Doubled()
+    ),
+    "another layer": lambda net: net.layers.__setitem__(2, nn.Linear(6, 2, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_layers_that_were_changed_are_asked_themselves(change):
+    net, x = network(), rows()
+    before = net(x)
+    change(net)
+    scores = net(x)
+    assert not was_at_once(scores)
+    assert not torch.allclose(scores, before)
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), scores)
+
+
+def test_rows_may_ask_for_a_gradient():
+    net, x = network(), rows()
+    x.requires_grad_()
+    (found,) = torch.autograd.grad(net(x).square().sum(), x)
+    (wanted,) = torch.autograd.grad(one_by_one(net, x).square().sum(), x)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_mixed_precision_goes_layer_by_layer():
+    net = network(dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = net(rows().float())
+    assert scores.dtype == torch.bfloat16
+    scores.float().sum().backward()
+    assert all(each.grad.dtype == torch.float32 for each in net.parameters())
+
+
+def test_what_is_undefined_stays_undefined():
+    net, x = network(), rows()
+    with torch.no_grad():
+        net.layers[0].bias[0, 0] = torch.nan
+    found = torch.autograd.grad(net(x).sum(), net.parameters())
+    wanted = torch.autograd.grad(one_by_one(net, x).sum(), net.parameters())
+    assert any(each.isnan().any() for each in found)
+    for each, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each, other, equal_nan=True)
