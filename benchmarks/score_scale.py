@@ -10,8 +10,6 @@ classes have k = n_classes - 1.
 Runs that are in the CSV are not done again: delete their lines to repeat them.
 """
 
-import time
-
 from reproduce._protocol import (
     arguments,
     markdown,
@@ -21,10 +19,8 @@ from reproduce._protocol import (
     write_page,
 )
 from tables._data import HALF, HALVES, TABLES, split_of
-from tables._jobs import JOBS, scores_of
+from tables._jobs import JOBS, fit_and_score
 from tables._methods import METHODS
-
-from sktopk.metrics._scorer import predict_scores
 
 AUTO = "smooth, auto"
 SCALED = {
@@ -41,11 +37,8 @@ def run(table, split, method):
     rows = split_of(table, split)
     estimator = METHODS["plain MLP"].make(TABLES[table].n_classes, split)
     estimator[-1].set_params(**SCALED[method])
-    begin = time.process_time()
-    estimator.fit(rows.X, rows.y)
-    seconds = time.process_time() - begin
-    labels, y_score = predict_scores(estimator, rows.X_test)
-    return {"fit_s": seconds, **scores_of("multiclass", rows.y_test, y_score, labels)}
+    fit_s, _, scores = fit_and_score(estimator, rows, "multiclass")
+    return {"fit_s": fit_s, **scores}
 
 
 def settings(args):

@@ -33,37 +33,25 @@ from pathlib import Path
 import torch
 from sklearn.pipeline import Pipeline
 from tables._data import HALF, HALVES, TABLES, split_of
-from tables._jobs import scores_of
+from tables._jobs import fit_and_score
 from tables._methods import FEW_SPLITS, METHODS
 from tables._report import read, write_report
-
-from sktopk.metrics._scorer import predict_scores
 
 FILE = Path(__file__).parent / "results" / "top_of_the_table.jsonl"
 
 
 def cell(table, method, split, params):
-    """The line of one fit: its scores, or the error it ended with, and its seconds.
-
-    Seconds are those of the processor: others may be at work on it.
-    """
+    """The line of one fit: its scores, or the error it ended with, and its seconds."""
     rows, n_classes = split_of(table, split), TABLES[table].n_classes
     line = {"n_train": len(rows.y), "n_test": len(rows.y_test)}
     estimator = METHODS[method].make(n_classes, split)
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     last.set_params(**params)
-    start = time.process_time()
     try:
-        estimator.fit(rows.X, rows.y)
-        fitted = time.process_time()
-        labels, y_score = predict_scores(estimator, rows.X_test)
-        line |= {"fit_s": fitted - start, "predict_s": time.process_time() - fitted}
+        fit_s, predict_s, scores = fit_and_score(estimator, rows, TABLES[table].kind)
+        line |= {"fit_s": fit_s, "predict_s": predict_s, **scores}
         if hasattr(last, "n_tried_"):
             line["n_tried"] = last.n_tried_
-        kind = TABLES[table].kind
-        if kind == "binary" and y_score.ndim == 2:
-            y_score = y_score[:, 1]
-        line |= scores_of(kind, rows.y_test, y_score, labels)
     except Exception as error:  # a method that fails is a result
         line |= {"error": f"{type(error).__name__}: {error}"[:300]}
     return {name: round(v, 6) if isinstance(v, float) else v for name, v in line.items()}

@@ -1,5 +1,6 @@
 """What the methods are for: the scores of a job, at the top."""
 
+import time
 import warnings
 
 from sklearn.metrics import average_precision_score
@@ -10,6 +11,7 @@ from sktopk.metrics import (
     topk_accuracy_score,
     true_positive_rate_at_fpr_score,
 )
+from sktopk.metrics._scorer import predict_scores
 
 BINARY = {
     "precision at 1 %": lambda y, s: precision_at_k_score(y, s, k=0.01),
@@ -43,3 +45,23 @@ def scores_of(kind, y, y_score, labels):
         if kind == "binary":
             return {job: float(score(y, y_score)) for job, score in BINARY.items()}
         return {job: float(score(y, y_score, labels)) for job, score in MULTICLASS.items()}
+
+
+def fit_and_score(estimator, rows, kind):
+    """Fit an estimator and score the test rows.
+
+    Returns
+    -------
+    fit_s, predict_s : float
+        Seconds of the processor: others may be at work on it.
+    scores : dict
+        Every job's.
+    """
+    begin = time.process_time()
+    estimator.fit(rows.X, rows.y)
+    fitted = time.process_time()
+    labels, y_score = predict_scores(estimator, rows.X_test)
+    predicted = time.process_time()
+    if kind == "binary" and y_score.ndim == 2:
+        y_score = y_score[:, 1]
+    return fitted - begin, predicted - fitted, scores_of(kind, rows.y_test, y_score, labels)
