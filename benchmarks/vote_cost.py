@@ -2,7 +2,9 @@
 
 The tables of two classes of the choosing half of `top_of_the_table.py`, one thread:
 the network of `TopVotingClassifier` with fewer members and epochs, alone and with the same trees,
-beside LightGBM and a plain network of 100 epochs. Then a million rows of 100 columns are predicted.
+beside LightGBM and a plain network of 100 epochs. The products of matrices of a training are timed
+alone, as what no other code of this network can save. Then a million rows of 100 columns are
+predicted.
 
     SKTOPK_DATA=... python benchmarks/vote_cost.py
 
@@ -12,6 +14,7 @@ Runs that are in the CSV are not done again: delete their lines to repeat them.
 import time
 
 import numpy as np
+import torch
 from reproduce._protocol import (
     arguments,
     markdown,
@@ -76,9 +79,33 @@ def run(table, split):
             device="cpu",
         )
         own = fitted(name, network).predict_proba(rows.X_test)[:, 1]
+        found[f"{name}: products, s"] = products(network, len(rows.y))
         judge(name, own)
         judge(f"{name} and trees", own + trees)
     return dict(sorted(found.items()))
+
+
+def products(network, n_rows):
+    """Seconds of the products of matrices alone, forward and backward, of a network's training."""
+    layers = network.net_.network.layers
+    batch, n_steps = 256, network.n_iter_ * n_rows / 256
+    weights = [layer.weight.detach() for layer in layers]
+    inputs = [torch.rand(len(w), batch, w.shape[2]) for w in weights]
+    outputs = [torch.rand(len(w), batch, w.shape[1]) for w in weights]
+
+    def step():
+        for i, (weight, x, gradient) in enumerate(zip(weights, inputs, outputs, strict=True)):
+            torch.bmm(x, weight.transpose(1, 2))
+            torch.bmm(gradient.transpose(1, 2), x)
+            if i:  # columns of the table ask for no gradient
+                torch.bmm(gradient, weight)
+
+    seconds = []
+    for _ in range(30):
+        begin = time.process_time()
+        step()
+        seconds.append(time.process_time() - begin)
+    return float(n_steps * np.median(seconds))
 
 
 def predictions():
@@ -96,7 +123,8 @@ def predictions():
         classifier.predict_proba(X[8000:])
         found[f"{name}: s"] = time.process_time() - begin
     parts = "trees: AP", *(f"{name}: AP" for name in PEERS)
-    networks = [f"{name}{end}" for name in NETWORKS for end in (": AP", " and trees: AP")]
+    ends = ": AP", " and trees: AP", ": products, s"
+    networks = [f"{name}{end}" for name in NETWORKS for end in ends]
     names = [*(f"{name}: s" for name in (*PEERS, "vote", *NETWORKS)), *parts, *networks]
     return {name: found.get(name, float("nan")) for name in sorted(names)}
 
@@ -122,11 +150,17 @@ def page(runs):
 
     rows = [line(name, name, runs[f"{name}: s"]) for name in PEERS]
     rows.append(line("the trees of the vote alone", "trees", trees_s))
+    floors = []
     for name in NETWORKS:
         seconds = runs[f"{name}: s"]
         n_members, max_epochs = NETWORKS[name]
         words = f"{n_members} member{'s' * (n_members > 1)} of {max_epochs} epochs"
         rows.append(line(f"{words}, alone", name, seconds))
+        least = runs[f"{name}: products, s"]
+        ratios = [f"{(least / runs[f'{peer}: s']).median():.1f}" for peer in PEERS]
+        floors.append(
+            [words, f"{least.median():.2f}", f"{(least / seconds).median():.0%}", *ratios]
+        )
         rows.append(line(f"{words}, and trees", f"{name} and trees", seconds + trees_s))
     header = ["method", "fit, s", *(f"times {peer}" for peer in PEERS), "AP less the vote's"]
     text = [
@@ -139,6 +173,13 @@ def page(runs):
         "confidence interval. The default's members, epochs and trees were chosen on these tables.",
         "",
         markdown(header, rows),
+        "",
+        "## Of which products of matrices",
+        "",
+        "Timed alone, one after the other and of full batches: what a training of these networks "
+        "takes at the least, whatever code is around them.",
+        "",
+        markdown(["network", "s", "of its fit", *(f"times {peer}" for peer in PEERS)], floors),
     ]
     if len(predicted):
         one = predicted.iloc[0]
