@@ -3,7 +3,7 @@
 import itertools
 import json
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib as mpl
 import numpy as np
@@ -231,8 +231,21 @@ def lasts(found):
     return f"Last: {'; '.join(parts)}." if parts else ""
 
 
+def with_one_row(found):
+    """Who is first where this package has one method, like the others; nothing if it has one."""
+    places = found.places[~found.places.method.isin(set(SHOWN) - {OURS})]
+    if len(places) == len(found.places) or OURS not in set(places.method):
+        return ""
+    place = places.groupby(["table", "job"]).score.rank(ascending=False)
+    rank = places.assign(place=place).pivot_table(index="method", columns="job", values="place")
+    rank = rank[list(found.rank)]
+    ours = listed([f"{r:.2f}" for r in rank.loc[OURS]])
+    text = firsts(replace(found, rank=rank))
+    return f"With one row of this package, whose ranks are then {ours}: {text[0].lower()}{text[1:]}"
+
+
 def firsts_and_lasts(found):
-    return " ".join(filter(None, (firsts(found), lasts(found))))
+    return " ".join(filter(None, (firsts(found), with_one_row(found), lasts(found))))
 
 
 def in_range(found):
