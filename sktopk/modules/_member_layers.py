@@ -1,6 +1,13 @@
 """The layers of several multi-layer perceptrons, with a gradient of their own."""
 
 import torch
+from torch.autograd import forward_ad
+from torch.nn.modules.module import _has_any_global_hook
+
+from ._member_linear import MemberLinear
+
+# All that may be between a call of a layer and its `forward`; torch has no public way to ask.
+HOOKS = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
 
 
 class MemberLayers(torch.autograd.Function):
@@ -14,38 +21,29 @@ class MemberLayers(torch.autograd.Function):
 
     Applied to rows that ask for no gradient, (n_samples, n_features) that all members read or
     (n_members, n_samples, n_features), and to the weight and the bias of each layer in turn, as in
-    :class:`MemberLinear`. Returns the scores (n_members, n_samples, n_outputs) and, for the way
-    back alone, the hidden layers.
+    :class:`MemberLinear`. Returns the scores (n_members, n_samples, n_outputs).
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(x, *parameters):
+    def forward(ctx, x, *parameters):
         layers = _inputs(x, parameters)
-        return _linear(layers[-1], *parameters[-2:]), *layers[1:]
+        ctx.save_for_backward(*parameters, *layers)
+        return _linear(layers[-1], *parameters[-2:])
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs, *output[1:])
-
-    @staticmethod
-    def backward(ctx, gradient, *_):
-        if gradient is None:  # What autograd has for zeros.
-            return (None,) * len(ctx.needs_input_grad)
-        n_layers = len(ctx.saved_tensors) // 3
-        x, *parameters = ctx.saved_tensors[: 2 * n_layers + 1]
-        layers = [_for_each(x, parameters), *ctx.saved_tensors[2 * n_layers + 1 :]]
+    def backward(ctx, gradient):
+        saved, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        n_layers = len(saved) // 3
+        parameters, layers = saved[: 2 * n_layers], saved[2 * n_layers :]
         if torch.is_grad_enabled():
             # Whoever differentiates twice needs them with a graph.
-            layers = _inputs(x, parameters)
-        found = []
-        for layer in reversed(range(n_layers)):
-            weight = torch.bmm(gradient.transpose(1, 2), layers[layer])
-            found = [weight, gradient.sum(1), *found]
-            if layer:
+            layers = _inputs(layers[0], parameters)
+        found = [None] * len(needed)
+        lowest = needed.index(True) // 2
+        for layer in reversed(range(lowest, n_layers)):
+            found[2 * layer] = torch.bmm(gradient.transpose(1, 2), layers[layer])
+            found[2 * layer + 1] = gradient.sum(1)
+            if layer > lowest:
                 gradient = torch.bmm(gradient, parameters[2 * layer])
                 gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0)
         return None, *found
@@ -53,16 +51,36 @@ class MemberLayers(torch.autograd.Function):
 
 def _inputs(x, parameters):
     """What each layer is given, of shape (n_members, n_samples, width)."""
-    layers = [_for_each(x, parameters)]
+    # Rows that all members read are not copied.
+    layers = [x if x.dim() == 3 else x.expand(len(parameters[0]), -1, -1)]
     for weight, bias in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
         layers.append(_linear(layers[-1], weight, bias).relu_())
     return layers
 
 
-def _for_each(x, parameters):
-    """Rows for each member, not copied if all read the same."""
-    return x if x.dim() == 3 else x.expand(len(parameters[0]), -1, -1)
-
-
 def _linear(h, weight, bias):
     return torch.baddbmm(bias.unsqueeze(1), h, weight.transpose(1, 2))
+
+
+def is_as_made(layer):
+    """Tell whether calling a module is the `forward` of :class:`MemberLinear` and nothing else."""
+    if type(layer) is not MemberLinear or "forward" in vars(layer):
+        return False
+    return not any(getattr(layer, hooks) for hooks in HOOKS) and not _has_any_global_hook()
+
+
+def is_plain_training(h):
+    """Tell whether the way back of `MemberLayers` is the one that is asked for.
+
+    Gradients of parameters alone, not of the rows `h`, in their precision. Compilers and tracers
+    find ways of their own, and transforms of torch.func ask for other derivatives.
+    """
+    if not torch.is_grad_enabled() or h.requires_grad:
+        return False
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    # Again, there is no public way to ask.
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return False
+    device = h.device.type
+    return not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device))

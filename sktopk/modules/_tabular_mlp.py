@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ._member_layers import MemberLayers
+from ._member_layers import MemberLayers, is_as_made, is_plain_training
 from ._member_linear import MemberLinear
 from ._mlp import Dropout
 
@@ -256,49 +256,38 @@ class TabularMLP(nn.Module):
         (n_members, n_samples, n_features).
         """
         h = self.encode(x)
-        if self._learns_at_once(h):
-            parameters = [p for layer in self.layers for p in (layer.weight, layer.bias)]
-            scores = MemberLayers.apply(h, *parameters)[0]
+        drops = self.dropout.p and self.training
+        parameters = [p for layer in self.layers for p in layer.parameters()]
+        # Without a parameter that learns there is no way back.
+        learns = any(p.requires_grad for p in parameters) and not drops and is_plain_training(h)
+        if learns and all(map(is_as_made, self.layers)):
+            scores = MemberLayers.apply(h, *parameters)
         else:
-            scores = self._by_layer(h)
+            scores = self._by_layer(h, drops)
         scores = scores.transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
 
-    def _by_layer(self, h):
+    def _by_layer(self, h, drops):
         for layer in self.layers[:-1]:
-            # In place of what a graph holds as a view, autograd would copy it all.
-            h = nn.functional.relu(layer(h), inplace=not torch.is_grad_enabled())
-            if self.dropout.p and self.training:
+            # Not in place of what a hook has seen, nor of a view in a graph, which is copied whole.
+            inplace = not torch.is_grad_enabled() and is_as_made(layer)
+            h = nn.functional.relu(layer(h), inplace=inplace)
+            if drops:
                 # One mask for all members, whose units have nothing in common but their number:
                 # random numbers cost as much as the products.
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 
-    def _learns_at_once(self, h):
-        """Tell whether the layers are as they were made, and ask for their gradient and no other's.
-
-        A compiler finds faster ways of its own.
-        """
-        if not torch.is_grad_enabled() or h.requires_grad or torch.compiler.is_compiling():
-            return False
-        device = h.device.type
-        is_mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-        if is_mixed or (self.dropout.p and self.training):
-            return False
-        return all(type(layer) is MemberLinear and not _has_hooks(layer) for layer in self.layers)
-
     def score_member(self, x: Tensor, m: int) -> Tensor:
         """Return what `forward` does of member m, alone: scores (n_samples, n_outputs)."""
+        is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
+        if not is_ours or not all(map(is_as_made, self.layers)):
+            scores = self(x)
+            return scores[:, m] if self.n_members > 1 else scores
         h = self.encode(x)
         for layer in self.layers[:-1]:
             h = nn.functional.relu(layer.of_member(h, m))
         return self.layers[-1].of_member(h, m)
-
-
-def _has_hooks(module):
-    # Torch has no public way to ask.
-    kinds = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
-    return any(getattr(module, kind) for kind in kinds)
 
 
 def _values(column, weight):

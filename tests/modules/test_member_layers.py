@@ -1,12 +1,15 @@
 """The layers of several networks at once: what they say one by one, with its gradients."""
 
+import io
+
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
 from torch.nn.utils import parametrize, prune
+from torch.utils.checkpoint import checkpoint
 
-from sktopk.modules import TabularMLP
+from sktopk.modules import MemberLinear, TabularMLP
 from sktopk.modules._member_layers import MemberLayers
 
 
@@ -79,14 +82,40 @@ def test_derivatives_of_both_orders_are_those_of_finite_differences():
     assert torch.autograd.gradgradcheck(scores, values)
 
 
-def test_weights_that_are_kept_have_no_gradient():
-    net = network()
-    net.layers[1].requires_grad_(False)
-    scores = net(rows())
+@pytest.mark.parametrize("kept", [(0,), (1,), (0, 1), (2,)])
+def test_weights_that_are_kept_have_no_gradient(kept):
+    net, x = network(), rows()
+    for layer in kept:
+        net.layers[layer].requires_grad_(False)
+    scores = net(x)
     assert was_at_once(scores)
-    scores.square().sum().backward()
-    assert net.layers[1].weight.grad is None
-    assert net.layers[0].weight.grad.abs().sum() > 0
+    learning = [each for each in net.parameters() if each.requires_grad]
+    direction = torch.randn_like(scores)
+    found = torch.autograd.grad(scores, learning, direction)
+    wanted = torch.autograd.grad(one_by_one(net, x), learning, direction)
+    for each, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each, other)
+    scores = net(x)
+    scores.sum().backward()
+    assert all(net.layers[layer].weight.grad is None for layer in kept)
+
+
+def test_a_network_that_learns_nothing_has_no_graph():
+    net = network().requires_grad_(False)
+    assert not net(rows()).requires_grad
+
+
+def test_the_way_back_ends_at_the_lowest_layer_that_learns():
+    net = network((4, 6))
+    counts = []
+    for learning in (0, 2):
+        net.requires_grad_(False)
+        net.layers[learning:].requires_grad_(True)
+        scores = net(rows())
+        with torch.profiler.profile() as found:
+            scores.sum().backward()
+        counts.append(sum(event.name == "aten::bmm" for event in found.events()))
+    assert counts == [5, 1]
 
 
 def test_gradients_of_each_row_by_vmap():
@@ -103,12 +132,67 @@ def test_gradients_of_each_row_by_vmap():
             torch.testing.assert_close(value[i], other)
 
 
+# Within torch, which says it of itself.
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_every_transform_has_its_derivatives(of_rows):
+    net, x = network((4,), n_members=2), rows(3)
+    parameters = {name: each.detach() for name, each in net.named_parameters()}
+
+    def at_once(value):
+        given = (parameters, value) if of_rows else (value, x)
+        return functional_call(net, given[0], (given[1],)).square().sum()
+
+    def by_row(value):
+        of_one = vmap(lambda row: functional_call(net, parameters, (row.unsqueeze(0),)))
+        return of_one(value).square().sum()
+
+    value = x if of_rows else parameters
+    wanted = grad(at_once)(value)
+    other = jacfwd(at_once)(value)
+    for name in [...] if of_rows else wanted:
+        torch.testing.assert_close(other[name], wanted[name])
+    if of_rows:
+        x.requires_grad_()
+        (by_hand,) = torch.autograd.grad(one_by_one(net, x).square().sum(), x)
+        torch.testing.assert_close(wanted.detach(), by_hand)
+        x = x.detach()
+        torch.testing.assert_close(grad(by_row)(x), by_hand)
+        assert hessian(at_once)(x).shape == (3, 5, 3, 5)
+        _, along = jvp(at_once, (x,), (torch.ones_like(x),))
+        torch.testing.assert_close(along, by_hand.sum())
+
+
+def test_hidden_layers_may_be_computed_again():
+    net, x = network(), rows()
+    wanted = torch.autograd.grad(net(x).square().sum(), net.parameters())
+    scores = checkpoint(net, x, use_reentrant=False)
+    found = torch.autograd.grad(scores.square().sum(), net.parameters())
+    for each, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each, other)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_traced_network_can_be_kept():
+    net, x = network(), rows()
+    traced, file = torch.jit.trace(net, x, check_trace=False), io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    torch.testing.assert_close(torch.jit.load(file)(x), net(x))
+
+
 class Doubled(nn.Module):
     def forward(self, weight):
         return 2 * weight
 
 
+def double_forward(layer):
+    forward = layer.forward
+    layer.forward = lambda h: 2 * forward(h)
+
+
 CHANGES = {
+    "another forward": lambda net: double_forward(net.layers[1]),
     "a hook": lambda net: net.layers[0].register_forward_hook(lambda module, args, out: 2 * out),
     "a hook before": lambda net: net.layers[1].register_forward_pre_hook(
         lambda module, args: (2 * args[0],)
@@ -131,6 +215,28 @@ def test_layers_that_were_changed_are_asked_themselves(change):
     assert not torch.allclose(scores, before)
     with torch.no_grad():
         torch.testing.assert_close(net(x), scores)
+        for m in range(net.n_members if isinstance(net.layers[-1], MemberLinear) else 0):
+            torch.testing.assert_close(net.score_member(x, m), scores[:, m])
+
+
+def test_members_of_a_subclass_score_as_it_does():
+    class Turned(TabularMLP):
+        def forward(self, x):
+            return -super().forward(x)
+
+    net, x = Turned(5, 2, (4,), 3).double(), rows()
+    for m in range(3):
+        torch.testing.assert_close(net.score_member(x, m), net(x)[:, m])
+
+
+def test_what_a_hook_has_seen_is_left_alone():
+    net, x, seen = network(), rows(), []
+    with torch.no_grad():
+        wanted = net.layers[0](net.encode(x))
+        net.layers[0].register_forward_hook(lambda module, args, out: seen.append(out))
+        net(x)
+    assert (wanted < 0).any()
+    torch.testing.assert_close(seen[0], wanted)
 
 
 def test_rows_may_ask_for_a_gradient():
