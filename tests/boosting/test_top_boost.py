@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.preprocessing import StandardScaler
 
@@ -365,6 +365,8 @@ def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
         ({"n_members": 0}, ValueError, "n_members == 0"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"seed": 1}}, ValueError, "must not set 'seed': use random_state"),
+        ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
+        ({"lightgbm_params": {"num_trees": 3}}, ValueError, "'num_trees': use n_estimators"),
         ({"early_stopping": 1}, TypeError, "early_stopping must be True or False"),
         ({"scoring": "none", "early_stopping": True}, ValueError, "scoring must be None"),
         ({"scoring": "neg_log_loss", "early_stopping": True}, ValueError, "no probabilities. Give"),
@@ -376,6 +378,31 @@ def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
 def test_what_is_not_allowed_is_named(binary, params, error, says):
     with pytest.raises(error, match=says):
         make(**params).fit(*binary)
+
+
+def test_names_of_lightgbm_for_what_is_set_are_all_known(binary):
+    aliases = pytest.importorskip("lightgbm").basic._ConfigAliases
+    names = ("objective", "num_class", "num_iterations", "learning_rate", "num_leaves", "metric")
+    names += ("min_data_in_leaf", "num_threads", "seed", "early_stopping_round", "is_unbalance")
+    for alias in set().union(*map(aliases.get, names)):
+        with pytest.raises(ValueError, match=f"must not set '{alias}': use "):
+            make(lightgbm_params={alias: 1}).fit(*binary)
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_early_stopping_judges_labels_at_the_threshold_of_the_rows_it_judges(binary, n_members):
+    flagged = []
+
+    def scorer(clf, X, y):
+        flagged.append(clf.predict(X).mean())
+        return f1_score(y, clf.predict(X))
+
+    params = {"n_members": n_members, "n_estimators": 8, "num_leaves": 4, "early_stopping": True}
+    params |= {"loss": "pat_mat", "loss_params": {"tau": 0.2}, "scoring": scorer}
+    make(**params).fit(*binary)
+    # Of the first round alone many rows tie.
+    assert len(flagged) >= 4 * n_members
+    assert np.median(flagged) == pytest.approx(0.2, abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,22 @@ def test_groups_are_for_rankings(rows):
         make(TopKClassifier(**SHORT)).fit(X, y, groups=np.arange(len(y)) // 5)
 
 
+@pytest.mark.parametrize("network", [TopKClassifier(k=1, **SHORT), AUCClassifier(**SHORT)])
+def test_score_of_groups_is_the_mean_over_them(rows, network):
+    X, y = rows
+    clf, groups = make(network).fit(X, y), np.arange(len(y)) % 3
+    each = [clf.score(X[groups == group], y[groups == group]) for group in range(3)]
+    assert clf.score(X, y, groups=groups) == pytest.approx(np.mean(each))
+
+
+@pytest.mark.parametrize("network", [TopKClassifier(**SHORT), AUCClassifier(**SHORT)])
+def test_several_classes_have_no_groups_to_score(network):
+    X, y = make_classification(120, n_classes=3, n_informative=4, random_state=0)
+    clf = make(network.set_params(n_members=2)).fit(X, y)
+    with pytest.raises(ValueError, match="groups must be None for 3 classes"):
+        clf.score(X, y, groups=np.arange(len(y)) % 3)
+
+
 def test_not_fitted(rows):
     with pytest.raises(NotFittedError):
         make().predict(rows[0])

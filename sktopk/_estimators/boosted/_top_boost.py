@@ -55,30 +55,31 @@ from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, paramete
 from sktopk.losses import KthLargest, TopMean
 from sktopk.metrics import make_topk_scorer
 from sktopk.metrics._ranking import Ranking
+from sktopk.metrics._scorer import TopKScorer
+from sktopk.metrics._top_scorer import TopScorer
 
 # Of the negatives, whose mean score is the threshold; labels that one looks at.
 SHARE_OF_NEGATIVES, N_LABELS = 0.05, 5
 # What `lightgbm_params` must leave to the parameters of the estimator.
 MANAGED = {
-    "objective": "loss",
-    "num_class": "y",
-    "num_iterations": "n_estimators",
-    "n_estimators": "n_estimators",
-    "learning_rate": "learning_rate",
-    "num_leaves": "num_leaves",
-    "min_data_in_leaf": "min_child_samples",
-    "min_child_samples": "min_child_samples",
-    "num_threads": "n_jobs",
-    "n_jobs": "n_jobs",
-    "seed": "random_state",
-    "random_state": "random_state",
-    "metric": "scoring",
-    "early_stopping_round": "early_stopping",
-    "early_stopping_rounds": "early_stopping",
-    "class_weight": "class_weight",
-    "scale_pos_weight": "class_weight",
-    "is_unbalance": "class_weight",
-    "boost_from_average": "loss",
+    alias: name
+    for name, aliases in {
+        "loss": "objective objective_type app application loss boost_from_average",
+        "y": "num_class num_classes",
+        "n_estimators": "num_iterations num_iteration n_iter num_tree num_trees num_round "
+        "num_rounds nrounds num_boost_round n_estimators max_iter",
+        "learning_rate": "learning_rate shrinkage_rate eta",
+        "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
+        "min_child_samples": "min_data_in_leaf min_data_per_leaf min_data min_child_samples "
+        "min_samples_leaf",
+        "n_jobs": "num_threads num_thread nthread nthreads n_jobs",
+        "random_state": "seed random_seed random_state",
+        "scoring": "metric metrics metric_types",
+        "early_stopping": "early_stopping_round early_stopping_rounds early_stopping",
+        "n_iter_no_change": "n_iter_no_change",
+        "class_weight": "class_weight scale_pos_weight is_unbalance unbalance unbalanced_sets",
+    }.items()
+    for alias in aliases.split()
 }
 # The threshold of a loss of rows: whose rank it is, and the parameter that says which.
 RANKS = {
@@ -581,8 +582,12 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             **(self.lightgbm_params or {}),
         }
 
+        def settle(rows, scores):
+            # Of log odds it is 0, so that `predict` says what `predict_proba` does.
+            return 0.0 if self._models_proba_ else self._threshold(loss, params, rows, scores)
+
         def grow(rows, held):
-            return self._grow(lightgbm, function, settings, rows, held)
+            return self._grow(lightgbm, function, settings, rows, held, settle)
 
         if self.n_members == 1:
             held = np.zeros(len(own.y), dtype=bool)
@@ -605,18 +610,15 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 scores[left_out] = self._raw(self.boosters_[-1:], own.X[left_out])
             judged, scores = own.take(known), scores[known]
         self.n_iter_ = np.array([_rounds(each) for each in self.boosters_])
-        if n_classes == 2 and self._models_proba_:
-            # Of log odds it is 0, so that `predict` says what `predict_proba` does.
-            self.threshold_ = 0.0
-        elif n_classes == 2:
+        if n_classes == 2:
             as_unseen = scores
-            if self.n_members > 1 and known.any():
+            if self.n_members > 1 and known.any() and not self._models_proba_:
                 of_members = [self._raw([booster], judged.X) for booster in self.boosters_]
                 unseen = fold[known][:, np.newaxis] == np.arange(self.n_members)
                 as_unseen = scores_as_unseen(
                     np.column_stack(of_members), unseen, judged.target, judged.weight
                 )
-            self.threshold_ = self._threshold(loss, params, judged, as_unseen)
+            self.threshold_ = settle(judged, as_unseen)
         if self.n_members > 1:
             if not known.any():
                 warn(
@@ -637,8 +639,11 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 )
             )
 
-    def _grow(self, lightgbm, function, settings, rows, held):
-        """Return a booster grown on some rows; with early stopping, as far as `held` says."""
+    def _grow(self, lightgbm, function, settings, rows, held, settle):
+        """Return a booster grown on some rows; with early stopping, as far as `held` says.
+
+        `settle` returns the threshold of rows with scores.
+        """
 
         def data(rows, reference=None):
             init_score = np.full((len(rows.y), *np.shape(self.init_score_)), self.init_score_)
@@ -663,10 +668,16 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 # Those of a fold may all be of one class: its rows are judged as one list.
                 scorer = of_groups if of_groups.each else scorer
             weight = weight_for(scorer, held.weight)
+            # Orders have no threshold; labels have that of the rows that judge them.
+            of_labels = self.scoring is not None and not isinstance(scorer, TopKScorer | TopScorer)
+            of_labels = of_labels and len(self.classes_) == 2
 
             def judge(scores, _):
+                known = self._knowing(scores)
+                if of_labels:
+                    known.threshold_ = settle(held, scores)
                 try:
-                    found = scorer(self._knowing(scores), numbers, held.y, **weight)
+                    found = scorer(known, numbers, held.y, **weight)
                 except AttributeError as error:
                     if "predict_proba" not in str(error):
                         raise

@@ -31,7 +31,7 @@ from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import calibrated_proba, columns_of_score
 from sktopk._estimators._logs import rows_to_train_with
 from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators._validation import MeanOverGroups
+from sktopk._estimators._validation import MeanOverGroups, refuse_groups
 from sktopk._estimators.decisions._any_classifier import predict_class_proba
 from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk._estimators.ranking._ranking import RankingClassifier
@@ -312,12 +312,18 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             True labels; None only for a Dataset that has them.
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
-            Name of the group of each row; the score is then the mean over groups.
+            Name of the group of each row; the score is then the mean over groups, of those that
+            have rows of both classes.
 
         Returns
         -------
         score : float
             The larger, the better; NaN, with a warning, where y lacks the class it needs.
+
+        Raises
+        ------
+        ValueError
+            If there are groups and more than two classes, or not one for each row.
         """
         y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
         return self._score(self._votes(X), y, sample_weight, groups)
@@ -468,9 +474,14 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         else:
             scorer, judged = self.estimator_._default_scorer(), self._knowing(votes)
         if groups is not None:
-            groups = encode_groups(groups, len(y))
-            scorer = MeanOverGroups(judged, y, groups, lambda _: judged._default_scorer())
+            refuse_groups(self.classes_)
+            groups, of_all = encode_groups(groups, len(y)), scorer
+            scorer = MeanOverGroups(judged, y, groups, lambda _: of_all)
         return float(scorer(judged, numbers, y, sample_weight=sample_weight))
+
+    # What `MeanOverGroups` asks for.
+    def _scores(self, X):
+        return self._votes(X)
 
     def _knowing(self, votes):
         """This estimator for rows that are known by number, with these votes."""
