@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from skorch.callbacks import LRScheduler
 
@@ -12,6 +13,7 @@ from sktopk import (
     AUCClassifier,
     DeepTopPushClassifier,
     FScoreClassifier,
+    PatMatClassifier,
     RecallAtKClassifier,
     TopKClassifier,
     TopPushKClassifier,
@@ -48,6 +50,36 @@ def test_a_warm_start_compares_parameters_that_hold_arrays(sizes, betas):
     ):
         with pytest.raises(ValueError, match="was started with"):
             clf.set_params(**{"hidden_layer_sizes": sizes, **change}).fit(X, POSITIVE)
+
+
+def fitted_of(clf):
+    kept = {name: value for name, value in vars(clf).items() if name.endswith("_")}
+    return {name: value for name, value in kept.items() if name not in ("net_", "history_")}
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+@pytest.mark.parametrize("classifier", [PatMatClassifier(tau=0.05), RecallAtKClassifier(k=30)])
+def test_a_warm_start_that_fails_at_once_changes_nothing(classifier, n_members):
+    params = SMALL | {"module": None, "warm_up": 2, "n_members": n_members, "learning_rate": 1e-3}
+    clf = clone(classifier).set_params(warm_start=True, calibration=None, **params)
+    clf.fit(X, POSITIVE)
+    before, y_score = fitted_of(clf), clf.decision_function(X)
+    few = np.r_[np.flatnonzero(POSITIVE)[:10], np.flatnonzero(POSITIVE == 0)[:15]]
+    with pytest.raises(ValueError, match="Training diverged"):
+        clf.set_params(learning_rate=1e30).fit(X[few] + 3, POSITIVE[few])
+    np.testing.assert_equal(fitted_of(clf), before)
+    np.testing.assert_array_equal(clf.decision_function(X), y_score)
+
+
+def test_groups_that_a_warm_start_refuses_leave_what_was_fitted():
+    y = np.arange(200) % 3
+    params = {"calibration": "auto", "warm_start": True, "n_members": 2, "max_epochs": 2}
+    clf = AUCClassifier(random_state=0, **params).fit(X, y)
+    before = fitted_of(clf)
+    assert "calibration_" in before
+    with pytest.raises(ValueError, match="groups must be None for 3 classes"):
+        clf.fit(X, y, groups=np.arange(200) % 5)
+    np.testing.assert_equal(fitted_of(clf), before)
 
 
 @pytest.mark.parametrize("classifier", [TopPushKClassifier, RecallAtKClassifier])

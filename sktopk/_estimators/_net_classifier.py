@@ -51,15 +51,8 @@ from ._parameters import OPTIMIZERS
 from ._trained_net import TrainedNet
 from ._validation import MemberScores, ValidationScore
 
-# What is fitted besides the net, and a training that goes on changes.
-CHANGED_BY_TRAINING = {
-    "class_count_",
-    "calibration_",
-    "n_groups_",
-    "oob_decision_function_",
-    "oob_score_",
-    "_left_out_",
-}
+# What is fitted and tells of the training, however it ended.
+OF_TRAINING = {"net_", "history_", "n_iter_"}
 # What a net that goes on training may find changed; all else was built into it.
 CHANGEABLE = {
     "learning_rate",
@@ -707,13 +700,13 @@ class NetClassifier(TrainedNet):
         self._prepare(partial)
 
     def _train(self, training, count):
-        net, ended = self.net_, False
+        net, ended, taken_back = self.net_, False, False
         before = self._snapshot()
-        if not training.new:
-            self._note_groups(training.rows.groups)
-            self._go_on(count, training.partial)
-        self._left_out_ = None if training.folds is None else training.folds.digest
         try:
+            if not training.new:
+                self._note_groups(training.rows.groups)
+                self._go_on(count, training.partial)
+            self._left_out_ = None if training.folds is None else training.folds.digest
             rows, validation = training.rows, training.validation
             target, count = training.target, self.class_count_
             if turned := self._turned:
@@ -767,15 +760,18 @@ class NetClassifier(TrainedNet):
             if not net.history_ or (training.new and not interrupted):
                 self._forget()
             if before is not None and len(net.history_) == before["n_epochs"]:
+                for name in self._fitted_besides_the_net() - before["fitted"].keys():
+                    delattr(self, name)
                 vars(self).update(before["fitted"])
                 net.criterion_.load_state_dict(before["criterion"])
+                taken_back = True
             raise
         finally:
             if hasattr(self, "net_"):
                 self.history_ = net.plain_history()
                 self.n_iter_ = len(self.history_)
                 # Other processes do not settle while this one breaks off.
-                if ended or world_size() == 1:
+                if ended or (world_size() == 1 and not taken_back):
                     self._settle(training, final=True)
 
     def _snapshot(self):
@@ -783,9 +779,13 @@ class NetClassifier(TrainedNet):
         n_epochs = len(self.net_.history_)
         if n_epochs == 0:
             return None
-        fitted = {k: v for k, v in vars(self).items() if k in CHANGED_BY_TRAINING}
+        fitted = {name: getattr(self, name) for name in self._fitted_besides_the_net()}
         criterion = copy.deepcopy(self.net_.criterion_.state_dict())
         return {"n_epochs": n_epochs, "fitted": fitted, "criterion": criterion}
+
+    def _fitted_besides_the_net(self):
+        """Names of what is fitted, but for what tells of the training."""
+        return {name for name in vars(self) if name.endswith("_")} - OF_TRAINING
 
     def _callbacks_of(self, training):
         """Our callbacks for one training, by name."""

@@ -204,6 +204,20 @@ def test_ratio_is_routed_with_its_rows(shifted):
     assert len(set(expected)) == 2
 
 
+def test_what_is_not_asked_for_is_refused_before_the_training(shifted):
+    X, y, X_new = shifted
+
+    class Untrained(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            raise AssertionError("trained")
+
+    for given in ({"likelihood_ratio": ratio(X)}, {"X_new": X_new}):
+        with pytest.raises(ValueError, match='is for constraint="fdr" only'):
+            BudgetClassifier(Untrained()).fit(X, y, **given)
+    with pytest.raises(ValueError, match="X_new must be passed"):
+        fdr(Untrained(), likelihood_ratio=LogisticRegression()).fit(X, y)
+
+
 def test_wrong_ratios_are_refused(shifted):
     X, y, X_new = shifted
     w = ratio(X)

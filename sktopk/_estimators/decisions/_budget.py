@@ -60,6 +60,7 @@ from ._hits import BoundsHits
 from ._likelihood_ratio import (
     calibration_ratio,
     check_likelihood_ratio,
+    check_new_rows,
     fit_likelihood_ratio,
     ratio_of_rows,
 )
@@ -467,6 +468,12 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             classifier has no scores or gives scores that are not finite.
         """
         self._check_params()
+        # Before the training, which may take hours.
+        if self.constraint == "fdr":
+            check_new_rows(self.likelihood_ratio, X_new)
+        elif likelihood_ratio is not None or X_new is not None:
+            given = "X_new" if likelihood_ratio is None else "likelihood_ratio"
+            raise ValueError(f'{given} is for constraint="fdr" only; got {self.constraint!r}')
         n_samples = None
         if propensity is not None:
             given = X, y, propensity, fit_params, likelihood_ratio
@@ -491,9 +498,6 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             fitted["likelihood_ratio_"] = fit_likelihood_ratio(
                 self.likelihood_ratio, X, X_new, trained.train
             )
-        elif likelihood_ratio is not None or X_new is not None:
-            given = "X_new" if likelihood_ratio is None else "likelihood_ratio"
-            raise ValueError(f'{given} is for constraint="fdr" only; got {self.constraint!r}')
         if self._has_threshold():
             positive = known_positives(trained.y, fitted["classes_"], pos_label)
             if separates(scores, positive):

@@ -24,19 +24,26 @@ def check_likelihood_ratio(value):
         )
 
 
+def check_new_rows(value, X_new):
+    """Raise unless there are new rows where the ratio is a classifier that learns them."""
+    if _learns(value) == (X_new is None):
+        raise ValueError(
+            "X_new must be passed where likelihood_ratio is a classifier to train, and only then; "
+            f"got likelihood_ratio={value!r} and {'no X_new' if X_new is None else 'X_new'}"
+        )
+
+
+def _learns(value):
+    return hasattr(value, "fit") and not isinstance(value, FrozenEstimator)
+
+
 def fit_likelihood_ratio(value, X, X_new, train):
     """Return what gives the ratio of rows: a classifier trained to tell `X_new` from `X`.
 
     Of X it sees the rows `train`, so that others calibrate; None for all. A function and a
     fitted classifier, which is frozen, need no new rows.
     """
-    learns = hasattr(value, "fit") and not isinstance(value, FrozenEstimator)
-    if learns == (X_new is None):
-        raise ValueError(
-            "X_new must be passed where likelihood_ratio is a classifier to train, and only then; "
-            f"got likelihood_ratio={value!r} and {'no X_new' if X_new is None else 'X_new'}"
-        )
-    if not learns:
+    if not _learns(value):
         return value
     X = take_rows(indexable(X)[0], train)
     n_old, n_new = n_rows(X), n_rows(X_new)

@@ -172,8 +172,9 @@ class RankingClassifier(NetClassifier):
         Parameters
         ----------
         X, y, sample_weight, X_val, y_val
-            As for :meth:`TopKClassifier.fit`. Validation rows of your own have no groups. A rank
-            that is a number of rows, such as k=100, counts weights: let them be about 1 a row.
+            As for :meth:`TopKClassifier.fit`, but that `y_val` of two classes has rows of both
+            and of no other. Validation rows of your own have no groups. A rank that is a number
+            of rows, such as k=100, counts weights: let them be about 1 a row.
             A share asks for the same whatever they sum to, but for the rounding to whole rows.
         groups : array-like of shape (n_samples,), default=None
             Name of the group of each row, such as its day, query or plate: anything that can be
