@@ -1,9 +1,8 @@
 """What do fewer members and epochs of `TopKClassifier` save, and what do more fits bring?
 
 The tables of several classes of the choosing half of `top_of_the_table.py`, one thread: its
-defaults (8 members, at most 100 epochs in each phase, of which ten without a gain end it, a
-learning rate of 3e-3) beside fewer members and epochs, less patience, cross-entropy alone, a larger
-rate, `loss="auto"`, and a plain network.
+defaults (8 members, at most 100 epochs in each phase, of which ten without a gain end it) beside
+fewer members and epochs, less patience, cross-entropy alone, `loss="auto"`, and a plain network.
 
     SKTOPK_DATA=... python benchmarks/topk_cost.py
 
@@ -25,10 +24,9 @@ from tables._methods import METHODS
 NETWORKS = {
     "the default": {},
     "5 epochs without a gain": {"n_iter_no_change": 5},
-    "cross-entropy alone": {"loss": "cross_entropy"},
     "4 members": {"n_members": 4},
     "4 members, 30 epochs": {"n_members": 4, "max_epochs": 30},
-    "rate 1e-2": {"learning_rate": 1e-2},
+    "cross-entropy alone": {"loss": "cross_entropy"},
     'loss="auto"': {"loss": "auto"},
 }
 DEFAULT = next(iter(NETWORKS))
@@ -83,8 +81,7 @@ def page(runs):
         "",
         "`benchmarks/topk_cost.py`: tables of several classes, all of the choosing half; one "
         "thread; seconds of the processor. The default has 8 members, at most 100 epochs in each "
-        "phase, which ten without a gain end, and a learning rate of 3e-3; the others differ as "
-        "they say. Accuracy in points less that of the default on the same splits, the mean over "
+        "phase, which ten without a gain end; the others differ as they say. Accuracy in points less that of the default on the same splits, the mean over "
         "tables ± half its 95 % confidence interval.",
         "",
         markdown(

@@ -13,7 +13,7 @@ from reproduce._protocol import markdown
 from ._data import HALF, HALVES, MAX_TEST, MAX_TRAIN, TABLES, TRIED
 from ._differences import by_job, by_table, lost
 from ._jobs import JOBS, MULTICLASS
-from ._methods import DEFAULTS, FEW_SPLITS, METHODS, OURS, OWN, SHOWN
+from ._methods import DEFAULTS, FEW_ROWS, FEW_SPLITS, METHODS, OURS, OWN, SHOWN
 
 # Of a name beside a dot: points below it, and whether on its right; the nearest first.
 PLACES = [*itertools.product((0, 14, -14, 28, -28, 42, -42, 56, -56), (1, -1))]
@@ -25,8 +25,9 @@ LOST_IN_WORDS = (
     "what is known of the reason, and what a row is worth."
 )
 EACH_ITS_SPLITS = (
-    "Each is the mean over the splits that the method has here: ten, three, or for TabM one to "
-    "three. So the best, in bold, may be so for its splits; the comparisons above are on the same."
+    "Each is the mean over the splits that the method has here: ten (of four tables 40), three, or "
+    "for TabM one to three. So the best, in bold, may be so for its splits; the comparisons above "
+    "are on the same."
 )
 OWN_CROSS_ENTROPY = "TopKClassifier, cross-entropy"
 KEYS = ["table", "method", "split"]
@@ -409,8 +410,11 @@ def page(lines, figure="top_of_the_table.png"):
         f"train and {MAX_TEST} to test, drawn anew for each split, the same for all methods; one "
         'thread, seconds of the processor. Methods have their defaults, but for "LightGBM, tuned": '
         "20 tries, as many as 300 s allow, on a fifth of the training rows. Slow methods have at "
-        "most three splits; histogram boosting and tuned LightGBM are left out where there are "
-        "more than 50 classes. sktopk is "
+        "most three splits, others ten, and 40 of the four tables of two classes of the reporting "
+        f"half with less than 1 000 rows to test, {listed(FEW_ROWS)}: five to seven of these are "
+        "1 %, and after ten splits the vote was last on one of them at one job, and behind "
+        "LightGBM at another, by less than half a row. Histogram boosting and tuned LightGBM are "
+        "left out where there are more than 50 classes. sktopk is "
         + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
         + '; chosen on the choosing half. "sktopk, network alone" is its best network for each '
         'job, without the trees that vote with it; "sktopk, second choice" is, for several '

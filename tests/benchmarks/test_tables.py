@@ -12,7 +12,7 @@ from scipy.stats import t
 from tables import _data, _report
 from tables._differences import WHY, by_table, lost
 from tables._jobs import JOBS
-from tables._methods import DEFAULTS, METHODS, OWN, SHOWN
+from tables._methods import DEFAULTS, FEW_ROWS, METHODS, OWN, SHOWN
 
 OTHERS = [name for name in METHODS if name not in OWN]
 
@@ -150,6 +150,14 @@ def test_a_failed_fit_is_ranked_last_and_an_unfinished_method_is_not_ranked(line
     assert "random forest" not in found.rank.index
     done, wanted = found.unfinished["random forest"]
     assert done == wanted - 1
+
+
+def test_more_splits_are_of_all_tables_with_few_rows_to_test():
+    lines = _report.read(top_of_the_table.FILE)
+    n_test = lines.dropna(subset="n_test").groupby("table").n_test.first()
+    binary = {name for name, table in _data.TABLES.items() if table.kind == "binary"}
+    reported = {name for name in binary if _data.HALF[name] == "reporting"}
+    assert {name for name in reported if n_test[name] < 1000} == set(FEW_ROWS)
 
 
 def test_ranks_compare_the_splits_that_all_methods_have(lines):
