@@ -81,8 +81,9 @@ def page(runs):
         "",
         "`benchmarks/topk_cost.py`: tables of several classes, all of the choosing half; one "
         "thread; seconds of the processor. The default has 8 members, at most 100 epochs in each "
-        "phase, which ten without a gain end; the others differ as they say. Accuracy in points less that of the default on the same splits, the mean over "
-        "tables ± half its 95 % confidence interval.",
+        "phase, which ten without a gain end; the others differ as they say. Accuracy in points "
+        "less that of the default on the same splits, the mean over tables ± half its 95 % "
+        "confidence interval.",
         "",
         markdown(
             [
