@@ -1,16 +1,27 @@
 """score: what an estimator is there for, which a search without scoring chooses by."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sktopk import BudgetClassifier, SetClassifier, TopKClassifier
+from sktopk import (
+    BudgetClassifier,
+    PatMatClassifier,
+    SetClassifier,
+    TopKClassifier,
+    TopVotingClassifier,
+)
+from sktopk.metrics import make_topk_scorer
+from sktopk.modules import MLP
 
 QUICK = {"hidden_layer_sizes": (), "max_epochs": 15, "learning_rate": 0.03, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
@@ -43,10 +54,8 @@ def test_score_is_the_top_k_accuracy_at_k(k, digits):
 
 def test_score_of_a_clipped_k_and_of_two_classes(digits):
     X, y = digits
-    with pytest.warns(UserWarning, match="k=5 must be smaller"):
-        three = TopKClassifier(**QUICK).fit(X[y < "d"], y[y < "d"])
-    with pytest.warns(UserWarning, match="k=5 must be smaller"):
-        two = TopKClassifier(**QUICK).fit(X[y < "c"], y[y < "c"])
+    three = TopKClassifier(**QUICK).fit(X[y < "d"], y[y < "d"])
+    two = TopKClassifier(**QUICK).fit(X[y < "c"], y[y < "c"])
     assert three.score(X[y < "d"], y[y < "d"]) == found_among(
         three.predict_topk(X[y < "d"]), y[y < "d"]
     )
@@ -56,6 +65,43 @@ def test_score_of_a_clipped_k_and_of_two_classes(digits):
     assert three.score(X, y) == pytest.approx(
         three.score(X[y < "d"], y[y < "d"]) * (y < "d").mean()
     )
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        TopKClassifier(k=2, hidden_layer_sizes=(), max_epochs=2),
+        TopVotingClassifier(TopKClassifier(k=2, hidden_layer_sizes=(), max_epochs=2), []),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+def test_labels_may_be_a_column_wherever_they_may_be_in_fit(classifier, digits):
+    X, y = digits
+    column = pd.DataFrame({"digit": y})
+    clf = classifier.set_params(random_state=0).fit(X, column)
+    assert clf.score(X, column) == clf.score(X, y)
+    assert make_topk_scorer(2)(clf, X, column) == make_topk_scorer(2)(clf, X, y)
+    ranker = PatMatClassifier(module=MLP, tau=0.1, max_epochs=2, random_state=0)
+    ranker.fit(X, column == "d")
+    assert ranker.score(X, column == "d") == ranker.score(X, y == "d")
+
+
+def test_a_default_k_beyond_the_classes_is_clipped_without_a_word(digits):
+    X, y = digits
+    few = y < "d"
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        assert TopKClassifier(hidden_layer_sizes=(), max_epochs=5).fit(X[few], y[few]).k_ == 2
+    with pytest.warns(UserWarning, match=r"k=4 must be smaller .* \(3\): k_=2 is used"):
+        TopKClassifier(k=4, hidden_layer_sizes=(), max_epochs=5).fit(X[few], y[few])
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_budget_of_no_classifier_says_so(freeze, digits):
+    X, y = digits
+    regression = LinearRegression().fit(X, y == "d") if freeze else LinearRegression()
+    with pytest.raises(TypeError, match="estimator must be a classifier with classes_ and"):
+        BudgetClassifier(FrozenEstimator(regression) if freeze else regression).fit(X, y == "d")
 
 
 def test_a_search_without_scoring_chooses_by_the_first_k(digits):

@@ -108,10 +108,11 @@ def test_a_column_of_texts():
             LINEAR.fit(X_of_texts, Y)
 
 
-def test_a_score_of_labels_in_a_column_says_so():
+def test_a_score_of_labels_in_two_columns_says_so():
     clf = AUCClassifier(hidden_layer_sizes=(), max_epochs=1).fit(X, Y)
+    assert clf.score(X, Y[:, None]) == clf.score(X, Y)
     with pytest.raises(ValueError, match=r"y_true must have shape \(n_samples,\); got"):
-        clf.score(X, Y[:, None])
+        clf.score(X, np.c_[Y, Y])
 
 
 NAMES = [("fraud", "ok"), (0, 1), (False, True), (1, 2)]

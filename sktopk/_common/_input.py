@@ -79,7 +79,8 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
                 explain(X, error, takes_missing)
             if str(error).startswith("could not convert string"):
                 raise ValueError(
-                    f"X must hold numbers; {error}. Make columns of texts first, for example by "
+                    f"X must hold numbers; {error}. Categories are taken from frames of pandas or "
+                    "polars, in their own columns; of texts make columns first, for example by "
                     "TfidfVectorizer and TruncatedSVD"
                 ) from error
             if str(error).startswith("Input X contains NaN"):

@@ -167,10 +167,14 @@ def _read(values, copies):
 
 def check_auto(value, name, check, **kwargs):
     """Raise unless `value` is "auto" or passes `check`."""
-    if isinstance(value, str):
-        check_option(value, name, ("auto",))
-    else:
+    if isinstance(value, str) and value == "auto":
+        return
+    try:
         check(value, name, **kwargs)
+    except (TypeError, ValueError) as error:
+        said = str(error).rstrip(".")
+        got = "" if "; got " in said or " == " in said else f"; got {value!r}"
+        raise type(error)(f"{said}{got}. {name} may also be 'auto'") from None
 
 
 def is_told(labels):

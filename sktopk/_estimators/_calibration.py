@@ -23,9 +23,9 @@ def way_out(estimator):
     """What to set where probabilities are missing, in words."""
     if is_planned(estimator):
         return (
-            f"The last training left out no rows for calibration={estimator.calibration!r} (that "
-            "of a piece of data does not, nor one that goes on with other rows than before): set "
-            "warm_start=False"
+            f"The last training left out no rows for calibration={estimator.calibration!r}, as it "
+            "was interrupted, had a piece of the data or other rows than the one it went on from, "
+            "or no two rows of a class that differ: fit anew, with warm_start=False"
         )
     settings = estimator._settings()
     if settings.cross_fit or settings.early_stopping:

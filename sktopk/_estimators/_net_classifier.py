@@ -438,7 +438,10 @@ class NetClassifier(TrainedNet):
             known = self._all_classes(y)
         unseen = np.setdiff1d(y, known)
         if len(unseen):
-            raise ValueError(f"y has labels {unseen} that are not among the classes {known}")
+            raise ValueError(
+                f"y has labels {unseen} that are not among the classes {known}: the first call "
+                "says in `classes` which there will be, if not all of them are in its y"
+            )
         return known
 
     def _validation(self, X_val, y_val, classes):

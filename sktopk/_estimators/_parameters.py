@@ -480,7 +480,7 @@ def check_sizes(hidden_layer_sizes, name="hidden_layer_sizes"):
     """Check the hidden layers of a network of ours."""
     is_array = isinstance(hidden_layer_sizes, np.ndarray) and hidden_layer_sizes.ndim == 1
     if not is_array and not isinstance(hidden_layer_sizes, list | tuple):
-        raise TypeError(f"{name} must be a tuple of integers or 'auto'; got {hidden_layer_sizes!r}")
+        raise TypeError(f"{name} must be a tuple of integers; got {hidden_layer_sizes!r}")
     for size in hidden_layer_sizes:
         check_number(size, name, 1, integer=True)
 

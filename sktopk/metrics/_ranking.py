@@ -263,8 +263,10 @@ def row_weights(sample_weight, n_samples, of="y_score"):
 
 
 def check_true(y_true):
-    """Return the labels as an array of one per row."""
+    """Return the labels as an array of one per row; a column is taken as scikit-learn takes it."""
     y_true = np.asarray(on_host(y_true, "y_true"))
+    if y_true.ndim == 2 and y_true.shape[1] == 1:
+        y_true = y_true[:, 0]
     if y_true.ndim != 1:
         raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
     assert_all_finite(y_true, input_name="y_true")

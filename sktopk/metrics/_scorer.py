@@ -136,6 +136,14 @@ def _row_pieces(X, n_rows):
         yield rows[start : start + max(1, n_rows)]
 
 
+def no_classifier(estimator):
+    """The error about what has no classes or no scores of them."""
+    return TypeError(
+        "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
+        f"{estimator!r}"
+    )
+
+
 def predict_scores(estimator, X):
     """Return the classes of a fitted classifier and its scores, one column per class.
 
@@ -147,10 +155,7 @@ def predict_scores(estimator, X):
         predict = getattr(estimator, "predict_proba", None)
     if classes is None or predict is None:
         check_is_fitted(estimator)
-        raise TypeError(
-            "estimator must be a classifier with classes_ and decision_function or "
-            f"predict_proba; got {estimator!r}"
-        )
+        raise no_classifier(estimator)
     y_score = np.asarray(on_host(predict(X), "scores of estimator"))
     n_classes = len(classes)
     if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or _is_one_vs_one(estimator)):

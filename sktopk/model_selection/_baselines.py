@@ -1,6 +1,7 @@
 """What every comparison holds the losses against."""
 
 import numpy as np
+import torch
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -100,7 +101,9 @@ def _boosting(X):
     except ImportError:
         return rivals, omitted
     plain = isinstance(X, np.ndarray)
-    boosting = LGBMClassifier(verbosity=-1)
+    # As many threads as the networks have, whatever the machine has: idle ones that wait for each
+    # other on busy cores take a hundred times as long.
+    boosting = LGBMClassifier(n_jobs=torch.get_num_threads(), verbosity=-1)
     rivals["lightgbm"] = [boosting] if plain else [_as_step(as_plain), boosting]
     return rivals, omitted
 

@@ -84,14 +84,18 @@ ROWS = {
     "surrogate is unknown": Row({"surrogate": "step"}, V, "surrogate must be one of.*got 'step'"),
     "surrogate is a function": Row({"surrogate": len}, V, "surrogate must be one of.*got <built"),
     "buffer_size is negative": Row({"buffer_size": -1}, V, "buffer_size == -1, must be >= 0"),
-    "buffer_size is a word": Row({"buffer_size": "all"}, V, "buffer_size must be one of 'auto'"),
+    "buffer_size is a word": Row(
+        {"buffer_size": "all"}, T, "buffer_size must be an instance of int.* may also be 'auto'"
+    ),
     "buffer_size is a float": Row({"buffer_size": 1.0}, T, "buffer_size must be an instance"),
     "multi_class is unknown": Row({"multi_class": "ova"}, V, "multi_class must be one of.*'ova'"),
     "min_positives is negative": Row({"min_positives": -1}, V, "min_positives == -1, must be >="),
     "min_positives fill the batch": Row(
         {"min_positives": 8, "batch_size": 8}, V, "min_positives=8 must be smaller.*batch_size=8"
     ),
-    "score_scale is unknown": Row({"score_scale": "big"}, V, "score_scale.*'auto'.*'big'"),
+    "score_scale is unknown": Row(
+        {"score_scale": "big"}, T, "score_scale must be an.*float.*; got 'big'. .* also be 'auto'"
+    ),
     "score_scale is 0": Row({"score_scale": 0}, V, "score_scale == 0, must be > 0"),
     "loss is unknown": Row({"loss": "hinge"}, V, "loss.*'smooth_topk'.*got 'hinge'"),
     "loss is a number": Row({"loss": 3}, T, "loss.*nn.Module.*got 3"),
@@ -99,10 +103,10 @@ ROWS = {
     "loss is a class": Row({"loss": nn.CrossEntropyLoss}, T, "loss.*nn.Module.*got <class"),
     "learning_rate is 0": Row({"learning_rate": 0}, V, "learning_rate == 0, must be > 0"),
     "learning_rate is NaN": Row({"learning_rate": np.nan}, V, "learning_rate must be finite"),
-    "learning_rate is a string": Row({"learning_rate": "1e-3"}, V, "learning_rate must be .*auto"),
+    "learning_rate is a string": Row({"learning_rate": "1e-3"}, T, "learning_rate must be .*auto"),
     "weight_decay is negative": Row({"weight_decay": -1}, V, "weight_decay == -1"),
     "batch_size is 0": Row({"batch_size": 0}, V, "batch_size == 0, must be >= 1"),
-    "batch_size is unknown": Row({"batch_size": "all"}, V, "batch_size.*'auto'.*'all'"),
+    "batch_size is unknown": Row({"batch_size": "all"}, T, "batch_size.*'all'.*'auto'"),
     "batch_size is a float": Row({"batch_size": 8.0}, T, "batch_size must be an instance of int"),
     "max_epochs is 0": Row({"max_epochs": 0}, V, "max_epochs == 0, must be >= 1"),
     "max_epochs is infinite": Row({"max_epochs": np.inf}, T, "max_epochs must be an instance"),

@@ -50,6 +50,7 @@ from sktopk.metrics import (
     true_positive_rate_at_fpr_score,
 )
 from sktopk.metrics._ranking import encode_groups
+from sktopk.metrics._scorer import no_classifier
 from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
@@ -878,6 +879,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
 
     def _positive_label(self, estimator, y):
         """The label of the positives, given the trained classifier."""
+        if not hasattr(estimator, "classes_"):
+            raise no_classifier(estimator)
         pos_label = own_pos_label(estimator) if self.pos_label is None else self.pos_label
         classes = np.asarray(on_host(estimator.classes_, "classes_ of estimator"))
         if len(classes) != 2:

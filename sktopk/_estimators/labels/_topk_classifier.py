@@ -68,10 +68,10 @@ class TopKClassifier(TopKPredictions, NetClassifier):
         ``loss(scores, target)``. "auto" compares "smooth_topk", "topk_hinge_convex" and
         "logit_adjusted" with "cross_entropy" on rows that they have not seen, see the notes.
     k : int or dict, default=5
-        The k of the loss and of `predict_topk`. Clipped to n_classes - 1 with a warning; the
-        k in use is `k_`. A dict such as ``{1: 0.1, 5: 0.9}`` trains for several at once, with
-        weights; `k_` is then the largest, and all terms of the smooth loss divide scores by
-        ``k_ * tau`` (:func:`sktopk.losses.topk_distribution_loss`).
+        The k of the loss and of `predict_topk`. Clipped to n_classes - 1, with a warning unless
+        it is the default; the k in use is `k_`. A dict such as ``{1: 0.1, 5: 0.9}`` trains for
+        several at once, with weights; `k_` is then the largest, and all terms of the smooth loss
+        divide scores by ``k_ * tau`` (:func:`sktopk.losses.topk_distribution_loss`).
     tau : float, default=1.0
         Temperature of the smooth losses, positive; with several k that of the largest.
     sigma : float, default=0.2
@@ -374,7 +374,7 @@ class TopKClassifier(TopKPredictions, NetClassifier):
     def _prepare(self, partial):
         n_classes, k, loss = len(self.classes_), self._k_in_use, self._loss_in_use
         self.k_ = min(int(k), n_classes - 1)
-        if self.k_ < k:
+        if self.k_ < k and self.k != type(self).k:  # nobody asked for the default
             warn(
                 f"k={k} must be smaller than the number of classes ({n_classes}): "
                 f"k_={self.k_} is used",
