@@ -354,7 +354,7 @@ def kind_in_words(scores, kind):
     text += f"tables: {ranks_in_words(found)}"
     quick = ranking(scores, kind, "reporting", least=n_splits + 1)
     if OURS in quick.rank.index:
-        text += f" On {quick.n_splits[0]} splits, without the methods that have fewer: "
+        text += f" On {in_range(quick)}, without the methods that have fewer: "
         text += ranks_in_words(quick)
     return wrapped(text)
 
