@@ -157,18 +157,24 @@ def test_a_balanced_score_is_the_mean_over_classes():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "allowed"),
     [
-        ("n_members", "many"),
-        ("cross_fit", "yes"),
-        ("warm_up", "some"),
-        ("early_stopping", "yes"),
-        ("optimizer", "fast"),
-        ("learning_rate", "high"),
-        ("weight_decay", "low"),
-        ("hidden_layer_sizes", "deep"),
+        ("n_members", "many", "int"),
+        ("cross_fit", "yes", "True or False"),
+        ("warm_up", "some", "int"),
+        ("early_stopping", "yes", "True or False"),
+        ("learning_rate", "high", "float"),
+        ("learning_rate", None, "float"),
+        ("weight_decay", "low", "float"),
+        ("hidden_layer_sizes", "deep", "tuple of integers"),
     ],
 )
-def test_no_other_word_than_auto(name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be .*'auto'.*{value}"):
+def test_what_is_no_number_is_told_of_numbers_and_of_auto(name, value, allowed):
+    says = f"{name} must be .*{allowed}.*; got {value!r}. {name} may also be 'auto'"
+    with pytest.raises(TypeError, match=says):
         AUCClassifier(**{name: value}).fit(X2, Y2)
+
+
+def test_an_unknown_optimizer_is_named():
+    with pytest.raises(ValueError, match=r"optimizer must be .*'auto'.*fast"):
+        AUCClassifier(optimizer="fast").fit(X2, Y2)

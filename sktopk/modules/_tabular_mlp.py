@@ -9,8 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ._member_layers import MemberLayers, is_as_made, is_plain_training
-from ._member_linear import MemberLinear
+from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_training
 from ._mlp import Dropout
 
 # Bins that "auto" has room for, and columns beyond which it has none: two each would not fit.

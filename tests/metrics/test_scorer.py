@@ -255,8 +255,8 @@ def test_scores_of_many_rows_and_classes_are_counted_in_pieces(table, average, d
             assert Recorded.n_rows[2:] == ([70] * 5 + [50]) * 2
             with pytest.raises(ValueError, match="same number of rows; got 395 and 400"):
                 scorer(model, table(X), y[:395])
-            with pytest.raises(ValueError, match=r"y_true must have shape .*got shape \(400, 1\)"):
-                scorer(model, table(X), y[:, np.newaxis])
+            with pytest.raises(ValueError, match=r"y_true must have shape .*got shape \(400, 2\)"):
+                scorer(model, table(X), np.column_stack([y, y]))
             with pytest.raises(ValueError, match="same number of rows; got 401 and 400"):
                 scorer(model, table(X), np.append(y, "z"))
             with pytest.raises(ValueError, match="sample_weight must"):

@@ -10,7 +10,7 @@ from torch.nn.utils import parametrize, prune
 from torch.utils.checkpoint import checkpoint
 
 from sktopk.modules import MemberLinear, TabularMLP
-from sktopk.modules._member_layers import MemberLayers
+from sktopk.modules._member_linear import MemberLayers
 
 
 def network(hidden_layer_sizes=(4, 6), n_members=3, n_features=5, **params):
