@@ -88,7 +88,8 @@ def run(table, split):
 def products(network, n_rows):
     """Seconds of the products of matrices alone, forward and backward, of a network's training."""
     layers = network.net_.network.layers
-    batch, n_steps = 256, network.n_iter_ * n_rows / 256
+    batch = 256
+    n_steps = network.n_iter_ * n_rows / batch
     weights = [layer.weight.detach() for layer in layers]
     inputs = [torch.rand(len(w), batch, w.shape[2]) for w in weights]
     outputs = [torch.rand(len(w), batch, w.shape[1]) for w in weights]
