@@ -37,9 +37,10 @@ from sktopk._estimators.labels._topk_classifier import TopKClassifier
 from sktopk._estimators.ranking._ranking import RankingClassifier
 from sktopk._estimators.ranking._top import PatMatClassifier
 
-# The default voters: of two classes four members of 30 epochs do beside trees what eight of 100 do,
-# and as many trees of each fold as these what 100 do.
-N_MEMBERS, MAX_EPOCHS, N_TREES = 4, 30, 40
+# The default voters: of two classes four members of 30 epochs, of which five without a gain end it,
+# do beside trees what eight of 100 do, and as many trees of each fold as these what 100 do.
+NETWORK = {"n_members": 4, "max_epochs": 30, "n_iter_no_change": 5}
+N_TREES = 40
 
 
 @public
@@ -63,8 +64,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     estimator : estimator, default=None
         A classifier of this package with a network, such as ``RecallAtKClassifier(k=100)``: cloned
         and, unless it has `calibration`, fitted with ``calibration="auto"``. None is
-        ``PatMatClassifier(tau=0.01, n_members=4, max_epochs=30)`` for two classes, and for several
-        ``TopKClassifier()``.
+        ``PatMatClassifier(tau=0.01, n_members=4, max_epochs=30, n_iter_no_change=5)`` for two
+        classes, and for several ``TopKClassifier()``.
     others : "trees" or list of classifiers, default="trees"
         What votes beside it: classifiers with `predict_proba`, cloned. "trees" is scikit-learn's
         ``ExtraTreesClassifier(n_estimators=40)`` and, for two classes and rows that are not sparse,
@@ -410,11 +411,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         """The network to fit, with calibrated scores."""
         network = self.estimator
         if network is None:
-            network = (
-                PatMatClassifier(tau=0.01, n_members=N_MEMBERS, max_epochs=MAX_EPOCHS)
-                if n_classes == 2
-                else TopKClassifier()
-            )
+            network = PatMatClassifier(tau=0.01, **NETWORK) if n_classes == 2 else TopKClassifier()
         network = with_seed(clone(network), random)
         return (
             network if network.calibration is not None else network.set_params(calibration="auto")
