@@ -72,7 +72,8 @@ def page(runs):
         "# A default fit of 10 000 rows",
         "",
         "`benchmarks/ten_thousand_rows.py`: the tables of both halves that have so many rows to "
-        "train with; one thread; seconds of the processor. Beyond 50 classes LightGBM was not run.",
+        "train with; one thread; seconds of the processor. What is empty was not run: "
+        "LightGBM beyond 50 classes, and what is left to do.",
     ]
     for kind, name in OWN.items():
         own = runs[[TABLES[table].kind == kind for table in runs.index]].dropna(how="all")
