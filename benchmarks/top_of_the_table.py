@@ -31,10 +31,9 @@ import warnings
 from pathlib import Path
 
 import torch
-from sklearn.pipeline import Pipeline
 from tables._data import HALF, HALVES, TABLES, split_of
 from tables._jobs import fit_and_score
-from tables._methods import FEW_SPLITS, METHODS, MORE_SPLITS
+from tables._methods import FEW_SPLITS, METHODS, MORE_SPLITS, last_step
 from tables._report import read, write_report
 
 FILE = Path(__file__).parent / "results" / "top_of_the_table.jsonl"
@@ -45,7 +44,7 @@ def cell(table, method, split, params):
     rows, n_classes = split_of(table, split), TABLES[table].n_classes
     line = {"n_train": len(rows.y), "n_test": len(rows.y_test)}
     estimator = METHODS[method].make(n_classes, split)
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    last = last_step(estimator)
     last.set_params(**params)
     try:
         fit_s, predict_s, scores = fit_and_score(estimator, rows, TABLES[table].kind)

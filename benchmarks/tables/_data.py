@@ -267,12 +267,17 @@ def loaded(name):
     return X, y, groups
 
 
+def n_train_of(name, max_train=MAX_TRAIN):
+    """How many rows of a table train."""
+    return min(max_train, int(TRAIN_SHARE * len(loaded(name)[1])))
+
+
 @lru_cache(maxsize=128)
 def split_of(name, split, max_train=MAX_TRAIN):
     """Rows of a table drawn by the number of the split; the same for all methods."""
     table = TABLES[name]
     X, y, groups = loaded(name)
-    n_train = min(max_train, int(TRAIN_SHARE * len(y)))
+    n_train = n_train_of(name, max_train)
     n_test = min(MAX_TEST, len(y) - n_train)
     train, test = train_test_split(
         np.arange(len(y)), train_size=n_train, test_size=n_test, stratify=y, random_state=split

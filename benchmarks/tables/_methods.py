@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterSampler, train_test_split
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import (
@@ -150,6 +150,11 @@ def pytabkit_of(name, seed):
 
 def scaled(estimator):
     return make_pipeline(StandardScaler(), estimator)
+
+
+def last_step(estimator):
+    """An estimator without what `scaled` put in front."""
+    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def network(estimator, n_classes, seed, **settings):
