@@ -75,9 +75,9 @@ class ValidationScore:
             self.scorer = check_scorer(classifier, scoring)
         weighted = not np.all(rows.weight == 1)
         self.params = weight_for(self.scorer, rows.weight if weighted else None)
-        # Rankings need no threshold.
-        ranks = isinstance(self.scorer, TopKScorer | TopScorer | OrderScorer | MeanOverGroups)
-        self.needs_labels = not ranks and (scoring is not None or classifier._scores_labels)
+        self.needs_labels = asks_for_labels(self.scorer) and (
+            scoring is not None or classifier._scores_labels
+        )
 
     def __call__(self):
         classifier = self.classifier
@@ -86,13 +86,13 @@ class ValidationScore:
         try:
             return self._score()
         except AttributeError as error:
-            if "predict_proba" not in str(error) or hasattr(classifier, "predict_proba"):
+            if not lacks_proba(classifier, error):
                 raise
             if classifier.calibration is None:
-                raise ValueError(
-                    f"scoring={classifier.scoring!r} asks for predict_proba, which there is not "
+                raise refused_proba(
+                    classifier.scoring,
                     "without calibration: set calibration='temperature', 'sigmoid' or 'auto', or "
-                    "scoring=None"
+                    "scoring=None",
                 ) from error
         # On the rows that it judges, and for this once: the final one comes after training.
         classifier._calibrate(self.rows)
@@ -103,6 +103,21 @@ class ValidationScore:
 
     def _score(self):
         return self.scorer(self.classifier, self.X, self.rows.y, **self.params)
+
+
+def asks_for_labels(scorer):
+    """Whether a scorer may ask for labels, and so for a threshold; rankings need none."""
+    return not isinstance(scorer, TopKScorer | TopScorer | OrderScorer | MeanOverGroups)
+
+
+def lacks_proba(classifier, error):
+    """Whether a scorer failed because `classifier` has no `predict_proba`."""
+    return "predict_proba" in str(error) and not hasattr(classifier, "predict_proba")
+
+
+def refused_proba(scoring, instead):
+    """The error of a `scoring` that asks for what `lacks_proba`; `instead` ends its sentence."""
+    return ValueError(f"scoring={scoring!r} asks for predict_proba, which there is not {instead}")
 
 
 def rows_of_groups(groups):

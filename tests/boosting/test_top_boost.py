@@ -369,7 +369,7 @@ def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
         ({"lightgbm_params": {"num_trees": 3}}, ValueError, "'num_trees': use n_estimators"),
         ({"early_stopping": 1}, TypeError, "early_stopping must be True or False"),
         ({"scoring": "none", "early_stopping": True}, ValueError, "scoring must be None"),
-        ({"scoring": "neg_log_loss", "early_stopping": True}, ValueError, "no probabilities. Give"),
+        ({"scoring": "neg_log_loss", "early_stopping": True}, ValueError, "asks for predict_proba"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
         ({"pos_label": "a"}, ValueError, "pos_label must be one of"),
         ({"class_weight": {5: 1}}, ValueError, "class_weight must have labels of y"),

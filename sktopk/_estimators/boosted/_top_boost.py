@@ -49,14 +49,19 @@ from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._logs import rows_to_train_with
-from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
+from sktopk._estimators._validation import (
+    MeanOverGroups,
+    asks_for_labels,
+    lacks_proba,
+    refuse_groups,
+    refused_proba,
+    rows_of_groups,
+)
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
 from sktopk.metrics import make_topk_scorer
 from sktopk.metrics._ranking import Ranking
-from sktopk.metrics._scorer import TopKScorer
-from sktopk.metrics._top_scorer import TopScorer
 
 # Of the negatives, whose mean score is the threshold; labels that one looks at.
 SHARE_OF_NEGATIVES, N_LABELS = 0.05, 5
@@ -668,8 +673,8 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 # Those of a fold may all be of one class: its rows are judged as one list.
                 scorer = of_groups if of_groups.each else scorer
             weight = weight_for(scorer, held.weight)
-            # Orders have no threshold; labels have that of the rows that judge them.
-            of_labels = self.scoring is not None and not isinstance(scorer, TopKScorer | TopScorer)
+            # The threshold of labels is that of the rows that judge them.
+            of_labels = self.scoring is not None and asks_for_labels(scorer)
             of_labels = of_labels and len(self.classes_) == 2
 
             def judge(scores, _):
@@ -679,12 +684,12 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 try:
                     found = scorer(known, numbers, held.y, **weight)
                 except AttributeError as error:
-                    if "predict_proba" not in str(error):
+                    if not lacks_proba(self, error):
                         raise
-                    raise ValueError(
-                        f"scoring={self.scoring!r} asks for predict_proba, which there is not: "
-                        "the scores are no probabilities. Give one of scores or labels, such as "
-                        "'average_precision', or scoring=None"
+                    raise refused_proba(
+                        self.scoring,
+                        "after a loss of the top has moved the scores: give one of scores or "
+                        "labels, such as 'average_precision', or scoring=None",
                     ) from error
                 return "score", found, True
 
