@@ -12,6 +12,16 @@ from sktopk._common._warnings import warn
 _ROUNDING = 1e-12
 
 
+def one_per_row(y_true):
+    """Return the labels as an array of one per row; a column is taken as scikit-learn takes it."""
+    y_true = np.asarray(on_host(y_true, "y_true"))
+    if y_true.ndim == 2 and y_true.shape[1] == 1:
+        y_true = y_true[:, 0]
+    if y_true.ndim != 1:
+        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
+    return y_true
+
+
 def labelled_rows(propensity, n_samples, of="y_score"):
     """Return the numbers of the rows of known label, and the propensity of each.
 
@@ -51,9 +61,7 @@ class Estimated(NamedTuple):
     @classmethod
     def of(cls, y_true, propensity, is_positive):
         """Make it of labels, which are not looked at where the propensity is NaN."""
-        y_true = np.asarray(on_host(y_true, "y_true"))
-        if y_true.ndim != 1:
-            raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
+        y_true = one_per_row(y_true)
         rows, propensity = labelled_rows(propensity, len(y_true), "y_true")
         positive, known = np.zeros((2, len(y_true)))
         known[rows] = 1 / propensity

@@ -20,7 +20,7 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._warnings import warn
 
-from ._logged import Estimated
+from ._logged import Estimated, one_per_row
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
@@ -263,12 +263,8 @@ def row_weights(sample_weight, n_samples, of="y_score"):
 
 
 def check_true(y_true):
-    """Return the labels as an array of one per row; a column is taken as scikit-learn takes it."""
-    y_true = np.asarray(on_host(y_true, "y_true"))
-    if y_true.ndim == 2 and y_true.shape[1] == 1:
-        y_true = y_true[:, 0]
-    if y_true.ndim != 1:
-        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
+    """Return the labels as an array of one per row, none missing."""
+    y_true = one_per_row(y_true)
     assert_all_finite(y_true, input_name="y_true")
     return y_true
 

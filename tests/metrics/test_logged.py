@@ -36,6 +36,15 @@ def logs(y, n_draws, rng):
     return np.where(known, y, np.nan), np.where(known, propensity, np.nan)
 
 
+@pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
+def test_labels_in_a_column_are_those_in_a_row(score, day):
+    y, scores = day
+    y[150:] = np.nan
+    propensity = np.r_[np.full(150, 0.75), np.full(50, np.nan)]
+    given = {"k": 20, "propensity": propensity}
+    assert score(y[:, np.newaxis], scores, **given) == score(y, scores, **given)
+
+
 @pytest.mark.parametrize("k", [10, 20, 60])
 def test_precision_of_logs_has_no_bias_and_that_of_labels_alone_has(k, day, rng):
     y, scores = day
