@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -25,6 +26,46 @@ def data():
 
 def messages(caught):
     return [str(each.message) for each in caught]
+
+
+forest = RandomForestClassifier(8, oob_score=True, random_state=0)
+SETTINGS = {
+    BudgetClassifier: [
+        {"constraint": "fpr", "budget": 0.1},
+        {"constraint": "fpr", "budget": 0.1, "cross_fit": True},
+        {"constraint": "fdr", "budget": 0.3},
+        {"constraint": "cost", "budget": 50},
+        {"budget": 10, "per": "batch"},
+        {"budget": 0.1, "per": "fit"},
+    ],
+    SetClassifier: [
+        {"method": "lac"},
+        {"method": "lac", "cross_fit": True},
+        {"method": "topk", "k": 1},
+        {"method": "lac", "conditional": "class"},
+    ],
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_nothing_of_an_earlier_fit_is_left(kind, data):
+    X, y = data
+    for first in SETTINGS[kind]:
+        for second in SETTINGS[kind]:
+            defaults = kind(forest).get_params()
+            again = kind(forest, **first).fit(X, y).set_params(**{**defaults, **second})
+            again.fit(X[:300, :5], y[:300])
+            fresh = kind(forest, **second).fit(X[:300, :5], y[:300])
+            assert vars(again).keys() == vars(fresh).keys()
+
+
+@both
+@pytest.mark.parametrize("method", ["predict", "score", "monitor"])
+def test_before_fit_it_is_not_fitted(make, method, data):
+    clf = make(LogisticRegression())
+    with pytest.raises(NotFittedError):
+        getattr(clf, method)(*data[: {"predict": 1, "score": 2, "monitor": 0}[method]])
 
 
 @both

@@ -54,6 +54,8 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
       finds its own attributes, and hands all of them at once to `_replace_fitted`, `classes_`
       among them: a fit that fails leaves the earlier one whole.
 
+    and names in `_fitted_names` the attributes of a fit that do not end with an underscore.
+
     Whatever it predicts, it asks `estimator_` for scores. Tags begin with those of rows; what
     kind of classifier it is, the subclass adds.
 
@@ -66,6 +68,8 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     - `_outcome`: given rows and labels, three masks: which of the rows count for the rate, which of
       these are good, and which are flagged.
     """
+
+    _fitted_names = ()
 
     @classmethod
     def from_scores(
@@ -197,7 +201,11 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """Put what was fitted in the place of all that an earlier fit left; return self."""
         columns = ("n_features_in_", "feature_names_in_")
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        kept = {
+            name: value
+            for name, value in vars(self).items()
+            if not name.endswith("_") and name not in self._fitted_names
+        }
         # In one step: no moment between, in which an interrupt would leave half of each.
         self.__dict__ = kept | {"estimator_": estimator} | fitted
         return self

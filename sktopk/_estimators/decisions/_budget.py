@@ -379,6 +379,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     (116, 3932)
     """
 
+    _fitted_names = ("_calibration_rows", "_probability", "_seed")
+
     # Without groups per="group" can do nothing: nobody should have to request them. Nor ratios,
     # which change what is promised and nothing else, nor costs and values.
     __metadata_request__fit = {  # noqa: RUF012
@@ -398,7 +400,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         self,
         estimator: Any,
         *,
-        budget: int | float | None = 0.1,
+        budget: float = 0.1,
         constraint: str = "count",
         per: str = "auto",
         delta: float = 0.05,
@@ -756,6 +758,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
             If groups are missing, or given where they are not used, or the classifier gives
             scores that are not finite.
         """
+        self._check_is_fitted()
         y = check_labels(y) == self.pos_label_
         _refuse_unused(self.constraint, None, None, cost, value)
         if self.constraint == "cost":

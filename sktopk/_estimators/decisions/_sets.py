@@ -291,6 +291,8 @@ class SetClassifier(CalibratedDecision):
     [array(['setosa'], ...), array(['versicolor'], ...), array(['Laevigatae'], ...)]
     """
 
+    _fitted_names = ("_calibration_certainty", "_conformity", "_seed")
+
     # Without groups conditional="group" can do nothing: nobody should have to request them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
