@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 
 import sktopk
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 
 CLASSES = [
     getattr(sktopk, name)
@@ -48,6 +49,31 @@ def make(kind, **params):
 def brier(y, proba):
     """Return the mean squared distance of the probabilities from the labels."""
     return np.mean((proba - (y[:, None] == np.unique(y))) ** 2)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
+@pytest.mark.parametrize("unit", [1e-6, 1 / 1200, 50])
+def test_the_unit_of_weights_is_no_matter(binary, method, unit):
+    X, y = binary
+    weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    clf = make(DeepTopPushClassifier, calibration=method)
+    expected = clf.fit(X, y, sample_weight=weight).predict_proba(X)
+    found = clf.fit(X, y, sample_weight=unit * weight).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=0.01)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
+@pytest.mark.parametrize(("unit", "zero"), [(1e-4, 0), (1e-8, 3), (1e4, 0), (1, 1e3)])
+def test_the_unit_and_the_zero_of_scores_are_no_matter(method, unit, zero):
+    rng = np.random.default_rng(0)
+    target = (rng.random(400) < 0.2).astype(int)
+    scores = np.column_stack([np.zeros(400), rng.normal(size=400) + target])
+    proba = []
+    for given in (scores, zero + unit * scores):
+        fitted = fit_calibration(method, given, target, np.ones(400))
+        proba.append(calibrated_proba(method, *fitted, given))
+    assert proba[0].std() > 0.05
+    np.testing.assert_allclose(*proba, atol=1e-3)
 
 
 PEERS = [

@@ -62,8 +62,10 @@ def fit_calibration(method, scores, target, weight):
 
     "temperature" minimises the cross-entropy of softmax(scores / T): slope 1 / T, one number.
     "sigmoid" is Platt's, one class against the others: targets (n_pos + 1) / (n_pos + 2) and
-    1 / (n_neg + 2) instead of 1 and 0 keep the slopes finite on separable rows.
+    1 / (n_neg + 2) instead of 1 and 0 keep the slopes finite on separable rows. The weights count
+    in units of their mean over the rows that have some, for 1 / n is a usual one.
     """
+    weight = weight / weight[weight > 0].mean()
     scores = scores.astype(np.float64)
     # scikit-learn has it since 1.8, CalibratedClassifierCV(method="temperature"); the oldest that
     # pyproject.toml supports is 1.7. Its place is here once that is 1.8.
@@ -84,15 +86,18 @@ def fit_calibration(method, scores, target, weight):
 
     slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     for c in range(scores.shape[1]):
+        # The solver stops by the size of a gradient, which hangs on the unit of the scores.
+        mean, spread = scores[:, c].mean(), scores[:, c].std() if np.ptp(scores[:, c]) else 1.0
         positive = target == c
         n_pos, n_neg = weight[positive].sum(), weight[~positive].sum()
         soft = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
         platt = LogisticRegression(C=np.inf).fit(
-            np.tile(scores[:, [c]], (2, 1)),
+            np.tile((scores[:, [c]] - mean) / spread, (2, 1)),
             np.repeat([1, 0], len(target)),
             sample_weight=np.concatenate([weight * soft, weight * (1 - soft)]),
         )
-        slope[c], intercept[c] = platt.coef_[0, 0], platt.intercept_[0]
+        slope[c] = platt.coef_[0, 0] / spread
+        intercept[c] = platt.intercept_[0] - slope[c] * mean
     return slope, intercept
 
 
