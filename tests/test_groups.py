@@ -24,6 +24,7 @@ from sktopk import (
     RecallAtKClassifier,
     RecallAtPrecisionClassifier,
     ThresholdClassifier,
+    TopBoostClassifier,
     TopPushKClassifier,
     make_pipeline,
 )
@@ -399,6 +400,29 @@ def test_weight_is_repetition(clf):
         repeated.net_.module_(torch.from_numpy(X)).detach(),
         atol=1e-9,
     )
+
+
+@pytest.mark.parametrize("kept", [[3], [2, 5, 11], [4, 7, 8, 10]], ids=str)
+@pytest.mark.parametrize(
+    "clf",
+    [
+        RecallAtKClassifier(8, early_stopping=True, **SMALL),
+        PatMatClassifier(0.1, n_members=3, **SMALL),
+        TopBoostClassifier("recall_at_k", k=3, early_stopping=True, n_members=1, n_estimators=20),
+        TopBoostClassifier("recall_at_k", k=3, n_members=3, n_estimators=20),
+    ],
+    ids=["held out", "members", "boosting held out", "boosting members"],
+)
+def test_groups_of_weight_0_are_absent(clf, kept):
+    if isinstance(clf, TopBoostClassifier):
+        pytest.importorskip("lightgbm")
+    mask = np.isin(DAY, kept)
+    clf = sklearn.clone(clf).set_params(validation_fraction=0.4, random_state=0)
+    weighted = sklearn.clone(clf).fit(X, Y, sample_weight=mask * 1.0, groups=NAMES[DAY])
+    fitted = clf.fit(X[mask], Y[mask], groups=NAMES[DAY[mask]])
+    assert getattr(weighted, "n_groups_", 1) == getattr(fitted, "n_groups_", 1)
+    np.testing.assert_allclose(weighted.decision_function(X), fitted.decision_function(X), 1e-6)
+    assert weighted.threshold_ == pytest.approx(fitted.threshold_)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -19,3 +19,15 @@ def encode_groups(groups, n_samples):
     if None in code_of:
         raise ValueError("groups must name the group of each row; got None")
     return np.array(code, dtype=np.intp)
+
+
+def several_groups(groups, weight):
+    """Return what `encode_groups` does, or None if the rows of positive weight are one group.
+
+    Other rows are of no group, whose number is -1: those of the others are as without them.
+    """
+    code, present = encode_groups(groups, len(weight)), weight > 0
+    if not present.all():
+        code[present] = encode_groups(code[present], np.count_nonzero(present))
+        code[~present] = -1
+    return code if (code > 0).any() else None

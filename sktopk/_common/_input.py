@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from ._categories import Categories
 from ._frames import TAKES_TABLES, check_columns, explain
-from ._groups import encode_groups
+from ._groups import several_groups
 from ._lazy_rows import LazyRows, SomeRows
 from ._scalars import OF_LOGS, on_host
 from ._warnings import warn
@@ -511,10 +511,7 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, takes_
     )
     frame = frame if hasattr(estimator, "categories_") else None
     check_length(y, X.shape[0])
-    if groups is not None:
-        groups = encode_groups(groups, X.shape[0])
-        # One group is no group.
-        groups = groups if groups.any() else None
-    rows = Labelled(X, y, check_weight(sample_weight, X.shape[0]), groups, frame)
-    mask = rows.weight > 0
+    weight = check_weight(sample_weight, X.shape[0])
+    groups = None if groups is None else several_groups(groups, weight)
+    rows, mask = Labelled(X, y, weight, groups, frame), weight > 0
     return rows if mask.all() else rows.take(mask)._replace(present=mask)

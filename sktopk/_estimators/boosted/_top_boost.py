@@ -16,7 +16,7 @@ from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
 from sktopk._common._frames import check_columns
-from sktopk._common._groups import encode_groups
+from sktopk._common._groups import encode_groups, several_groups
 from sktopk._common._input import (
     check_classes,
     check_given,
@@ -561,7 +561,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         index = np.flatnonzero(rows.weight > 0)
         if rows.groups is not None:
             index = index[np.argsort(rows.groups[index], kind="stable")]
-            self.n_groups_ = len(np.unique(rows.groups))
+            self.n_groups_ = int(rows.groups.max()) + 1
         own = rows.take(index)
         loss, params = self._loss_in_use(own)
         share = 1 if loss is None else self.log_loss_share
@@ -710,9 +710,6 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         y = check_labels(y)
         check_length(y, X.shape[0])
         weight = check_weight(sample_weight, len(y))
-        if groups is not None:
-            groups = encode_groups(groups, len(y))
-            groups = groups if groups.any() else None  # one is all rows
         self.classes_ = check_classes(y[weight > 0])
         index = encode(self.classes_, y)
         index[weight == 0] = 0
@@ -722,6 +719,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             weight = weight * class_weights(self.class_weight, self.classes_, count)[index]
             check_classes(y[weight > 0], "y with a positive weight")
         target = index
+        groups = None if groups is None else several_groups(groups, weight)
         if groups is not None:
             refuse_groups(self.classes_)
         if len(self.classes_) == 2:
