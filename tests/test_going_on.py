@@ -71,6 +71,37 @@ def test_a_warm_start_that_fails_at_once_changes_nothing(classifier, n_members):
     np.testing.assert_array_equal(clf.decision_function(X), y_score)
 
 
+HELD_OUT = {"early_stopping": True, "calibration": "sigmoid", "warm_start": True}
+HOLDS_OTHERS = "warm_start=True holds out other rows"
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs=2 ended", "ignore:Of the training rows above")
+@pytest.mark.parametrize("groups", [None, np.arange(200) % 9], ids=["rows", "groups"])
+@pytest.mark.parametrize(
+    "change",
+    [{"random_state": 1}, {"random_state": None}, {"validation_fraction": 0.3}, {"rows": 150}],
+    ids=str,
+)
+def test_a_warm_start_says_that_it_is_judged_by_rows_it_has_trained_on(change, groups):
+    clf = PatMatClassifier(tau=0.05, **SMALL | HELD_OUT).fit(X, POSITIVE, groups=groups)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", HOLDS_OTHERS)
+        clf.fit(X, POSITIVE, groups=groups)
+        own = {"X_val": X[:50], "y_val": POSITIVE[:50]}
+        clone(clf).fit(X, POSITIVE, groups=groups, **own).fit(X, POSITIVE, groups=groups, **own)
+    n = change.pop("rows", 200)
+    some = None if groups is None else groups[:n]
+    with pytest.warns(UserWarning, match=HOLDS_OTHERS):
+        clf.set_params(**change).fit(X[:n], POSITIVE[:n], groups=some)
+
+
+@pytest.mark.filterwarnings("ignore:max_epochs=2 ended", "ignore:Of the training rows above")
+def test_rows_held_out_after_a_training_without_are_said_to_be_known():
+    clf = PatMatClassifier(tau=0.05, warm_start=True, **SMALL).fit(X, POSITIVE)
+    with pytest.warns(UserWarning, match=HOLDS_OTHERS):
+        clf.set_params(early_stopping=True).fit(X, POSITIVE)
+
+
 def test_groups_that_a_warm_start_refuses_leave_what_was_fitted():
     y = np.arange(200) % 3
     params = {"calibration": "auto", "warm_start": True, "n_members": 2, "max_epochs": 2}

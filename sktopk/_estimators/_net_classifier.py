@@ -116,6 +116,8 @@ class Training:
         Whether these are rows of the user's, not held out of `given`.
     folds : Folds or None
         Which members of the network leave out which of the rows.
+    left_out : str or None
+        What is the same where the same rows are left out of a training, or held out of it.
     checkpoint : Checkpoint or None
     """
 
@@ -133,6 +135,7 @@ class Training:
     validation: Labelled | None = None
     own_validation: bool = False
     folds: Folds | None = None
+    left_out: str | None = None
     checkpoint: Checkpoint | None = None
 
 
@@ -464,11 +467,19 @@ class NetClassifier(TrainedNet):
         validation = self._validation(X_val, y_val, classes)
         checkpoint, random = self._random(given, validation, new)
         seed = random.randint(np.iinfo(np.int32).max)
-        rows, own, folds = given, validation is not None, None
+        rows, own, folds, left_out = given, validation is not None, None, None
         if settings.cross_fit:
             folds = self._folds(given, encode(classes, given.y), settings.n_members)
-            if not new and not self._has_left_out(folds):
-                folds = None
+            left_out = None if folds is None else folds.digest
+            if not new and not self._has_left_out(left_out):
+                if folds is not None:
+                    warn(
+                        "warm_start=True goes on with other rows than those before, of which each "
+                        "member may have seen some that it would leave out: none is judged by "
+                        "rows left out, so that there is no oob_score_, early stopping or "
+                        "calibration by them. Fit anew to have these"
+                    )
+                folds = left_out = None
         # Where no row can be left out, members go without unless it is asked for alone.
         alone = self.early_stopping is True and self.cross_fit is not True
         judged = settings.early_stopping and (alone or not settings.cross_fit)
@@ -479,6 +490,14 @@ class NetClassifier(TrainedNet):
                 share = self.validation_fraction
                 mask = held_out_groups(given.y, given.groups, share, random)
             rows, validation = given.take(~mask), given.take(mask)
+            # Other labels are other rows, and those of a stream or a folder are read but once.
+            left_out = digest_of(np.arange(len(mask)), 2 * encode(classes, given.y) + mask)
+            if not new and not self._has_left_out(left_out):
+                warn(
+                    "warm_start=True holds out other rows than those before, of which the network "
+                    "may have been trained on some: early stopping and calibration by them are too "
+                    "sure. Fit the same rows with a number as random_state, or pass X_val and y_val"
+                )
         takes_missing = new and self._missing_ is not None
         return Training(
             given,
@@ -494,6 +513,7 @@ class NetClassifier(TrainedNet):
             validation=validation,
             own_validation=own,
             folds=folds,
+            left_out=left_out,
             checkpoint=checkpoint,
         )
 
@@ -522,19 +542,9 @@ class NetClassifier(TrainedNet):
         )
         return None
 
-    def _has_left_out(self, folds):
-        """Whether in all training so far the members left out the rows of these folds."""
-        same = folds is not None and folds.digest == getattr(self, "_left_out_", None)
-        if all(all_objects(same)):
-            return True
-        if folds is not None:
-            warn(
-                "warm_start=True goes on with other rows than those before, of which each member "
-                "may have seen some that it would leave out: none is judged by rows left out, so "
-                "that there is no oob_score_, early stopping or calibration by them. Fit anew to "
-                "have these"
-            )
-        return False
+    def _has_left_out(self, left_out):
+        """Whether all training so far left out the rows that this digest tells, in all processes."""
+        return all(all_objects(left_out == getattr(self, "_left_out_", None)))
 
     def _take_over(self, fitted, chosen):
         """Become what another estimator with such parameters has become."""
@@ -709,7 +719,7 @@ class NetClassifier(TrainedNet):
             if not training.new:
                 self._note_groups(training.rows.groups)
                 self._go_on(count, training.partial)
-            self._left_out_ = None if training.folds is None else training.folds.digest
+            self._left_out_ = training.left_out
             rows, validation = training.rows, training.validation
             target, count = training.target, self.class_count_
             if turned := self._turned:
