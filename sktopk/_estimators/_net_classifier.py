@@ -543,7 +543,7 @@ class NetClassifier(TrainedNet):
         return None
 
     def _has_left_out(self, left_out):
-        """Whether all training so far left out the rows that this digest tells, in all processes."""
+        """Whether all training so far, in all processes, left out the rows of this digest."""
         return all(all_objects(left_out == getattr(self, "_left_out_", None)))
 
     def _take_over(self, fitted, chosen):
