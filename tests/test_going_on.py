@@ -91,8 +91,8 @@ def test_a_warm_start_says_that_it_is_judged_by_rows_it_has_trained_on(change, g
         clone(clf).fit(X, POSITIVE, groups=groups, **own).fit(X, POSITIVE, groups=groups, **own)
     n = change.get("rows", 200)
     some = None if groups is None else groups[:n]
+    clf.set_params(**{key: value for key, value in change.items() if key != "rows"})
     with pytest.warns(UserWarning, match=HOLDS_OTHERS):
-        clf.set_params(**{key: value for key, value in change.items() if key != "rows"})
         clf.fit(X[:n], POSITIVE[:n], groups=some)
 
 
