@@ -1,5 +1,6 @@
 """More training of a fitted estimator: what may have changed since, and what is kept."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -19,6 +20,7 @@ from sktopk import (
     TopPushKClassifier,
 )
 from sktopk.callbacks import TrueThreshold
+from sktopk.io import dump, load
 from sktopk.modules import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
@@ -185,3 +187,52 @@ def test_schedules_may_step_with_the_batches():
     clf = TopKClassifier(k=1, callbacks=[lr], **SMALL).fit(X, POSITIVE)
     n_steps = sum(row["train_batch_count"] for row in clf.history_)
     assert clf.net_.optimizer_.param_groups[0]["lr"] == pytest.approx(1e-3 * 0.5**n_steps)
+
+
+def rate(clf):
+    return clf.net_.optimizer_.param_groups[0]["lr"]
+
+
+WARM = SMALL | {"warm_up": 2, "warm_start": True, "weight_decay": 0.0}
+
+
+def test_a_learning_rate_set_after_the_warm_up_is_that_of_the_phase():
+    clf = PatMatClassifier(tau=0.05, learning_rate=1e-3, **WARM).fit(X, POSITIVE)
+    assert rate(clf) == pytest.approx(1e-3 / 4)
+    clf.set_params(learning_rate=2e-3).fit(X, POSITIVE)
+    expected = rate(clone(clf).fit(X, POSITIVE))
+    assert rate(clf) == pytest.approx(expected) == pytest.approx(2e-3 / 4)
+
+
+def test_a_training_that_diverged_goes_on_at_the_rate_of_the_phase():
+    clf = PatMatClassifier(tau=0.05, learning_rate=1e-3, **WARM).fit(X, POSITIVE)
+    with pytest.raises(ValueError, match="Training diverged"):
+        clf.set_params(learning_rate=1e30).fit(X, POSITIVE)
+    assert rate(clf) == pytest.approx(1e30 / 4)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"policy": "LambdaLR", "lr_lambda": lambda epoch: 0.5 if epoch > 2 else 1.0},
+        {"policy": "MultiStepLR", "milestones": [3], "gamma": 0.5},
+    ],
+    ids=lambda schedule: schedule["policy"],
+)
+def test_schedules_know_the_rate_of_the_phase(schedule):
+    clf = PatMatClassifier(tau=0.05, callbacks=[LRScheduler(**schedule)], **WARM)
+    clf.fit(X, POSITIVE)
+    assert rate(clf) == pytest.approx(1e-3 * 0.5 / 4)
+    # The schedule goes on: that of the first kind counts epochs, and is past its third.
+    clf.set_params(learning_rate=2e-3, max_epochs=1).fit(X, POSITIVE)
+    halved = schedule["policy"] == "LambdaLR"
+    assert rate(clf) == pytest.approx(2e-3 / 4 * (0.5 if halved else 1))
+
+
+def test_the_rate_of_the_phase_outlives_the_process(tmp_path):
+    clf = PatMatClassifier(tau=0.05, **WARM).fit(X, POSITIVE)
+    dump(clf, tmp_path / "clf")
+    loaded = load(tmp_path / "clf")
+    for each in (loaded, pickle.loads(pickle.dumps(clf))):
+        each.set_params(learning_rate=2e-3).fit(X, POSITIVE)
+        assert rate(each) == pytest.approx(2e-3 / 4)

@@ -706,6 +706,10 @@ class NetClassifier(TrainedNet):
             net.set_params(**values)
             # set_params reaches the optimizer there is; this, one made anew.
             vars(net).update(values)
+            if "lr" in values:
+                for group in net.optimizer_.param_groups:
+                    group["initial_lr"] = group["lr"]
+                net.scale_rate(net.criterion_.rate)
             then.update({name: now[name] for name in changed})
         for name in ("calibration_", "oob_decision_function_", "oob_score_"):
             vars(self).pop(name, None)

@@ -214,10 +214,9 @@ class WarmUpEnd(Callback):
         if self.validation is not None and self.validation.patience is not None:
             self.validation.put_back(net)
             self.validation.age_ = 0
-        net.criterion_.end_warm_up()
+        net.criterion_.end_warm_up(RATE_AFTER_WARM_UP)
         net.optimizer_.state.clear()
-        for group in net.optimizer_.param_groups:
-            group["lr"] *= RATE_AFTER_WARM_UP
+        net.scale_rate(RATE_AFTER_WARM_UP)
 
     def no_gain(self, net):
         """After a training, say so if validation rows scored as high before the loss began."""

@@ -376,6 +376,23 @@ class Net(NeuralNetClassifier):
                 "(the best so far with early_stopping=True)",
             )
 
+    def initialize_optimizer(self, *args, **kwargs):
+        """Make the optimizer anew, at the learning rate of the phase; see the base."""
+        super().initialize_optimizer(*args, **kwargs)
+        self.scale_rate(self.criterion_.rate)
+        return self
+
+    def scale_rate(self, factor):
+        """Multiply the learning rate, and where schedules of it begin."""
+        for group in self.optimizer_.param_groups:
+            group["lr"] *= factor
+            if "initial_lr" in group:
+                group["initial_lr"] *= factor
+        for _, callback in self.callbacks_:
+            scheduler = getattr(callback, "lr_scheduler_", None)
+            if hasattr(scheduler, "base_lrs"):
+                scheduler.base_lrs = [factor * rate for rate in scheduler.base_lrs]
+
     def mean_loss(self, X, y):
         """Mean loss of rows whose class was seen in training, without drawing from `noise`."""
         noise = self.criterion_.generator

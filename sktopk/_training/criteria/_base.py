@@ -19,7 +19,11 @@ class Criterion(nn.Module):
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;
     - `has_totals`, whether it depends on what the classes weigh in training;
-    - `takes_scores`, whether it is one of any real numbers, not of probabilities.
+    - `takes_scores`, whether it is one of any real numbers, not of probabilities;
+    - `rate`, what it multiplies the learning rate by;
+    - `set_groups`, for a mean over groups of rows;
+    - `gradient`, for a loss that is made of it: what `backward` does, of scores without a graph;
+    - `get_extra_state` and `set_extra_state`, for state that is no tensor of fixed shape.
 
     It finds as `n_processes` how many processes train together, from `begin` on.
 
@@ -37,6 +41,7 @@ class Criterion(nn.Module):
 
     is_mean, has_totals = True, False
     takes_scores = True
+    rate = 1.0
     draws = False
     generator = None
     hard_rows = None

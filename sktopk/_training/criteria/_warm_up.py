@@ -98,6 +98,8 @@ class WarmUp(Criterion):
     ----------
     warm : bool
         Whether the first phase is over.
+    rate : float
+        What the learning rate is multiplied by in this phase.
     """
 
     def __init__(self, first, then, share, scale, n_heads=1):
@@ -125,17 +127,18 @@ class WarmUp(Criterion):
         for each in (self.first, self.then):
             each.seed(generator)
 
-    def end_warm_up(self):
-        """Begin with the second phase."""
-        self.warm = True
+    def end_warm_up(self, rate=1.0):
+        """Begin with the second phase, at this multiple of the learning rate."""
+        self.warm, self.rate = True, rate
 
     def get_extra_state(self):
         """The phase; the two losses keep their own state, the generator among it."""
-        return {"warm": self.warm}
+        return {"warm": self.warm, "rate": self.rate}
 
     def set_extra_state(self, state):
         """Put back what `get_extra_state` returned."""
-        self.warm = bool(state["warm"])
+        # Files of earlier versions do not have the rate, but an optimizer that has it.
+        self.warm, self.rate = bool(state["warm"]), float(state.get("rate", 1.0))
 
     def _heads(self, scores):
         """Views of the scores of the second and of the first loss."""
