@@ -285,3 +285,13 @@ def test_a_fork_after_torch_used_its_threads_does_not_hang():
         timeout=200,
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_scores_of_a_ranker_leave_the_warning_filters_alone(monkeypatch):
+    clf = DeepTopPushClassifier(**SMALL).fit(X, Y == 1)
+    groups = np.arange(len(X)) % 4
+    # They belong to all threads, of which another might put back what it found in the meantime.
+    with monkeypatch.context() as patch:
+        patch.setattr("sktopk.metrics._top_scorer.warnings", None)
+        of_all, of_each = clf.score(X, Y == 1), clf.score(X, Y == 1, groups=groups)
+    assert 0 < of_all <= of_each <= 1

@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import BudgetClassifier, Pipeline, TopBoostClassifier, TopKClassifier
+from sktopk._estimators.boosted._top_boost import Rows
 from sktopk.boosting import objective
 from sktopk.io import dump
 from sktopk.losses import KthLargest, TopMean, TopPushKLoss, accuracy_at_top_loss
@@ -588,3 +589,26 @@ def test_groups_that_do_not_suit_are_named(days, several):
 class PlainLoss:
     def __call__(self, scores, target, sample_weight=None):
         return torch.nn.functional.softplus(scores * (1 - 2 * target)).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "params", "n_flagged"),
+    [("pairwise_auc", {}, lambda y: y.sum()), ("recall_at_k", {"k": 50}, lambda y: 50)],
+)
+@pytest.mark.parametrize("class_weight", [None, "balanced", {1: 7.0}], ids=str)
+def test_class_weight_is_no_number_of_rows(binary, loss, params, n_flagged, class_weight):
+    X, y = binary
+    clf = make(loss, class_weight=class_weight, n_estimators=40, **params).fit(X, y)
+    # Scores of trees tie.
+    assert np.sum(clf.predict(X)) == pytest.approx(n_flagged(y), abs=8)
+
+
+def test_a_threshold_between_neighbours_flags_the_upper_one(binary):
+    X, y = binary
+    clf = make("recall_at_k", k=1).fit(X, y)
+    scores = np.array([1.0, np.nextafter(1.0, -np.inf), 0.0, -1.0])
+    ones = np.ones(4)
+    rows = Rows(None, None, np.array([1, 0, 0, 0]), ones, ones)
+    clf.class_count_ = np.array([3.0, 1.0])
+    t = clf._threshold("recall_at_k", {"k": 1}, rows, scores)
+    np.testing.assert_array_equal(scores > t, [True, False, False, False])

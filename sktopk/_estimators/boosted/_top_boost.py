@@ -48,6 +48,7 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._between_scores import midway_below
 from sktopk._estimators._logs import rows_to_train_with
 from sktopk._estimators._validation import (
     MeanOverGroups,
@@ -111,6 +112,8 @@ class Rows(NamedTuple):
     y: np.ndarray
     target: np.ndarray
     weight: np.ndarray
+    # What a row counts for, without `class_weight`.
+    count: np.ndarray
     # Those of a group lie together in training, one group after the other.
     groups: np.ndarray | None = None
 
@@ -202,7 +205,8 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-4
         Gain of the score that counts.
     random_state : int, RandomState or None, default=None
-        Seed of the rows held out, of the folds and of LightGBM.
+        Seed of the rows held out and of LightGBM, which draws with some of its parameters. Folds
+        are dealt by what is in the rows, and are the same for every seed.
     n_jobs : int, default=None
         Number of threads; None is 1 unless joblib's ``parallel_config`` says more, -1 all cores.
 
@@ -709,14 +713,14 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         X = self._table(X, reset=True)
         y = check_labels(y)
         check_length(y, X.shape[0])
-        weight = check_weight(sample_weight, len(y))
+        weight = count = check_weight(sample_weight, len(y))
         self.classes_ = check_classes(y[weight > 0])
         index = encode(self.classes_, y)
         index[weight == 0] = 0
-        self.class_count_ = np.bincount(index, weight, len(self.classes_))
+        self.class_count_ = np.bincount(index, count, len(self.classes_))
         if self.class_weight is not None:
-            count = self.class_count_
-            weight = weight * class_weights(self.class_weight, self.classes_, count)[index]
+            of_class = class_weights(self.class_weight, self.classes_, self.class_count_)
+            weight = count * of_class[index]
             check_classes(y[weight > 0], "y with a positive weight")
         target = index
         groups = None if groups is None else several_groups(groups, weight)
@@ -730,7 +734,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
                 f"is positive; got {self.pos_label!r}"
             )
-        return Rows(X, y, target, weight, groups)
+        return Rows(X, y, target, weight, count, groups)
 
     def _table(self, X, reset):
         check_table(X)
@@ -815,13 +819,12 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         if rows.groups is None and getattr(threshold, "k", None) is not None:
             share = min(1.0, threshold.k / total[threshold.of])
             threshold = dataclasses.replace(threshold, k=None, tau=share)
-        tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.weight))]
+        tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.count))]
         each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
         t = float(each[each.isfinite()].median())
         if not np.isfinite(t):  # of rows without those that it is a rank of
             return 0.0
-        below = float(scores[scores < t].max(initial=-np.inf))
-        return float(np.nextafter(t, -np.inf)) if below == -np.inf else (t + below) / 2
+        return midway_below(scores, t)
 
     def _of_groups(self, scorer, y, groups):
         """The scorer of rows, or its mean over their groups if there are some."""

@@ -29,6 +29,7 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._between_scores import midway_below
 from sktopk._estimators._calibration import (
     calibrate,
     calibrated_proba,
@@ -46,7 +47,6 @@ from sktopk.losses import FixedThreshold, KthLargest
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._groups import check_takes_groups
 from sktopk.losses._thresholds import in_group
-from sktopk.metrics import make_top_scorer
 from sktopk.metrics._top_scorer import TopScorer
 
 # The share of what precision could be at its own threshold below which a training has failed.
@@ -209,8 +209,8 @@ class RankingClassifier(NetClassifier):
         `threshold_` is the median of the thresholds of the groups: for "k of each day" of new
         days take `predict_top`, which needs no threshold. It can fit no day exactly.
         """
-        self._check_groups(groups)
         self._check_params()
+        self._check_groups(groups)
         if propensity is not None:
             given = X, y, sample_weight, groups
             X, y, sample_weight, groups = rows_to_train_with(*given, propensity)
@@ -244,8 +244,8 @@ class RankingClassifier(NetClassifier):
         ValueError, TypeError
             As :meth:`TopKClassifier.partial_fit` does, and TypeError for groups of a stream.
         """
-        self._check_groups(groups)
         self._check_params()
+        self._check_groups(groups)
         if groups is not None:
             check_table(X)
         return self._partial_fit(X, y, classes, sample_weight, groups)
@@ -281,11 +281,12 @@ class RankingClassifier(NetClassifier):
         fitted = self._as_fitted(self.net_.params_of_net)
         y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
         groups = encode_groups(groups, len(y))
-        scorer = MeanOverGroups(fitted, y, groups, lambda _: fitted._default_scorer())
+        of_all = fitted._default_scorer()
+        scorer = MeanOverGroups(fitted, y, groups, lambda _: of_all)
         return scorer(fitted, X, y, sample_weight)
 
     def _check_groups(self, groups):
-        """Raise where groups are given to a loss that takes none; before anything else."""
+        """Raise where groups are given to a loss that takes none; once parameters are checked."""
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Score every row, relative to the threshold.
@@ -430,13 +431,13 @@ class RankingClassifier(NetClassifier):
 
     def _default_scorer(self):
         name, params = self._scorer()
-        return make_top_scorer(name, **params)
+        # make_top_scorer tries it, with the warning filters of all threads set aside.
+        return TopScorer(name, **params)
 
     def _validation_scorer(self, y_val, weight):
         # Below a rate of one negative all rates are the same, that of the highest negative.
         own = weight[y_val != self.pos_label_]
         n_negatives = max(own.sum(), np.count_nonzero(own))  # of rows that weigh next to nothing
-        # As it is: make_top_scorer tries it, with the warning filters of all threads set aside.
         return TopScorer("partial_auc_log", min_fpr=1 / max(2.0, float(n_negatives)), max_fpr=1.0)
 
     def _settle(self, training, final=True):
@@ -553,12 +554,11 @@ class RankingClassifier(NetClassifier):
             )
 
     def _midway(self, scores, t):
-        """The number between the score t and the next lower one, so that rows at t are flagged."""
-        below = scores[scores < t].max(initial=-np.inf)
-        if below == -np.inf:
-            return t - digits(scores, t)
-        middle = (t + float(below)) / 2
-        return middle if middle < t else float(below)
+        """What `threshold_` is, of the score t of the last row that is flagged.
+
+        For a subclass whose t is that of the first row that is not, `midway_above`.
+        """
+        return midway_below(scores, t)
 
     def _calibrate(self, rows, scores=None):
         known = scores is not None
@@ -701,17 +701,3 @@ def cuts(scores, positive, weight):
     looked_at = own.cumsum(0)
     last = torch.cat([scores[1:] != scores[:-1], torch.ones(1, dtype=torch.bool)])
     return scores[last], found[last], looked_at[last]
-
-
-def midway_above(scores, t):
-    """The number between the score t and the next higher one, so that rows at t are not flagged."""
-    above = scores[scores > t].min(initial=np.inf)
-    if above == np.inf:
-        return t + digits(scores, t)
-    middle = (t + float(above)) / 2
-    return middle if middle < above else t
-
-
-def digits(scores, t):
-    """What scores of the same row may differ by between batches."""
-    return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))

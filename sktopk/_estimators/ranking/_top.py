@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
+from sktopk._estimators._between_scores import midway_above
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import SurrogateQuantile
 from sktopk.losses._top_push import pat_mat_np_threshold, top_push_k_threshold, top_push_threshold
@@ -16,7 +17,7 @@ from sktopk.losses._top_quantile import (
     recall_at_k_threshold,
 )
 
-from ._ranking import TopClassifier, cuts, midway_above
+from ._ranking import TopClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
@@ -241,7 +242,6 @@ class RecallAtKClassifier(TopClassifier):
 
     def _check_groups(self, groups):
         super()._check_groups(groups)
-        check_option(self.per, "per", ("auto", "fit", "group"))
         if self.per == ("fit" if groups is not None else "group"):
             came = "no groups" if groups is None else "groups"
             raise ValueError(
