@@ -27,6 +27,7 @@ from sktopk import (
 )
 from sktopk.io import dump
 from sktopk.metrics import precision_at_k_score, topk_accuracy_score
+from sktopk.modules import MLP
 
 SHORT = {"n_members": 2, "max_epochs": 3, "warm_up": 2, "hidden_layer_sizes": (8,)}
 pytestmark = pytest.mark.filterwarnings(
@@ -222,11 +223,10 @@ def test_a_network_without_folds(rows):
     network = PatMatClassifier(tau=0.1, **SHORT | alone)
     clf = make(network.set_params(calibration="sigmoid")).fit(X, y)
     assert not hasattr(clf, "oob_decision_function_")
-    # Without probabilities, scores are log odds.
-    clf = make(network.set_params(calibration=None), [LogisticRegression()]).fit(X, y)
-    odds = 1 / (1 + np.exp(-clf.estimator_.decision_function(X).astype(float)))
-    others = np.mean([each.predict_proba(X)[:, 1] for each in clf.others_[0]], axis=0)
-    np.testing.assert_allclose(clf.predict_proba(X)[:, 1], (odds + others) / 2, rtol=1e-6)
+    # Without probabilities of its own it holds rows out to have some.
+    for calibration in (None, "auto"):
+        again = make(network.set_params(calibration=calibration)).fit(X, y)
+        np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
 
 
 def test_a_fit_that_fails_leaves_the_earlier_one(rows, fitted):
@@ -299,3 +299,28 @@ def test_several_classes_have_no_groups_to_score(network):
 def test_not_fitted(rows):
     with pytest.raises(NotFittedError):
         make().predict(rows[0])
+
+
+def test_indices_of_64_bits_are_as_good(rows):
+    X, y = rows
+    X = csr_array(np.where(np.abs(X) > 1, X, 0))
+    wide = csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), X.shape)
+    assert wide.indices.dtype == np.int64
+    clf = make(others="trees").fit(wide, y)
+    np.testing.assert_array_equal(clf.decision_function(wide), clf.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RecallAtKClassifier(k=30),
+        TopKClassifier("noised_topk", k=1),
+        TopKClassifier("cross_entropy"),
+    ],
+)
+def test_a_network_that_leaves_out_no_rows_votes_with_probabilities(rows, estimator):
+    X, y = rows
+    network = clone(estimator).set_params(module=MLP, max_epochs=10)
+    clf = make(network, []).fit(X, y)
+    votes = clf.predict_proba(X)[:, 1]
+    assert votes.mean() == pytest.approx(y.mean(), abs=0.1)

@@ -63,7 +63,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     ----------
     estimator : estimator, default=None
         A classifier of this package with a network, such as ``RecallAtKClassifier(k=100)``: cloned
-        and, unless it has `calibration`, fitted with ``calibration="auto"``. None is
+        and, unless it has `calibration`, fitted with ``calibration="auto"``. One that leaves out
+        no rows, and whose loss has no probabilities, holds some out to calibrate with. None is
         ``PatMatClassifier(tau=0.01, n_members=4, max_epochs=30, n_iter_no_change=5)`` for two
         classes, and for several ``TopKClassifier()``.
     others : "trees" or list of classifiers, default="trees"
@@ -413,9 +414,12 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         if network is None:
             network = PatMatClassifier(tau=0.01, **NETWORK) if n_classes == 2 else TopKClassifier()
         network = with_seed(clone(network), random)
-        return (
-            network if network.calibration is not None else network.set_params(calibration="auto")
-        )
+        if network.calibration is None:
+            network.set_params(calibration="auto")
+        if not hasattr(network, "predict_proba"):
+            # One that leaves out no rows, and has a loss without probabilities, holds some out.
+            network.set_params(calibration=network._auto_calibration)
+        return network
 
     def _others_in_use(self, n_classes, is_sparse):
         if not isinstance(self.others, str):
@@ -496,4 +500,8 @@ def with_seed(estimator, random):
 
 def in_memory(X):
     """Rows as trees need them."""
-    return X[np.arange(X.shape[0])] if isinstance(X, LazyRows) else X
+    X = X[np.arange(X.shape[0])] if isinstance(X, LazyRows) else X
+    if issparse(X) and X.indices.dtype != np.int32 and X.nnz <= np.iinfo(np.int32).max:
+        indices, indptr = (each.astype(np.int32) for each in (X.indices, X.indptr))
+        X = type(X)((X.data, indices, indptr), shape=X.shape)
+    return X
