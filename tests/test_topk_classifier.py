@@ -331,3 +331,22 @@ def test_a_step_of_the_transition_loss_takes_its_weight_for_a_constant_where_tha
         stepped.append(clf.net_.module_[0].weight)
         torch.testing.assert_close(stepped[-1], start.weight - 0.3 * gradient)
     assert not torch.allclose(*stepped)
+
+
+@pytest.mark.parametrize("weight_of_class", [None, [1.0, 5.0, 9.0]], ids=str)
+def test_weight_is_repetition_with_a_loss_of_torch(blobs, weight_of_class):
+    X, y = blobs
+    y = np.unique(y, return_inverse=True)[1] % 3
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), weight)
+    one_batch = {"optimizer": torch.optim.SGD, "learning_rate": 0.1, "batch_size": 10**4}
+    params = {"module": MLP, "hidden_layer_sizes": (), "max_epochs": 3, "random_state": 0}
+    loss = nn.CrossEntropyLoss(weight_of_class and torch.tensor(weight_of_class))
+    clf = TopKClassifier(loss, k=1, dtype="float64", **params | one_batch)
+    expected = clf.fit(X[rows], y[rows]).decision_function(X)
+    found = clf.fit(X, y, sample_weight=weight).decision_function(X)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    # Nearly equal weights are nearly none.
+    expected = clf.fit(X, y).decision_function(X)
+    found = clf.fit(X, y, sample_weight=1 + 1e-7 * (weight - 2)).decision_function(X)
+    np.testing.assert_allclose(found, expected, atol=1e-4)

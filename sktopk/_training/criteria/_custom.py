@@ -57,11 +57,10 @@ class CustomLoss(Criterion):
 
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
-            if sample_weight is None and self.loss.reduction == "mean":
-                return self._checked(self.loss(scores, target))
+            # Its own mean may be one of weights of classes: with weights of rows there is another.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
-                each = self.loss(scores, target)
+                each = self._checked(self.loss(scores, target))
             finally:
                 self.loss.reduction = reduction
             return reduce(each, sample_weight)
