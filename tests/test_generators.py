@@ -316,3 +316,26 @@ def test_a_network_of_ones_own_has_the_default_dtype_unless_it_is_given_one(defa
     assert {each.dtype for each in MLP(5, 3, **params).parameters()} == {torch.float64}
     single = MLP(5, 3, **params, dtype=torch.float32)
     assert {each.dtype for each in single.parameters()} == {torch.float32}
+
+
+class Noisy(nn.Linear):
+    """Draws in every forward pass, also of predictions."""
+
+    def forward(self, x):
+        return super().forward(x + 0.1 * torch.randn_like(x))
+
+
+@pytest.mark.parametrize("calibration", [None, "sigmoid"])
+def test_a_fit_that_draws_in_predictions_leaves_the_generator_and_is_repeatable(calibration):
+    clf = sktopk.PatMatClassifier(
+        tau=0.1, module=Noisy, calibration=calibration, max_epochs=2, random_state=0
+    )
+    state, fitted = torch.get_rng_state(), []
+    for _ in range(2):
+        fitted.append(copy.deepcopy(clf.fit(X, Y == 1)))
+        assert torch.equal(torch.get_rng_state(), state)
+        torch.randn(7)  # what others draw in between
+        state = torch.get_rng_state()
+    assert fitted[0].threshold_ == fitted[1].threshold_
+    if calibration is not None:
+        np.testing.assert_array_equal(fitted[0].calibration_[1], fitted[1].calibration_[1])

@@ -244,3 +244,43 @@ def test_a_soft_k_loss_module_of_ones_own(blobs):
     X, y = blobs
     loss = TopKDistributionLoss([SmoothTopKLoss(k=1), SmoothTopKLoss(k=3)])
     assert quick(loss, score_scale=10).fit(X, y).predict_topk(X).shape == (len(X), 2)
+
+
+class WithExtraState(nn.Linear):
+    def get_extra_state(self):
+        return {"a": [1]}
+
+    def set_extra_state(self, state):
+        self.state = state
+
+
+def test_the_extra_state_of_a_module_may_be_anything(blobs):
+    X, y = blobs
+    clf = quick(module=WithExtraState, hidden_layer_sizes="auto", early_stopping=True).fit(X, y)
+    loaded = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(loaded.decision_function(X), clf.decision_function(X))
+
+
+class Fails(nn.Linear):
+    def forward(self, x):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "change", [{"module": Fails, "hidden_layer_sizes": "auto"}, {"net_params": {"module__foo": 1}}]
+)
+def test_a_fit_that_is_refused_leaves_the_earlier_one_whole(blobs, change):
+    X, y = blobs
+    clf = quick().fit(X, y)
+    before, y_score = {**vars(clf)}, clf.decision_function(X)
+    clf.set_params(**change)
+    with pytest.raises((TypeError, ValueError)):
+        clf.fit(X[:, :1], y)
+    kept = {name: value for name, value in vars(clf).items() if name.endswith("_")}
+    assert kept == {name: value for name, value in before.items() if name.endswith("_")}
+    np.testing.assert_array_equal(clf.decision_function(X), y_score)
+    unfitted = quick(**change)
+    for train in (unfitted.fit, unfitted.partial_fit):
+        with pytest.raises((TypeError, ValueError)):
+            train(X, y)
+        assert not [name for name in vars(unfitted) if name.endswith("_")]

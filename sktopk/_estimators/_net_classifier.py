@@ -305,15 +305,17 @@ class NetClassifier(TrainedNet):
                 self, X, y, sample_weight, groups, reset=new, takes_tables=of_tables
             )
             training = self._plan(given, X_val, y_val, new, settings, chosen)
-        self._run(training)
+            count = self._begin(training)
+        self._train(training, count)
         self._warn_unsettled(training)
-        out_of_fold = None
-        if training.folds is not None:
-            out_of_fold = self._judge_out_of_fold(training)
-        if self.calibration is not None and training.validation is not None:
-            self._calibrate(training.validation)
-        elif self.calibration is not None and out_of_fold is not None:
-            self._calibrate(*out_of_fold)
+        with self.net_.isolated():
+            out_of_fold = None
+            if training.folds is not None:
+                out_of_fold = self._judge_out_of_fold(training)
+            if self.calibration is not None and training.validation is not None:
+                self._calibrate(training.validation)
+            elif self.calibration is not None and out_of_fold is not None:
+                self._calibrate(*out_of_fold)
         if training.checkpoint is not None:
             training.checkpoint.remove()
         return self
@@ -358,18 +360,20 @@ class NetClassifier(TrainedNet):
         announced = None
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        own = self.module is TabularMLP
-        rows = check_labelled(self, X, y, sample_weight, groups, reset=new, takes_tables=own)
-        known = self._known_classes(rows.y, announced, new)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max) if new else 0
-        target = encode(known, rows.y)
-        # The first piece of a stream does not tell the scales of its columns.
-        settings = self._settings(of_tables=False if new else None)
-        missing = columns_with_missing(rows.X) if new and self._missing_ is not None else ()
-        training = Training(
-            rows, rows, target, known, 1, new, seed, settings, missing, partial=True
-        )
-        self._run(training)
+        own, random = self.module is TabularMLP, check_random_state(self.random_state)
+        with columns_kept(self):
+            rows = check_labelled(self, X, y, sample_weight, groups, reset=new, takes_tables=own)
+            known = self._known_classes(rows.y, announced, new)
+            seed = random.randint(np.iinfo(np.int32).max) if new else 0
+            target = encode(known, rows.y)
+            # The first piece of a stream does not tell the scales of its columns.
+            settings = self._settings(of_tables=False if new else None)
+            missing = columns_with_missing(rows.X) if new and self._missing_ is not None else ()
+            training = Training(
+                rows, rows, target, known, 1, new, seed, settings, missing, partial=True
+            )
+            count = self._begin(training)
+        self._train(training, count)
         return self
 
     def __sklearn_tags__(self):
@@ -640,23 +644,23 @@ class NetClassifier(TrainedNet):
             verbose=self.verbose,
         )
 
-    def _run(self, training):
-        """Train, with a new net or the one there is."""
+    def _begin(self, training):
+        """Make the net, if it is to be a new one; return what the classes weigh in training."""
         weight, n_classes = training.rows.weight, len(training.classes)
         count = np.bincount(training.target, weight, minlength=n_classes)
         each = all_objects((training.seed, count, training.missing))
         seeds, counts, missing = zip(*each, strict=True)
         count = sum(counts)
-        with trainable():
-            if training.new:
-                self._start(training, count, seeds[0], set().union(*missing))
-            elif training.partial:
-                count += self.class_count_
-            self._train(training, count)
+        if training.new:
+            self._start(training, count, seeds[0], set().union(*missing))
+        elif training.partial:
+            count += self.class_count_
+        return count
 
+    @trainable()
     def _start(self, training, count, seed, missing):
-        """Put a new net in the place of whatever was fitted before."""
-        X = training.rows.X
+        """Put a new net in the place of whatever was fitted before, once nothing is refused."""
+        X, before = training.rows.X, dict(vars(self))
         self._forget(keep=COLUMNS)
         vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
         self._of_tables_ = training.settings.of_tables
@@ -673,8 +677,9 @@ class NetClassifier(TrainedNet):
             task = self._task(X.dtype.name)
             net = task.net.build(task, seed)
             net.show_rows(X, training.rows.weight)
-            net.probe(X)
-            net.warn_of_scales(X, getattr(self, "feature_names_in_", None))
+            with net.isolated():
+                net.probe(X)
+                net.warn_of_scales(X, getattr(self, "feature_names_in_", None))
             settings = training.settings
             if settings.cross_fit and settings.early_stopping:
                 # What its members share would be refused when the first of them is better.
@@ -683,7 +688,7 @@ class NetClassifier(TrainedNet):
                 # A stream has no end at which a phase of it could begin.
                 net.criterion_.end_warm_up()
         except BaseException:
-            self._forget()
+            self.__dict__ = before
             raise
         net.params_of_net = self.get_params(deep=False)
         self.net_ = net
@@ -716,7 +721,9 @@ class NetClassifier(TrainedNet):
         self.class_count_ = count
         self._prepare(partial)
 
+    @trainable()
     def _train(self, training, count):
+        """Train the net, which is new or goes on."""
         net, ended, taken_back = self.net_, False, False
         before = self._snapshot()
         try:
@@ -789,7 +796,8 @@ class NetClassifier(TrainedNet):
                 self.n_iter_ = len(self.history_)
                 # Other processes do not settle while this one breaks off.
                 if ended or (world_size() == 1 and not taken_back):
-                    self._settle(training, final=True)
+                    with net.isolated():
+                        self._settle(training, final=True)
 
     def _snapshot(self):
         """What more data change besides weights, to be taken back if no epoch is trained."""

@@ -258,6 +258,12 @@ class Net(NeuralNetClassifier):
         else:
             self.own_generator.set_state(state[0])
 
+    def isolated(self):
+        """Where draws are the network's own: torch's generators stay as they are."""
+        if not self.draws:
+            return nullcontext()
+        return isolated_rng(torch.device(self.device), state=self.rng_state)
+
     @property
     def network(self):
         """What the task's `module` built, without the factor on its scores."""
@@ -319,7 +325,7 @@ class Net(NeuralNetClassifier):
             "dataset_valid": None if X_val is None else Dataset(X_val, y_val),
         }
         device = torch.device(self.device)
-        randomness = isolated_rng(device, state=self.rng_state) if self.draws else nullcontext()
+        randomness = self.isolated()
         with randomness:
             self.notify("on_train_begin", X=X, y=y)
             try:

@@ -12,7 +12,11 @@ _MERSENNE = 624
 
 def copied_weights(module):
     """A snapshot that `load_state_dict` takes."""
-    return {name: value.clone() for name, value in module.state_dict().items()}
+    return {
+        # The extra state of a module may be anything.
+        name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
+        for name, value in module.state_dict().items()
+    }
 
 
 def net_state(net):
