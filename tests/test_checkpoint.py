@@ -258,7 +258,7 @@ def test_a_fit_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
 def test_ctrl_c_keeps_the_weights_and_the_file(tmp_path):
     clf = quick(checkpoint=tmp_path / "file", early_stopping=True)
     with (
-        pytest.warns(UserWarning, match="interrupted after epoch 4: its weights are kept"),
+        pytest.warns(UserWarning, match="interrupted after epoch 4: the network keeps its weights"),
         crashing(after=4, error=KeyboardInterrupt),
     ):
         clf.fit(X, Y)

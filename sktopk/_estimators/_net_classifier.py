@@ -156,23 +156,31 @@ class NetClassifier(TrainedNet):
       estimator, if it was fitted on the way;
     - `_prepare(partial)`: with `classes_` and `class_count_` as they are for the training to
       come, to note what the parameters mean for them;
-    - `_check_classes(y)`: which labels are allowed;
+    - `_check_classes(y)`, `_check_validation(X_val, y_val, classes)`: which labels are allowed;
+    - `_needs_all_data()`: the setting with which there is no `partial_fit`, in words;
     - `_weights(target, weight)`: what the rows weigh in the loss;
+    - `_go_on(count, partial)`: readies a net that was trained before for what may have changed;
     - `_settle(training, final)`: after training, and before predictions within it: what
       predictions need besides the network, such as a threshold;
     - `_decision(scores)`: what `decision_function` makes of the scores of the network;
+    - `_judge_out_of_fold(training)`, `_score_by_number(knowing, rows)`: after a cross-fitted
+      training, what members say of rows that they have not seen, and the metric of these;
     - `_calibrate(rows, scores=None)`: with `calibration`, after training: sets `calibration_`,
-      from the scores that the network, or its members that have not seen them, give to rows.
+      from the scores that the network, or its members that have not seen them, give to rows;
+    - `_batch_size`, `_turned`: rows of a batch; whether the first class is the positive one;
+
+    and attributes of the class:
+
+    - `_multi_class`, `_poor_score`: tags of scikit-learn, whether more than two classes are
+      allowed, and whether labels are not what is trained for;
+    - `_stratify`: whether rows held out for validation have a share of each class;
+    - `_auto_calibration`: what ``calibration="auto"`` fits;
+    - `_scores_labels`: whether the metric of `score` needs more than the network's scores.
     """
 
-    # Tags of scikit-learn: more than two classes are allowed; labels are not what is trained for.
-    _multi_class = True
-    _poor_score = False
-    # Whether rows held out for validation have a share of each class.
+    _multi_class, _poor_score = True, False
     _stratify = False
-    # What calibration="auto" fits.
     _auto_calibration = "temperature"
-    # Whether the metric of `score` needs more than the network's scores.
     _scores_labels = False
 
     def fit(

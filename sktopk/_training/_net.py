@@ -136,6 +136,9 @@ class Net(NeuralNetClassifier):
 
     Callbacks and history live on. The history holds one batch per epoch, which carries the
     epoch's mean loss: callbacks read it where skorch leaves the last batch.
+
+    A subclass may define `check_last_layer(rows)`, which refuses a network that it cannot train,
+    and `mean_loss(X, y)`, where that of validation rows takes more than their scores.
     """
 
     # In training: the module, with gradients averaged over all processes that train.
@@ -378,8 +381,9 @@ class Net(NeuralNetClassifier):
             self.initialize_optimizer()
         elif isinstance(error, KeyboardInterrupt):
             warn(
-                f"Training interrupted after epoch {len(self.history_)}: its weights are kept "
-                "(the best so far with early_stopping=True)",
+                f"Training interrupted after epoch {len(self.history_)}: the network keeps its "
+                "weights (the best so far with early_stopping=True); what was fitting it, such "
+                "as a search, a vote or a desk, keeps what it had before",
             )
 
     def initialize_optimizer(self, *args, **kwargs):

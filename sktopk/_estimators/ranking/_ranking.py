@@ -73,7 +73,17 @@ class RankingClassifier(NetClassifier):
 
     A subclass defines `_task(dtype)`, `_scorer()` (name and parameters of `make_top_scorer`) and
     `_score_threshold(scores, positive, weight)`: the score of the last row that is flagged, of
-    all scores, the mask of the positives and weights, tensors in float64.
+    all scores, the mask of the positives and weights, tensors in float64. It may define
+
+    - `_is_ranking(classes)`: whether there is one score a row, with a threshold;
+    - `_check_groups(groups)`: raises where the loss cannot have groups, or must have some;
+    - `_has_threshold(positive, weight)`: whether a group of such rows has a threshold;
+    - `_midway(scores, t)`: what `threshold_` is, of the score t that `_score_threshold` finds;
+    - `_judged_on_validation`: whether validation rows of the user's, where there are some,
+      determine the threshold;
+    - `_default_scorer()`: the scorer behind `score`, if it is none of `make_top_scorer`;
+    - `_has_places`: whether the threshold stands for a number of rows that are flagged;
+    - `_warn_of_ranking(scores, positive, weight)`: says at the end of a fit what it lacks.
 
     Parameters
     ----------
@@ -147,7 +157,6 @@ class RankingClassifier(NetClassifier):
     _auto_calibration = "sigmoid"
     # Whether so many rows are above the threshold, whatever their labels.
     _has_places = False
-    # Whether validation rows of the user's, where there are some, determine the threshold.
     _judged_on_validation = False
 
     def fit(
@@ -569,6 +578,10 @@ class RankingClassifier(NetClassifier):
 @estimator
 class TopClassifier(RankingClassifier):
     """Threshold, kind of errors and surrogate; subclasses say which threshold and errors.
+
+    They do so by `_threshold()`, for the rows of the training, and `errors`, one of those of
+    :func:`sktopk.losses.accuracy_at_top_loss`; by `_score_threshold` where `threshold_` is not that
+    of the loss, of scores that count as rows do.
 
     Parameters
     ----------
