@@ -50,9 +50,9 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
     - `_check_params`, called first in `fit`: it raises unless all parameters are allowed, those
       of this class by ``super()._check_params()``;
-    - `fit`, which routes its parameters by `_routed`, has the classifier trained by `_trained`,
-      finds its own attributes, and hands all of them at once to `_replace_fitted`, `classes_`
-      among them: a fit that fails leaves the earlier one whole.
+    - `fit`, which routes its parameters by `_routed`, gets the trained classifier from
+      `_fitted_clone`, finds its own attributes, and hands all of them at once to `_replace_fitted`,
+      `classes_` among them: a fit that fails leaves the earlier one whole.
 
     and names in `_fitted_names` the attributes of a fit that do not end with an underscore.
 
@@ -191,7 +191,7 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             return process_routing(self, "fit", **fit_params).estimator.fit
         return fit_params
 
-    def _trained(self, X, y, fit_params):
+    def _fitted_clone(self, X, y, fit_params):
         """Return a clone of the classifier, trained with all rows unless it is frozen."""
         estimator = clone(self.estimator)
         estimator.fit(X, y, **fit_params)
@@ -215,8 +215,8 @@ class CalibratedDecision(Decision):
     """A decision that is calibrated with rows that the classifier was not trained on.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
-    `random_state`. Its `fit` has the classifier trained by `_train`, and finds its attributes from
-    the rows that come back.
+    `random_state`. Its `fit` calls `_train_and_hold_out`, and finds its attributes from the rows that
+    come back.
     """
 
     def _check_params(self):
@@ -229,7 +229,7 @@ class CalibratedDecision(Decision):
             )
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
-    def _train(self, X, y, fit_params, random, *, calibrates):
+    def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates):
         """Train a clone of the classifier, with all rows if it `calibrates` with none.
 
         The row that comes back then serves to refuse a classifier without scores in `fit`.
@@ -239,14 +239,14 @@ class CalibratedDecision(Decision):
             return self._cross_fitted(X, y, fit_params)
         train, held_out = self._split(y, random) if calibrates else (None, np.zeros(1, dtype=int))
         params = take_params(fit_params, train, len(y))
-        estimator = self._trained(take_rows(X, train), take_rows(y, train), params)
+        estimator = self._fitted_clone(take_rows(X, train), take_rows(y, train), params)
         training = None if train is None else y[train]
         rows = take_rows(X, held_out), take_rows(y, held_out)
         return Trained(estimator, *rows, training, train, held_out)
 
     def _cross_fitted(self, X, y, fit_params):
         """Train a clone with all rows, which also calibrate where some of it has not seen them."""
-        estimator = self._trained(X, y, fit_params)
+        estimator = self._fitted_clone(X, y, fit_params)
         y_score = out_of_fold_scores(estimator)
         known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
         if not len(known):

@@ -489,7 +489,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         # All rows given to a frozen classifier can; hits are counted among them.
         calibrates = self._per == "fit" or self.constraint in ("fdr", "cost")
         calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
-        trained = self._train(X, y, fit_params, random, calibrates=calibrates)
+        trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
         if propensity is not None and calibrates:
             trained = thinned(trained, propensity, random)
         pos_label = self._positive_label(trained.estimator, y)

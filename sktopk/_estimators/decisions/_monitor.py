@@ -399,7 +399,8 @@ class Promise:
     Parameters
     ----------
     decision : estimator
-        With `_outcome(X, y)`, of two masks: which rows count, and which of these are good.
+        With `_outcome(X, y)`, of three masks: which rows count, which of these are good, and which
+        are flagged.
     name : str
     limit : float
         In (0, 1).

@@ -363,7 +363,8 @@ class SetClassifier(CalibratedDecision):
         y, fit_params = check_labels(y), self._routed(fit_params)
         groups = check_conditional_groups(groups, len(y), self.conditional)
         random = check_random(self.random_state)
-        trained = self._train(X, y, fit_params, random, calibrates=self.method != "topk")
+        calibrates = self.method != "topk"
+        trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
         over_all = self.conditional is None and self.method != "average_k"
         if trained.training is not None and over_all:
             warn_of_single_rows(y, float(self.coverage), len(trained.y))
@@ -611,7 +612,8 @@ class SetClassifier(CalibratedDecision):
     def _outcome(self, X, y):
         y_set, column = self.predict_set(X), encode_labels(self.classes_, y)
         check_length(y, y_set.shape[0])
-        covered = y_set.toarray()[np.arange(len(y)), column] & (column >= 0)
+        row = np.repeat(np.arange(len(y)), np.diff(y_set.indptr))
+        covered = np.bincount(row[y_set.indices == column[row]], minlength=len(y)) > 0
         everything = np.ones(len(y), dtype=bool)
         return everything, covered, everything
 
