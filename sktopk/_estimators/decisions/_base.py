@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -63,6 +65,7 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
     - `_watched_scores`: a finite score of each row of X, without labels;
     - `_reference_scores`: those of the calibration rows, or raises if it has not kept them;
+    - `_promised_params`, an attribute of its fit: the parameters that say what was promised;
     - `_promises`: whether it promises a rate, and then `_promised`: given what is tolerated and
       a level, the `Promise` and the part of the level that is left to test it;
     - `_outcome`: given rows and labels, three masks: which of the rows count for the rate, which of
@@ -70,6 +73,9 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     """
 
     _fitted_names = ()
+
+    # Of a fit that an earlier version wrote into a file: there parameters are as they were set.
+    _promised_params: Mapping[str, Any] = MappingProxyType({})
 
     @classmethod
     def from_scores(
@@ -185,6 +191,10 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
                 f"an instance of its class; got {self.estimator!r}"
             )
 
+    def _as_promised(self, name):
+        """Return a parameter as it was in the fit, whatever is set later."""
+        return self._promised_params.get(name, getattr(self, name))
+
     def _routed(self, fit_params):
         """Return what of the parameters of `fit` is for the `fit` of the classifier."""
         if get_config()["enable_metadata_routing"]:
@@ -215,8 +225,8 @@ class CalibratedDecision(Decision):
     """A decision that is calibrated with rows that the classifier was not trained on.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
-    `random_state`. Its `fit` calls `_train_and_hold_out`, and finds its attributes from the rows that
-    come back.
+    `random_state`. Its `fit` calls `_train_and_hold_out`, and finds its attributes from the rows
+    that come back.
     """
 
     def _check_params(self):

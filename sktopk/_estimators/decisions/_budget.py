@@ -379,7 +379,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     (116, 3932)
     """
 
-    _fitted_names = ("_calibration_rows", "_probability", "_seed")
+    _fitted_names = ("_calibration_rows", "_probability", "_promised_params", "_seed")
 
     # Without groups per="group" can do nothing: nobody should have to request them. Nor ratios,
     # which change what is promised and nothing else, nor costs and values.
@@ -497,6 +497,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         classes = on_host(trained.estimator.classes_, "classes_ of estimator")
         fitted = {"classes_": classes, "pos_label_": pos_label}
         fitted["n_samples_fit_"] = n_samples
+        fitted["_promised_params"] = {"constraint": self.constraint}
         if self.constraint == "fdr":
             fitted["likelihood_ratio_"] = fit_likelihood_ratio(
                 self.likelihood_ratio, X, X_new, trained.train
@@ -515,6 +516,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 random=random,
             )
             _warn(problems)
+            # Without a threshold the budget is kept as it is when one predicts.
+            fitted["_promised_params"] |= {"per": self.per, "budget": self.budget}
         if calibrates and trained.y_score is None:
             fitted |= self._calibration(scores, trained, likelihood_ratio, fitted, random, len(y))
         else:
@@ -849,22 +852,25 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         return rows.scores
 
     def _promises(self):
-        return self.constraint != "count" and hasattr(self, "_calibration_rows")
+        is_rate = self._as_promised("constraint") not in ("count", "cost")
+        return is_rate and hasattr(self, "_calibration_rows")
 
     def _promised(self, tolerance, level):
-        at_least = self.constraint in ("precision", "recall")
-        limit = float(self.budget) + (-tolerance if at_least else tolerance)
-        return Promise(self, self.constraint, limit, at_least), level
+        rate, budget = self._as_promised("constraint"), float(self._as_promised("budget"))
+        at_least = rate in ("precision", "recall")
+        limit = budget + (-tolerance if at_least else tolerance)
+        return Promise(self, rate, limit, at_least), level
 
     def _outcome(self, X, y):
         scores = self._scores(X)
         check_length(y, len(scores))
         positive = known_positives(y, self.classes_, self.pos_label_)
-        if self.constraint == "fdr":
+        rate = self._as_promised("constraint")
+        if rate == "fdr":
             return np.ones(len(y), dtype=bool), ~positive, np.ones(len(y), dtype=bool)
         flagged = scores.astype(np.float64) > self.threshold_
-        counts = {"precision": flagged, "recall": positive, "fpr": ~positive}[self.constraint]
-        return counts, positive if self.constraint == "precision" else flagged, flagged
+        counts = {"precision": flagged, "recall": positive, "fpr": ~positive}[rate]
+        return counts, positive if rate == "precision" else flagged, flagged
 
     def _has_threshold(self):
         return self._per == "fit" and self.constraint not in ("fdr", "cost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,8 +144,9 @@ class Monitor:
 
     X is what `decision` takes: behind a pipeline the rows that its last step gets. Of sets that
     promise coverage by class the coverage of all rows is watched, which follows; of sets by group,
-    and of those that `max_size` cuts (without a hierarchy), the rows alone. A monitor can be
-    pickled, and goes on.
+    and of those that `max_size` cuts (without a hierarchy), the rows alone. What is watched is
+    `decision` as its fit made it, whose promise no parameter that is set later changes: after
+    another fit make a new monitor. A monitor can be pickled, and goes on.
 
     References
     ----------
@@ -191,7 +193,8 @@ class Monitor:
                 f"{type(decision).__name__}"
             )
         check_is_fitted(decision, "estimator_")
-        self.decision = decision
+        # A copy: neither a later fit nor other parameters of `decision` change what is watched.
+        self.decision = decision = copy(decision)
         scores = decision._reference_scores() if reference is None else self._scores(reference)
         random = check_random(random_state)
         self._begin(decision, delta, tolerance, random, ScoreBins.of(scores, random))
@@ -341,8 +344,9 @@ class Monitor:
         Returns
         -------
         decision : BudgetClassifier or SetClassifier
-            With the parameters of the old one and `estimator` frozen. Of labels of flagged rows
-            alone it knows no rate but the precision.
+            With the parameters that the old one had when this monitor was made, what it promises as
+            in its fit, and `estimator` frozen. Of labels of flagged rows alone it knows no rate but
+            the precision.
 
         Raises
         ------
@@ -378,7 +382,8 @@ class Monitor:
         X = reduce(stacked, X)
         fitted = self.decision.estimator_
         frozen = fitted if isinstance(fitted, FrozenEstimator) else FrozenEstimator(fitted)
-        decision = clone(self.decision).set_params(estimator=frozen)
+        promised = self.decision._promised_params
+        decision = clone(self.decision).set_params(estimator=frozen, **promised)
         decision.fit(take_rows(X, rows), y[rows])
         if flagged.all() and "precision" in getattr(decision, "rates_", {}):
             # Of rows that were flagged before, the other rates are none of all rows.

@@ -291,7 +291,7 @@ class SetClassifier(CalibratedDecision):
     [array(['setosa'], ...), array(['versicolor'], ...), array(['Laevigatae'], ...)]
     """
 
-    _fitted_names = ("_calibration_certainty", "_conformity", "_seed")
+    _fitted_names = ("_calibration_certainty", "_conformity", "_promised_params", "_seed")
 
     # Without groups conditional="group" can do nothing: nobody should have to request them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -400,6 +400,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=0 if self.method == "topk" else len(code),
             # What the threshold was found for, whatever is set later.
             _conformity=conformity,
+            _promised_params={"coverage": float(self.coverage)},
             _seed=seed,
             **certainty,
         )
@@ -606,7 +607,8 @@ class SetClassifier(CalibratedDecision):
         return has_coverage and not self._is_cut() and not hasattr(self, "groups_")
 
     def _promised(self, tolerance, level):
-        limit = coverage_left(float(self.coverage), self.n_calibration_, level / 2) - tolerance
+        coverage = float(self._as_promised("coverage"))
+        limit = coverage_left(coverage, self.n_calibration_, level / 2) - tolerance
         return Promise(self, "coverage", limit, at_least=True), level / 2
 
     def _outcome(self, X, y):
