@@ -148,6 +148,11 @@ class Monitor:
     `decision` as its fit made it, whose promise no parameter that is set later changes: after
     another fit make a new monitor. A monitor can be pickled, and goes on.
 
+    Of the rows that `update` gets a monitor keeps counts alone. All rows whose labels
+    `update_labels` gets it keeps as they are, since `recalibrate` needs them. By these it grows, as
+    do its pickles and files, which hold whatever personal data the rows do. A new monitor begins
+    without any.
+
     References
     ----------
     .. [1] J. Ville. Étude critique de la notion de collectif. Gauthier-Villars, 1939.
@@ -202,6 +207,7 @@ class Monitor:
     def _begin(self, decision, delta, tolerance, random, bins):
         """Begin to watch."""
         self.decision, self.delta, self.tolerance = decision, delta, tolerance
+        # Whole rows: a decision fitted anew asks for more than scores, such as draws by content.
         self._random, self._bins, self._labelled = random, bins, []
         self._promise, of_rows = None, float(delta)
         if decision._promises():
