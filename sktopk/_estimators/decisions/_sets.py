@@ -19,6 +19,7 @@ from ._any_classifier import out_of_fold_proba, predict_class_proba
 from ._base import CalibratedDecision
 from ._conformal import (
     METHODS,
+    USERS,
     Conformity,
     class_shares,
     find_threshold,
@@ -109,7 +110,7 @@ class SetClassifier(CalibratedDecision):
         ``SetClassifier(make_pipeline(...))``: steps in front of it, in a :class:`Pipeline`, learn
         from the calibration rows, too.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
-        Which sets, see above.
+        Which sets, see above. `fit` warns of parameters that are set and that it does not use.
     k : int or float, default=5
         "topk": labels per set. "average_k": their average, for example 1.5. "raps": ranks
         without penalty. The first two clip it to the number of classes with a warning.
@@ -360,6 +361,7 @@ class SetClassifier(CalibratedDecision):
             classifier has neither probabilities nor a score per class, or gives NaN.
         """
         self._check_params()
+        self._warn_of_ignored()
         y, fit_params = check_labels(y), self._routed(fit_params)
         groups = check_conditional_groups(groups, len(y), self.conditional)
         random = check_random(self.random_state)
@@ -558,6 +560,16 @@ class SetClassifier(CalibratedDecision):
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
+
+    def _warn_of_ignored(self):
+        default = type(self)(self.estimator)
+        for name, users in USERS.items():
+            value = getattr(self, name)
+            if self.method not in users and not np.array_equal(value, getattr(default, name)):
+                warn(
+                    f"{name}={value!r:.80} is ignored by method={self.method!r}: it is a parameter "
+                    f"of {' and '.join(map(repr, users))}"
+                )
 
     def _check_hierarchy(self):
         if self.method in ("topk", "average_k"):
