@@ -20,6 +20,7 @@ from sktopk._common._scalars import check_flag, check_number, on_host, positive_
 from sktopk._common._splits import calibration_rows
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
+from sktopk.metrics._scorer import no_classifier
 
 from ._any_classifier import GivenScores, out_of_fold_scores
 from ._monitor import Monitor
@@ -117,19 +118,24 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         TypeError, ValueError
             If there is not a column for each class, or as in `fit`.
         """
-        labels = check_labels(
-            y if classes is None else classes, "y" if classes is None else "classes"
-        )
-        given = GivenScores().fit(None, labels)
+        labels = check_labels(y)
+        known = labels if classes is None else check_labels(classes, "classes")
+        given = GivenScores().fit(None, known)
         shape, n_classes = np.shape(y_score), len(given.classes_)
-        if not (shape[1:] == (n_classes,) or (n_classes == 2 and shape[1:] in ((), (1,)))):
+        one_each = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
+        if shape[1:] != (n_classes,) and not one_each:
             raise ValueError(
                 "y_score must be one number per row for two classes, or one for each of the "
                 f"{n_classes} classes {given.classes_.tolist()}; got shape {shape}"
             )
+        if shape[0] != len(labels):
+            raise ValueError(
+                f"y_score must have a row for each label of y: y_score has {shape[0]} rows, y "
+                f"{len(labels)}"
+            )
         estimator = cls(FrozenEstimator(given), **params)
         if n_classes == 2 and hasattr(estimator, "pos_label"):
-            count = class_counts(given.classes_, check_labels(y))
+            count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
@@ -190,6 +196,9 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
                 "estimator must be a classifier with fit and decision_function or predict_proba, "
                 f"an instance of its class; got {self.estimator!r}"
             )
+        # Before hours of training.
+        if _kind(self.estimator) not in ("classifier", None):
+            raise no_classifier(self.estimator)
 
     def _as_promised(self, name):
         """Return a parameter as it was in the fit, whatever is set later."""
@@ -285,3 +294,11 @@ class CalibratedDecision(Decision):
                 "on them, nothing is promised for new rows. Give fit rows of their own, or an "
                 "estimator that is not frozen, of which it holds out rows"
             )
+
+
+def _kind(estimator):
+    """What scikit-learn's tags say that an estimator is; None if it has none."""
+    try:
+        return get_tags(estimator).estimator_type
+    except AttributeError:
+        return None

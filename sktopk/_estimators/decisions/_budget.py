@@ -803,12 +803,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 f'"precision" or "recall"; got per={self.per!r}, constraint={self.constraint!r} '
                 f"and budget={self.budget!r}"
             )
-        if self.constraint == "cost":
-            check_number(self.budget, "budget", 0, bounds="neither")
-        elif self.constraint == "count":
-            check_k(self.budget, "budget")
-        else:
-            check_number(self.budget, "budget", 0, 1, bounds="neither")
+        _check_budget(self.budget, self.constraint)
         check_number(self.delta, "delta", 0, 1, bounds="neither")
         check_number(self.explore, "explore", 0, integer=True)
         if self.explore and (self._per == "fit" or self.constraint != "count"):
@@ -966,6 +961,23 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         free = np.maximum(places - np.bincount(group[certain], minlength=len(places)), 0)
         flagged, chance = draw_rows(certain, group, free, row_keys(X, self._seed), self._seed)
         return flagged, chance, problems
+
+
+def _check_budget(budget, constraint):
+    """Raise unless the budget is of the kind that the constraint takes."""
+    allowed = "a rate in (0, 1)"
+    try:
+        if constraint == "count":
+            allowed = "an integer >= 1 or a fraction in (0, 1)"
+            check_k(budget, "budget")
+        elif constraint == "cost":
+            allowed = "a finite sum above 0"
+            check_number(budget, "budget", 0, bounds="neither")
+        else:
+            check_number(budget, "budget", 0, 1, bounds="neither")
+    except (TypeError, ValueError) as error:
+        message = f"budget must be {allowed} for constraint={constraint!r}; got {budget!r}"
+        raise type(error)(message) from None
 
 
 def _numbered(groups, n_samples):
