@@ -17,7 +17,8 @@ proba = clf.predict_proba(X_test[half:])
 entropy = -(proba * np.log(proba + 1e-12)).sum(1)
 hard = np.digitize(entropy, np.quantile(entropy, [1 / 3, 2 / 3]))
 for i, method in enumerate(("lac", "aps", "raps", "pas")):
-    sets = SetClassifier(clf, method=method, k=2, coverage=0.9, random_state=0)
+    ranks = {"k": 2} if method == "raps" else {}
+    sets = SetClassifier(clf, method=method, coverage=0.9, random_state=0, **ranks)
     sets.fit(X_test[:half], y_test[:half])
     y_set = sets.predict_set(X_test[half:]).toarray()
     covered = y_set[np.arange(len(y_set)), y_test[half:]]

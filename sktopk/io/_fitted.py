@@ -91,6 +91,9 @@ def check_state(estimator, fitted, built):
         place_of(fitted["pos_label_"], fitted["classes_"])
     if "estimator_" in fitted:
         _check_estimator(fitted["estimator_"], estimator)
+    if "_promised_params" in fitted:
+        # Beside defaults: others may have been set since, which do not go with them.
+        type(estimator)(estimator.estimator, **fitted["_promised_params"])._check_params()
     if name == "BudgetClassifier" and estimator.explore and "_seed" not in fitted:
         raise ValueError("_seed of BudgetClassifier is missing")
     if name == "BudgetClassifier" and estimator.constraint == "fdr":
@@ -350,6 +353,7 @@ _CHECKS = {
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_of_tables_": lambda v, c, f: isinstance(v, bool),
     "_probability": lambda v, c, f: _is_probability(v),
+    "_promised_params": lambda v, c, f: isinstance(v, dict),
     "_left_out_": lambda v, c, f: v is None or isinstance(v, str),
     "_missing_": lambda v, c, f: v is None or _are_columns(v, f),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),

@@ -14,11 +14,11 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import BudgetClassifier
+from sktopk import BudgetClassifier, ExpectedCostClassifier, SetClassifier
 from tests.scored import Column, column, frozen, labels
 
 
@@ -163,14 +163,13 @@ def test_weights_must_leave_two_classes(data):
         (
             {"budget": 0},
             ValueError,
-            "budget must be an integer >= 1 or a fraction in .0, 1.; got 0",
+            "budget must be an integer >= 1 or a fraction in .0, 1. for constraint=.*; got 0",
         ),
         ({"budget": 1.0}, ValueError, r"budget must be an integer >= 1 .* got 1\.0"),
         ({"budget": 0.0}, ValueError, r"budget must be an integer >= 1 .* got 0\.0"),
         ({"budget": np.nan}, ValueError, "budget must be an integer >= 1 .* got nan"),
         ({"budget": True}, TypeError, "budget must be a.*got True"),
         ({"budget": "10%"}, TypeError, "budget must be an integer >= 1 .* got '10%'"),
-        ({"budget": 5, "constraint": "fpr"}, ValueError, "budget == 5, must be < 1"),
         ({"delta": 0.0}, ValueError, r"delta == 0\.0, must be > 0"),
         ({"validation_fraction": 1.0}, ValueError, r"validation_fraction == 1\.0, must be < 1"),
     ],
@@ -179,6 +178,28 @@ def test_bad_parameters_are_refused(params, error, message, data):
     X, y = data
     with pytest.raises(error, match=message):
         BudgetClassifier(LogisticRegression(), **params).fit(X, y)
+
+
+A_RATE = r"budget must be a rate in \(0, 1\) for constraint="
+BUDGETS = {
+    "count": (
+        (0, 1.5),
+        r"budget must be an integer >= 1 or a fraction in \(0, 1\) for constraint=",
+    ),
+    "cost": ((0, -1.0, np.inf), "budget must be a finite sum above 0 for constraint="),
+    "fdr": ((100, 0.0, np.nan), A_RATE),
+    "fpr": ((100, 1.0), A_RATE),
+    "precision": ((2, -0.1), A_RATE),
+    "recall": ((2, 0), A_RATE),
+}
+
+
+@pytest.mark.parametrize("constraint", BUDGETS)
+def test_a_budget_of_the_wrong_kind_says_what_its_constraint_takes(constraint, data):
+    refused, message = BUDGETS[constraint]
+    for budget, error in [*((each, ValueError) for each in refused), ("10%", TypeError)]:
+        with pytest.raises(error, match=f"{message}'{constraint}'; got {budget!r}"):
+            BudgetClassifier(LogisticRegression(), budget=budget, constraint=constraint).fit(*data)
 
 
 def test_bad_labels_are_refused(data):
@@ -229,6 +250,34 @@ def test_classifiers_without_scores_are_refused_in_fit(per, data):
     X, y = data
     with pytest.raises(TypeError, match=r"estimator must be a classifier with .*NoScores"):
         BudgetClassifier(NoScores(), per=per).fit(X, y)
+
+
+class Untrained(LinearRegression):
+    def fit(self, X, y):
+        raise AssertionError("trained for hours")
+
+
+class Plain:
+    """A classifier that knows nothing of scikit-learn's tags."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+
+@pytest.mark.parametrize("decision", [BudgetClassifier, SetClassifier, ExpectedCostClassifier])
+@pytest.mark.parametrize("make", [Untrained, lambda: make_pipeline(StandardScaler(), Untrained())])
+def test_a_regressor_is_refused_before_it_is_trained(decision, make, data):
+    X, y = data
+    with pytest.raises(TypeError, match=r"estimator must be a classifier with classes_ and .* got"):
+        decision(make()).fit(X, labels(y == 1))
+    assert BudgetClassifier(Plain()).fit(X, y).estimator_.classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -174,6 +174,7 @@ def test_too_few_rows_to_tell_classes_apart_are_reported(rng):
     assert threshold.tolist() == [np.sort(scores)[-91]] * 5
 
 
+@pytest.mark.filterwarnings("ignore:randomized=True is ignored by method")
 @pytest.mark.parametrize("method", CONFORMAL)
 @pytest.mark.parametrize("randomized", [False, True])
 def test_classes_are_covered_whatever_the_method(method, randomized):

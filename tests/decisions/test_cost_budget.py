@@ -340,6 +340,8 @@ def test_costs_of_no_use_are_refused(data):
     clf = fitted(data, constraint="cost", budget=480)
     with pytest.raises(ValueError, match='cost is for constraint="cost" without n'):
         clf.predict_top(X, 5, cost=minutes)
+    with pytest.raises(TypeError, match=r"^BudgetClassifier\.expected_value\(\) got an .* 'cost'"):
+        clf.expected_value(X, cost=minutes)
     with pytest.raises(TypeError, match="X must be a table; got a stream"):
         clf.predict_top(iter([X]), cost=minutes)
 

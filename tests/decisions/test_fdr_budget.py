@@ -322,3 +322,8 @@ def test_hits_need_calibration_rows_like_the_new_ones(scored, shifted):
     for bad, error in [(0, ValueError), (2.5, TypeError), ([3, 0], ValueError), ([], TypeError)]:
         with pytest.raises(error, match="n must be"):
             clf.hits_interval(X_new, bad)
+    for n in (6, [2, 6]):
+        with pytest.raises(ValueError, match=r"n=6 must be at most the number of rows of X \(5\)"):
+            clf.hits_interval(X_new[:5], n)
+    with pytest.raises(TypeError, match=r"^BudgetClassifier\.hits_interval\(\) got an unexpected"):
+        clf.hits_interval(X_new, 5, groups=None)

@@ -523,6 +523,41 @@ def test_a_pickled_monitor_goes_on(rng):
     assert one.report() == other.report()
 
 
+def test_another_fit_of_the_desk_changes_nothing_that_is_watched(rng):
+    scores, y = day(rng, 3000)
+    desk = desk_of(rng)
+    one, other = desk.monitor(random_state=0), desk.monitor(random_state=0)
+    expected = one.update_labels(scores, y)
+    desk.set_params(constraint="fpr", budget=0.1).fit(*day(rng, 3000, shift=1.0))
+    assert other.update_labels(scores, y) == expected
+    again = other.recalibrate()
+    assert (again.constraint, again.budget) == ("precision", 0.6)
+    assert desk.monitor().report()["promise"].promise == "fpr <= 0.1"
+
+
+def test_a_monitor_watches_what_the_fit_promised(rng, tmp_path):
+    X, y = make_classification(600, n_informative=5, n_classes=3, random_state=0)
+    sets = SetClassifier(LogisticRegression(), method="lac", coverage=0.8, random_state=0)
+    of_desks = {"precision": 0.6, "fpr": 0.2, "recall": 0.7, "count": 0.2}
+    desks = [desk_of(rng, constraint=name, budget=budget) for name, budget in of_desks.items()]
+    for decision in [sets.fit(X, y), *desks]:
+        expected = decision.monitor().report()
+        if decision is sets:
+            decision.set_params(coverage=0.99)
+        else:
+            decision.set_params(constraint="recall", budget=0.3)
+        for each in (decision, load(dump(decision, tmp_path / "decision"))):
+            assert each.monitor().report() == expected
+    # A budget that is kept by each prediction is that of the predictions.
+    desk = desk_of(rng, constraint="fdr", budget=0.3).set_params(budget=0.1)
+    assert desk.monitor().report()["promise"].promise == "fdr <= 0.1"
+
+
+def test_a_desk_that_spends_money_promises_no_rate(rng):
+    desk = desk_of(rng, constraint="cost", budget=0.5)
+    assert list(desk.monitor().report()) == ["rows"]
+
+
 WRONG = {
     "no decision": (lambda m, d: Monitor(LogisticRegression()), TypeError, "decision must be a"),
     "delta": (lambda m, d: d.monitor(delta=0), ValueError, "delta == 0"),

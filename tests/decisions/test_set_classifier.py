@@ -22,6 +22,9 @@ from sktopk._estimators.decisions._conformal import Conformity
 from sktopk.metrics import make_set_scorer, set_coverage_score, set_size_score
 from tests.given import Given, GivenScores, draw, frozen
 
+# Tests that ask the same of all methods give each what some of them use.
+pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
+
 METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
 CONFORMAL = ["lac", "aps", "raps", "pas"]
 
@@ -133,6 +136,30 @@ def test_labels_are_those_of_the_matrix_best_first():
         for row, s, found in zip(y_set.toarray(), score, labels, strict=True):
             assert found.dtype == names.dtype
             assert found.tolist() == [names[j] for j in np.argsort(-s) if row[j]]
+
+
+IGNORED = {
+    "coverage": (0.99, {"lac", "aps", "raps", "pas"}),
+    "k": (2, {"topk", "average_k", "raps"}),
+    "penalty": (0.2, {"raps"}),
+    "prevalence": (np.ones(8), {"pas"}),
+    "randomized": (True, {"aps", "raps"}),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", IGNORED)
+def test_a_parameter_that_the_method_does_not_use_warns(name, method):
+    value, users = IGNORED[name]
+    clf = SetClassifier(frozen(), method=method, **{name: value})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(*draw(200))
+    said = [str(each.message) for each in caught if "ignored" in str(each.message)]
+    assert len(said) == (method not in users)
+    for message in said:
+        assert message.startswith(f"{name}={value!r} is ignored by method={method!r}: it is a par")
+        assert set(message.split("parameter of ")[1].split(" and ")) == {*map(repr, users)}
 
 
 def test_topk_is_the_k_best_of_all_rows_trained():

@@ -21,6 +21,9 @@ from sklearn.svm import SVC
 from sktopk import SetClassifier
 from tests.given import Given, GivenScores, draw, frozen
 
+# Tests that ask the same of all methods give each what some of them use.
+pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
+
 METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
 
 

@@ -158,6 +158,7 @@ def test_what_selects_from_batches(cancer, path):
         dump(budget, path)
 
 
+@pytest.mark.filterwarnings("ignore:k=2 is ignored by method")
 @pytest.mark.parametrize("method", ["topk", "average_k", "lac", "aps", "raps", "pas"])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_sets(named, path, method, frozen):

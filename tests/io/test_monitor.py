@@ -75,6 +75,29 @@ def test_what_a_file_cannot_hold_is_named(path):
         dump(monitor, path)
 
 
+def test_a_desk_of_an_earlier_version_promises_what_its_parameters_say(rng, path):
+    dump(desk_of(rng), path)
+    edit(path, lambda header, content: content["model"]["fitted"].pop("_promised_params"))
+    monitor = load(path).monitor(random_state=0)
+    assert watch([monitor], rng, 3)[0]["promise"].promise == "precision >= 0.6"
+    assert monitor.recalibrate().budget == 0.6
+
+
+@pytest.mark.parametrize(
+    ("promised", "message"),
+    [
+        ([1], "_promised_params of BudgetClassifier has a wrong type"),
+        ({"dict": [["budget"], [-1.0]]}, "budget"),
+        ({"dict": [["budgets"], [0.5]]}, "unexpected keyword argument 'budgets'"),
+    ],
+)
+def test_a_forged_promise_is_refused(promised, message, rng, path):
+    dump(desk_of(rng), path)
+    edit(path, lambda h, content: content["model"]["fitted"].update(_promised_params=promised))
+    with pytest.raises(ValueError, match=f"cannot be loaded: .*{message}"):
+        load(path)
+
+
 FORGED = {
     "delta": 2.0,
     "tolerance": -1.0,

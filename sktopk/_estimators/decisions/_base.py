@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +20,7 @@ from sktopk._common._scalars import check_flag, check_number, on_host, positive_
 from sktopk._common._splits import calibration_rows
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
+from sktopk.metrics._scorer import no_classifier
 
 from ._any_classifier import GivenScores, out_of_fold_scores
 from ._monitor import Monitor
@@ -50,9 +53,9 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
     - `_check_params`, called first in `fit`: it raises unless all parameters are allowed, those
       of this class by ``super()._check_params()``;
-    - `fit`, which routes its parameters by `_routed`, has the classifier trained by `_trained`,
-      finds its own attributes, and hands all of them at once to `_replace_fitted`, `classes_`
-      among them: a fit that fails leaves the earlier one whole.
+    - `fit`, which routes its parameters by `_routed`, gets the trained classifier from
+      `_fitted_clone`, finds its own attributes, and hands all of them at once to `_replace_fitted`,
+      `classes_` among them: a fit that fails leaves the earlier one whole.
 
     and names in `_fitted_names` the attributes of a fit that do not end with an underscore.
 
@@ -63,6 +66,7 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
     - `_watched_scores`: a finite score of each row of X, without labels;
     - `_reference_scores`: those of the calibration rows, or raises if it has not kept them;
+    - `_promised_params`, an attribute of its fit: the parameters that say what was promised;
     - `_promises`: whether it promises a rate, and then `_promised`: given what is tolerated and
       a level, the `Promise` and the part of the level that is left to test it;
     - `_outcome`: given rows and labels, three masks: which of the rows count for the rate, which of
@@ -70,6 +74,9 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     """
 
     _fitted_names = ()
+
+    # Of a fit that an earlier version wrote into a file: there parameters are as they were set.
+    _promised_params: Mapping[str, Any] = MappingProxyType({})
 
     @classmethod
     def from_scores(
@@ -111,19 +118,24 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         TypeError, ValueError
             If there is not a column for each class, or as in `fit`.
         """
-        labels = check_labels(
-            y if classes is None else classes, "y" if classes is None else "classes"
-        )
-        given = GivenScores().fit(None, labels)
+        labels = check_labels(y)
+        known = labels if classes is None else check_labels(classes, "classes")
+        given = GivenScores().fit(None, known)
         shape, n_classes = np.shape(y_score), len(given.classes_)
-        if not (shape[1:] == (n_classes,) or (n_classes == 2 and shape[1:] in ((), (1,)))):
+        one_each = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
+        if shape[1:] != (n_classes,) and not one_each:
             raise ValueError(
                 "y_score must be one number per row for two classes, or one for each of the "
                 f"{n_classes} classes {given.classes_.tolist()}; got shape {shape}"
             )
+        if shape[0] != len(labels):
+            raise ValueError(
+                f"y_score must have a row for each label of y: y_score has {shape[0]} rows, y "
+                f"{len(labels)}"
+            )
         estimator = cls(FrozenEstimator(given), **params)
         if n_classes == 2 and hasattr(estimator, "pos_label"):
-            count = class_counts(given.classes_, check_labels(y))
+            count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
@@ -184,6 +196,13 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
                 "estimator must be a classifier with fit and decision_function or predict_proba, "
                 f"an instance of its class; got {self.estimator!r}"
             )
+        # Before hours of training.
+        if _kind(self.estimator) not in ("classifier", None):
+            raise no_classifier(self.estimator)
+
+    def _as_promised(self, name):
+        """Return a parameter as it was in the fit, whatever is set later."""
+        return self._promised_params.get(name, getattr(self, name))
 
     def _routed(self, fit_params):
         """Return what of the parameters of `fit` is for the `fit` of the classifier."""
@@ -191,7 +210,7 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             return process_routing(self, "fit", **fit_params).estimator.fit
         return fit_params
 
-    def _trained(self, X, y, fit_params):
+    def _fitted_clone(self, X, y, fit_params):
         """Return a clone of the classifier, trained with all rows unless it is frozen."""
         estimator = clone(self.estimator)
         estimator.fit(X, y, **fit_params)
@@ -215,8 +234,8 @@ class CalibratedDecision(Decision):
     """A decision that is calibrated with rows that the classifier was not trained on.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
-    `random_state`. Its `fit` has the classifier trained by `_train`, and finds its attributes from
-    the rows that come back.
+    `random_state`. Its `fit` calls `_train_and_hold_out`, and finds its attributes from the rows
+    that come back.
     """
 
     def _check_params(self):
@@ -229,7 +248,7 @@ class CalibratedDecision(Decision):
             )
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
-    def _train(self, X, y, fit_params, random, *, calibrates):
+    def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates):
         """Train a clone of the classifier, with all rows if it `calibrates` with none.
 
         The row that comes back then serves to refuse a classifier without scores in `fit`.
@@ -239,14 +258,14 @@ class CalibratedDecision(Decision):
             return self._cross_fitted(X, y, fit_params)
         train, held_out = self._split(y, random) if calibrates else (None, np.zeros(1, dtype=int))
         params = take_params(fit_params, train, len(y))
-        estimator = self._trained(take_rows(X, train), take_rows(y, train), params)
+        estimator = self._fitted_clone(take_rows(X, train), take_rows(y, train), params)
         training = None if train is None else y[train]
         rows = take_rows(X, held_out), take_rows(y, held_out)
         return Trained(estimator, *rows, training, train, held_out)
 
     def _cross_fitted(self, X, y, fit_params):
         """Train a clone with all rows, which also calibrate where some of it has not seen them."""
-        estimator = self._trained(X, y, fit_params)
+        estimator = self._fitted_clone(X, y, fit_params)
         y_score = out_of_fold_scores(estimator)
         known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
         if not len(known):
@@ -275,3 +294,11 @@ class CalibratedDecision(Decision):
                 "on them, nothing is promised for new rows. Give fit rows of their own, or an "
                 "estimator that is not frozen, of which it holds out rows"
             )
+
+
+def _kind(estimator):
+    """What scikit-learn's tags say that an estimator is; None if it has none."""
+    try:
+        return get_tags(estimator).estimator_type
+    except AttributeError:
+        return None

@@ -379,7 +379,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
     (116, 3932)
     """
 
-    _fitted_names = ("_calibration_rows", "_probability", "_seed")
+    _fitted_names = ("_calibration_rows", "_probability", "_promised_params", "_seed")
 
     # Without groups per="group" can do nothing: nobody should have to request them. Nor ratios,
     # which change what is promised and nothing else, nor costs and values.
@@ -489,7 +489,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         # All rows given to a frozen classifier can; hits are counted among them.
         calibrates = self._per == "fit" or self.constraint in ("fdr", "cost")
         calibrates = calibrates or isinstance(self.estimator, FrozenEstimator)
-        trained = self._train(X, y, fit_params, random, calibrates=calibrates)
+        trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
         if propensity is not None and calibrates:
             trained = thinned(trained, propensity, random)
         pos_label = self._positive_label(trained.estimator, y)
@@ -497,6 +497,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         classes = on_host(trained.estimator.classes_, "classes_ of estimator")
         fitted = {"classes_": classes, "pos_label_": pos_label}
         fitted["n_samples_fit_"] = n_samples
+        fitted["_promised_params"] = {"constraint": self.constraint}
         if self.constraint == "fdr":
             fitted["likelihood_ratio_"] = fit_likelihood_ratio(
                 self.likelihood_ratio, X, X_new, trained.train
@@ -515,6 +516,8 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 random=random,
             )
             _warn(problems)
+            # Without a threshold the budget is kept as it is when one predicts.
+            fitted["_promised_params"] |= {"per": self.per, "budget": self.budget}
         if calibrates and trained.y_score is None:
             fitted |= self._calibration(scores, trained, likelihood_ratio, fitted, random, len(y))
         else:
@@ -800,12 +803,7 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
                 f'"precision" or "recall"; got per={self.per!r}, constraint={self.constraint!r} '
                 f"and budget={self.budget!r}"
             )
-        if self.constraint == "cost":
-            check_number(self.budget, "budget", 0, bounds="neither")
-        elif self.constraint == "count":
-            check_k(self.budget, "budget")
-        else:
-            check_number(self.budget, "budget", 0, 1, bounds="neither")
+        _check_budget(self.budget, self.constraint)
         check_number(self.delta, "delta", 0, 1, bounds="neither")
         check_number(self.explore, "explore", 0, integer=True)
         if self.explore and (self._per == "fit" or self.constraint != "count"):
@@ -849,22 +847,25 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         return rows.scores
 
     def _promises(self):
-        return self.constraint != "count" and hasattr(self, "_calibration_rows")
+        is_rate = self._as_promised("constraint") not in ("count", "cost")
+        return is_rate and hasattr(self, "_calibration_rows")
 
     def _promised(self, tolerance, level):
-        at_least = self.constraint in ("precision", "recall")
-        limit = float(self.budget) + (-tolerance if at_least else tolerance)
-        return Promise(self, self.constraint, limit, at_least), level
+        rate, budget = self._as_promised("constraint"), float(self._as_promised("budget"))
+        at_least = rate in ("precision", "recall")
+        limit = budget + (-tolerance if at_least else tolerance)
+        return Promise(self, rate, limit, at_least), level
 
     def _outcome(self, X, y):
         scores = self._scores(X)
         check_length(y, len(scores))
         positive = known_positives(y, self.classes_, self.pos_label_)
-        if self.constraint == "fdr":
+        rate = self._as_promised("constraint")
+        if rate == "fdr":
             return np.ones(len(y), dtype=bool), ~positive, np.ones(len(y), dtype=bool)
         flagged = scores.astype(np.float64) > self.threshold_
-        counts = {"precision": flagged, "recall": positive, "fpr": ~positive}[self.constraint]
-        return counts, positive if self.constraint == "precision" else flagged, flagged
+        counts = {"precision": flagged, "recall": positive, "fpr": ~positive}[rate]
+        return counts, positive if rate == "precision" else flagged, flagged
 
     def _has_threshold(self):
         return self._per == "fit" and self.constraint not in ("fdr", "cost")
@@ -960,6 +961,23 @@ class BudgetClassifier(BoundsHits, SpendsBudget, CalibratedDecision):
         free = np.maximum(places - np.bincount(group[certain], minlength=len(places)), 0)
         flagged, chance = draw_rows(certain, group, free, row_keys(X, self._seed), self._seed)
         return flagged, chance, problems
+
+
+def _check_budget(budget, constraint):
+    """Raise unless the budget is of the kind that the constraint takes."""
+    allowed = "a rate in (0, 1)"
+    try:
+        if constraint == "count":
+            allowed = "an integer >= 1 or a fraction in (0, 1)"
+            check_k(budget, "budget")
+        elif constraint == "cost":
+            allowed = "a finite sum above 0"
+            check_number(budget, "budget", 0, bounds="neither")
+        else:
+            check_number(budget, "budget", 0, 1, bounds="neither")
+    except (TypeError, ValueError) as error:
+        message = f"budget must be {allowed} for constraint={constraint!r}; got {budget!r}"
+        raise type(error)(message) from None
 
 
 def _numbered(groups, n_samples):

@@ -16,6 +16,14 @@ from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
+# Of a parameter that not all methods use: which ones do.
+USERS = {
+    "k": ("topk", "average_k", "raps"),
+    "coverage": ("lac", "aps", "raps", "pas"),
+    "randomized": ("aps", "raps"),
+    "penalty": ("raps",),
+    "prevalence": ("pas",),
+}
 # About 8 MB of float64: sorting copies chunks of rows, not all of them.
 _CHUNK_SIZE = 2**20
 

@@ -124,7 +124,7 @@ class ExpectedCostClassifier(Decision):
         """
         self._check_params()
         y, fit_params = check_labels(y), self._routed(fit_params)
-        estimator = self._trained(X, y, fit_params)
+        estimator = self._fitted_clone(X, y, fit_params)
         if not (hasattr(estimator, "predict_proba") and hasattr(estimator, "classes_")):
             raise TypeError(
                 "estimator must have predict_proba and classes_, since expected costs need "

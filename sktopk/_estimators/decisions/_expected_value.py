@@ -52,6 +52,8 @@ class SpendsBudget:
     def expected_value(self, X: RowsLike, value: ArrayLike | None = None) -> np.ndarray:
         """Return what each row is expected to bring if it is looked at, of "cost".
 
+        Costs do not change it: only the choice of rows, as in ``predict_top``, takes them.
+
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
@@ -74,6 +76,9 @@ class SpendsBudget:
         check_table(X)
         scores = self._scores(X)
         return self._probability(scores) * _worth(value, len(scores))
+
+    # Python's errors about arguments say this: the name by which users know the method.
+    expected_value.__qualname__ = "BudgetClassifier.expected_value"
 
     def _afforded(self, X, groups, cost, value):
         """Return the mask of the rows that are flagged, value per cost, and what to warn of."""

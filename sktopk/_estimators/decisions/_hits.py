@@ -50,16 +50,23 @@ class BoundsHits:
         Raises
         ------
         TypeError, ValueError
-            If n is not an integer of at least 1, if X is a stream, or if there are no calibration
-            rows, or they are weighted by a likelihood ratio.
+            If n is not an integer from 1 to the number of rows, if X is a stream, or if there are
+            no calibration rows, or they are weighted by a likelihood ratio.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
             check_count(value, "n")
         check_table(X)
         scores = self._scores(X)
+        if max(each) > len(scores):
+            raise ValueError(
+                f"n={max(each)} must be at most the number of rows of X ({len(scores)})"
+            )
         rows = self._rows_to_compare_with("hits_interval")
         # A new generator each time, so that the answer stays the same.
         random = np.random.default_rng(self._seed)
         low, high = simultaneous_hits(rows, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
+
+    # Python's errors about arguments say this: the name by which users know the method.
+    hits_interval.__qualname__ = "BudgetClassifier.hits_interval"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,8 +144,14 @@ class Monitor:
 
     X is what `decision` takes: behind a pipeline the rows that its last step gets. Of sets that
     promise coverage by class the coverage of all rows is watched, which follows; of sets by group,
-    and of those that `max_size` cuts (without a hierarchy), the rows alone. A monitor can be
-    pickled, and goes on.
+    and of those that `max_size` cuts (without a hierarchy), the rows alone. What is watched is
+    `decision` as its fit made it, whose promise no parameter that is set later changes: after
+    another fit make a new monitor. A monitor can be pickled, and goes on.
+
+    Of the rows that `update` gets a monitor keeps counts alone. All rows whose labels
+    `update_labels` gets it keeps as they are, since `recalibrate` needs them. By these it grows, as
+    do its pickles and files, which hold whatever personal data the rows do. A new monitor begins
+    without any.
 
     References
     ----------
@@ -191,7 +198,8 @@ class Monitor:
                 f"{type(decision).__name__}"
             )
         check_is_fitted(decision, "estimator_")
-        self.decision = decision
+        # A copy: neither a later fit nor other parameters of `decision` change what is watched.
+        self.decision = decision = copy(decision)
         scores = decision._reference_scores() if reference is None else self._scores(reference)
         random = check_random(random_state)
         self._begin(decision, delta, tolerance, random, ScoreBins.of(scores, random))
@@ -199,6 +207,7 @@ class Monitor:
     def _begin(self, decision, delta, tolerance, random, bins):
         """Begin to watch."""
         self.decision, self.delta, self.tolerance = decision, delta, tolerance
+        # Whole rows: a decision fitted anew asks for more than scores, such as draws by content.
         self._random, self._bins, self._labelled = random, bins, []
         self._promise, of_rows = None, float(delta)
         if decision._promises():
@@ -341,8 +350,9 @@ class Monitor:
         Returns
         -------
         decision : BudgetClassifier or SetClassifier
-            With the parameters of the old one and `estimator` frozen. Of labels of flagged rows
-            alone it knows no rate but the precision.
+            With the parameters that the old one had when this monitor was made, what it promises as
+            in its fit, and `estimator` frozen. Of labels of flagged rows alone it knows no rate but
+            the precision.
 
         Raises
         ------
@@ -378,7 +388,8 @@ class Monitor:
         X = reduce(stacked, X)
         fitted = self.decision.estimator_
         frozen = fitted if isinstance(fitted, FrozenEstimator) else FrozenEstimator(fitted)
-        decision = clone(self.decision).set_params(estimator=frozen)
+        promised = self.decision._promised_params
+        decision = clone(self.decision).set_params(estimator=frozen, **promised)
         decision.fit(take_rows(X, rows), y[rows])
         if flagged.all() and "precision" in getattr(decision, "rates_", {}):
             # Of rows that were flagged before, the other rates are none of all rows.
@@ -399,7 +410,8 @@ class Promise:
     Parameters
     ----------
     decision : estimator
-        With `_outcome(X, y)`, of two masks: which rows count, and which of these are good.
+        With `_outcome(X, y)`, of three masks: which rows count, which of these are good, and which
+        are flagged.
     name : str
     limit : float
         In (0, 1).

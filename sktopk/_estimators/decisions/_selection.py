@@ -40,7 +40,6 @@ class CalibrationRows:
 
     def hits_interval(self, scores, n, delta, random):
         """Return bounds that the positives among the n best new rows keep with 1 - delta."""
-        n = min(n, len(scores))
         above = self._above(scores, n, random)
         n_above, n_positive = len(above), np.count_nonzero(above)
 

@@ -19,6 +19,7 @@ from ._any_classifier import out_of_fold_proba, predict_class_proba
 from ._base import CalibratedDecision
 from ._conformal import (
     METHODS,
+    USERS,
     Conformity,
     class_shares,
     find_threshold,
@@ -109,7 +110,7 @@ class SetClassifier(CalibratedDecision):
         ``SetClassifier(make_pipeline(...))``: steps in front of it, in a :class:`Pipeline`, learn
         from the calibration rows, too.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
-        Which sets, see above.
+        Which sets, see above. `fit` warns of parameters that are set and that it does not use.
     k : int or float, default=5
         "topk": labels per set. "average_k": their average, for example 1.5. "raps": ranks
         without penalty. The first two clip it to the number of classes with a warning.
@@ -291,7 +292,7 @@ class SetClassifier(CalibratedDecision):
     [array(['setosa'], ...), array(['versicolor'], ...), array(['Laevigatae'], ...)]
     """
 
-    _fitted_names = ("_calibration_certainty", "_conformity", "_seed")
+    _fitted_names = ("_calibration_certainty", "_conformity", "_promised_params", "_seed")
 
     # Without groups conditional="group" can do nothing: nobody should have to request them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -360,10 +361,12 @@ class SetClassifier(CalibratedDecision):
             classifier has neither probabilities nor a score per class, or gives NaN.
         """
         self._check_params()
+        self._warn_of_ignored()
         y, fit_params = check_labels(y), self._routed(fit_params)
         groups = check_conditional_groups(groups, len(y), self.conditional)
         random = check_random(self.random_state)
-        trained = self._train(X, y, fit_params, random, calibrates=self.method != "topk")
+        calibrates = self.method != "topk"
+        trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
         over_all = self.conditional is None and self.method != "average_k"
         if trained.training is not None and over_all:
             warn_of_single_rows(y, float(self.coverage), len(trained.y))
@@ -399,6 +402,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=0 if self.method == "topk" else len(code),
             # What the threshold was found for, whatever is set later.
             _conformity=conformity,
+            _promised_params={"coverage": float(self.coverage)},
             _seed=seed,
             **certainty,
         )
@@ -557,6 +561,16 @@ class SetClassifier(CalibratedDecision):
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
 
+    def _warn_of_ignored(self):
+        default = type(self)(self.estimator)
+        for name, users in USERS.items():
+            value = getattr(self, name)
+            if self.method not in users and not np.array_equal(value, getattr(default, name)):
+                warn(
+                    f"{name}={value!r:.80} is ignored by method={self.method!r}: it is a parameter "
+                    f"of {' and '.join(map(repr, users))}"
+                )
+
     def _check_hierarchy(self):
         if self.method in ("topk", "average_k"):
             raise ValueError(
@@ -605,13 +619,15 @@ class SetClassifier(CalibratedDecision):
         return has_coverage and not self._is_cut() and not hasattr(self, "groups_")
 
     def _promised(self, tolerance, level):
-        limit = coverage_left(float(self.coverage), self.n_calibration_, level / 2) - tolerance
+        coverage = float(self._as_promised("coverage"))
+        limit = coverage_left(coverage, self.n_calibration_, level / 2) - tolerance
         return Promise(self, "coverage", limit, at_least=True), level / 2
 
     def _outcome(self, X, y):
         y_set, column = self.predict_set(X), encode_labels(self.classes_, y)
         check_length(y, y_set.shape[0])
-        covered = y_set.toarray()[np.arange(len(y)), column] & (column >= 0)
+        row = np.repeat(np.arange(len(y)), np.diff(y_set.indptr))
+        covered = np.bincount(row[y_set.indices == column[row]], minlength=len(y)) > 0
         everything = np.ones(len(y), dtype=bool)
         return everything, covered, everything
 
