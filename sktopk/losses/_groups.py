@@ -135,7 +135,15 @@ class Ordered:
         sums = self._sums if values is None else values.cumsum(0)
         return sums - self._at_start(sums)[self.codes]
 
-    def where_reached(self, rank):
-        """The place in the order at which each group reaches a weight; its last one at most."""
-        place = torch.searchsorted(self._sums, self._before + rank)
-        return torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)
+    def where_reached(self, rank, missing, part):
+        """The place in the order at which each group reaches a weight; its last one at most.
+
+        The one before it does if no more is missing there, nor this part of the row that follows.
+        """
+        # Whatever rounding makes of its total, a group ends at a row that weighs something.
+        goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
+        place = torch.searchsorted(self._sums, goal)
+        place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)
+        previous = torch.where(place > self.start, place - 1, place)
+        most = torch.minimum(missing, part * self.own[place])
+        return torch.where(goal - self._sums[previous] <= most, previous, place)

@@ -32,8 +32,9 @@ from ._groups import (
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Sums of weights that should be whole numbers miss them by the rounding of float32.
-NEARLY = 1 - 1e-7
+# Sums of weights that should be whole numbers miss them by the rounding of float32. That of many
+# rows may be a row: no more is forgiven than this part of one.
+PART = 5e-4
 
 
 def in_group(positive, of):
@@ -47,6 +48,11 @@ def in_group(positive, of):
 def group_weight(group, weight):
     """Weights in float64, 0 outside the group."""
     return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
+
+
+def forgiven(rank):
+    """How much less than a rank reaches it."""
+    return (rank * 1e-7).clip(max=PART)
 
 
 def falling(xp, scores, weight, outside=math.inf):
@@ -163,9 +169,12 @@ class _Ranked:
         """The weight j that stands above the threshold and at it."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
-        share = total * (float(self.tau) * NEARLY)
+        if self.tau == 1:  # all rows, however light the last ones
+            return total
+        share = total * float(self.tau)
+        least = share - forgiven(share)
         # A whole row is too much where weights sum to 1.
-        return xp.minimum(xp.where(share < 1, share, -(-share // 1)), total)
+        return xp.minimum(xp.where(least < 1, share, -(-least // 1)), total)
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         """Return the threshold of a weighted sample and its gradient.
@@ -240,7 +249,11 @@ class KthLargest(_Ranked):
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[..., -1:])
         # The last row reaches the rank: it need not be asked, and weights of NaN find a row, too.
-        n_before = (reached[..., :-1] < rank * NEARLY).sum(-1, keepdims=True)
+        n_before = (reached[..., :-1] < rank).sum(-1, keepdims=True)
+        previous = (n_before - 1).clip(min=0)
+        before, there = (reached[along(xp, reached, n)] for n in (previous, n_before))
+        nearly = rank - before <= xp.minimum(forgiven(rank), PART * (there - before))
+        n_before = xp.where(nearly, previous, n_before)
         index = order[along(xp, order, n_before)]
         # Of an empty group the key of any row, which is infinite.
         return -key[along(xp, key, index)], index, 1.0
@@ -250,7 +263,7 @@ class KthLargest(_Ranked):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ordered = Ordered(key, weight, codes, n_groups)
         rank, none = self.rank(torch, ordered.total), ordered.total == 0
-        index = ordered.order[ordered.where_reached(rank * NEARLY)]
+        index = ordered.order[ordered.where_reached(rank, forgiven(rank), PART)]
         groups = torch.arange(n_groups, device=key.device)
         return fill(torch, -key[index], none, -math.inf), index, (~none).to(key.dtype), groups
 

@@ -239,6 +239,17 @@ def test_float32_has_the_value_of_float64(case, batch, seed):
         assert_near(case, loss, exact, size)
 
 
+@every(OF_TWO)
+@pytest.mark.parametrize("exponent", [-100, -64, 64, 100])
+def test_classes_of_weights_far_apart_have_the_value_and_gradient_of_float64(case, batch, exponent):
+    scores, target = batch(dtype=torch.float32)
+    weight = torch.where(target == 1, 2.0**exponent, 2.0**-exponent)
+    loss, gradient = value_and_gradient(case, scores, target, sample_weight=weight)
+    exact, slope = value_and_gradient(case, scores.double(), target, sample_weight=weight)
+    torch.testing.assert_close(loss.double(), exact, rtol=2e-5, atol=1e-6)
+    torch.testing.assert_close(gradient.double(), slope, rtol=2e-5, atol=1e-6)
+
+
 @every(COMPARED + OF_TWO)
 def test_half_precision_has_the_value_of_float64(case, batch):
     scores, target = batch()

@@ -135,6 +135,46 @@ def test_rows_count_by_their_weight(rows, k, of):
     assert mean.item() == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(-4, 4), st.sampled_from([1, 10, 10**4, 10**7, 10**9])),
+        min_size=1,
+        max_size=9,
+    ),
+    st.sampled_from([{"k": 10**7}, {"k": 10**9 + 1}, {"tau": 0.001}, {"tau": 0.5}, {"tau": 1.0}]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_a_light_row_counts_beside_heavy_ones(rows, rank, dtype):
+    scores, weights = map(list, zip(*rows, strict=True))
+    total = sum(weights)
+    if "k" in rank:
+        j = rank["k"]
+    else:
+        share = Fraction(str(rank["tau"])) * total
+        j = share if share < 1 else math.ceil(share)
+    j = min(j, total)
+    tensors = torch.tensor(scores).double(), torch.ones(len(rows)) == 1
+    weight = torch.tensor(weights, dtype=dtype)
+    twice = [tensor.repeat(2) for tensor in (*tensors, weight)]
+    groups = torch.arange(2).repeat_interleave(len(rows))
+    for kind, reference in (
+        (KthLargest, references.weighted_kth_largest),
+        (TopMean, references.weighted_top_mean),
+    ):
+        expected = torch.tensor(float(reference(scores, weights, j)), dtype=torch.float64)
+        assert_same(kind("all", **rank)(*tensors, weight), expected)
+        assert_same(kind("all", **rank)(*twice, groups), expected.expand(2))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_all_rows_are_all_of_them_however_light(unit):
+    scores, positive = torch.tensor([2.0, 1.0]), torch.tensor([True, True])
+    weight = unit * torch.tensor([1.0, 1e-9], dtype=torch.float64)
+    for more in ({}, {"groups": torch.zeros(2, dtype=torch.long)}):
+        assert KthLargest("positives", tau=1.0)(scores, positive, weight, **more).item() == 1
+
+
 @every_group
 @pytest.mark.parametrize("kind", [KthLargest, TopMean])
 def test_larger_rank_than_the_group_ends_at_its_smallest_score(kind, of):

@@ -145,7 +145,9 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
         loss = optimum(program(batch.select(positive + negative > 0), **parameters))
     else:
         with torch.no_grad():
-            value, gradient = closed_form(batch, **parameters)
+            # In float32 a light class would be nothing beside a heavy one.
+            weights = {"positive": positive.double(), "negative": negative.double()}
+            value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
                 # Where the slope at the number is not 0, the loss falls or rises on and on.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
