@@ -157,8 +157,9 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 class TrainingParameters(ShownInNotebooks, BaseEstimator):
     """Parameters of a network and its training.
 
-    A subclass adds fields, and their checks to `_check_params`. It may say by `_may_warm_up` and `_may_cross_fit` that there is no warm-up or are no
-    folds for these parameters, and by `_precision` which of them is the precision of training.
+    A subclass adds fields, and their checks to `_check_params`. It may say by `_may_warm_up` and
+    `_may_cross_fit` that there is no warm-up or are no folds for these parameters, and by
+    `_precision` which of them is the precision of training.
 
     Parameters
     ----------

@@ -324,3 +324,28 @@ def test_a_network_that_leaves_out_no_rows_votes_with_probabilities(rows, estima
     clf = make(network, []).fit(X, y)
     votes = clf.predict_proba(X)[:, 1]
     assert votes.mean() == pytest.approx(y.mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("network", [PatMatClassifier(tau=0.1, **SHORT), TopKClassifier(k=1)])
+@pytest.mark.parametrize("pos_label", ["fraud", "ok"])
+@pytest.mark.filterwarnings("error:the labels", "ignore:.*of the rows are positive")
+def test_the_positive_label_is_said_to_the_vote(rows, network, pos_label):
+    X, y = rows
+    labels = np.where(y == 1, "fraud", "ok")
+    network = clone(network).set_params(max_epochs=3)
+    clf = make(network, pos_label=pos_label).fit(X, labels)
+    assert clf.pos_label_ == pos_label
+    proba = clf.predict_proba(X)[:, list(clf.classes_).index(pos_label)]
+    top = clf.predict_top(X, n=20)
+    assert proba[top].min() >= np.delete(proba, top).max()
+    assert np.mean(labels[top] == pos_label) > 0.9
+
+
+def test_a_positive_label_that_is_none_is_refused(rows):
+    X, y = rows
+    with pytest.raises(ValueError, match=r"pos_label must be one of .0, 1.; got 7"):
+        make(pos_label=7).fit(X, y)
+    with pytest.raises(TypeError, match="pos_label must be a label or None"):
+        make(pos_label=[1]).fit(X, y)
+    with pytest.raises(ValueError, match="pos_label must be None where y has 3 classes"):
+        make(TopKClassifier(k=1), pos_label=1).fit(X, np.arange(len(y)) % 3)

@@ -25,8 +25,14 @@ from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
-from sktopk._common._scalars import check_number, check_random, on_host
-from sktopk._common._types import RowsLike
+from sktopk._common._scalars import (
+    check_number,
+    check_pos_label,
+    check_random,
+    on_host,
+    positive_label,
+)
+from sktopk._common._types import Label, RowsLike
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import calibrated_proba, columns_of_score
 from sktopk._estimators._logs import rows_to_train_with
@@ -74,6 +80,9 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
     n_folds : int, default=5
         How often each of the others is fitted, each time without one fold of the rows. Equal rows
         lie in one fold, with groups the rows of a group.
+    pos_label : int, float, bool or str, default=None
+        Of two classes the label of the positives, in place of the `pos_label` of the network. None
+        is that one, see :class:`PatMatClassifier`; of `TopKClassifier` the second label.
     random_state : int, RandomState or None, default=None
         Seed of all that have a `random_state` of None.
 
@@ -135,11 +144,13 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         others: Any = "trees",
         *,
         n_folds: int = 5,
+        pos_label: Label | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator = estimator
         self.others = others
         self.n_folds = n_folds
+        self.pos_label = pos_label
         self.random_state = random_state
 
     def fit(
@@ -361,6 +372,7 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 if isinstance(each, type) or not hasattr(each, "predict_proba"):
                     raise TypeError(f"others must be classifiers with predict_proba; got {each!r}")
         check_number(self.n_folds, "n_folds", 2, 1000, integer=True)
+        check_pos_label(self.pos_label)
         check_random(self.random_state)
 
     def _fit(self, X, y, sample_weight, groups):
@@ -374,6 +386,11 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             for each in others:
                 if not has_fit_parameter(each, "sample_weight"):
                     raise TypeError(f"others must take sample_weight in fit; {each!r} takes none")
+        if len(self.classes_) > 2 and self.pos_label is not None:
+            raise ValueError(
+                f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
+                f"is positive; got {self.pos_label!r}"
+            )
         network = self._network(len(self.classes_), random)
         if groups is not None and not has_fit_parameter(network, "groups"):
             raise TypeError(
@@ -383,7 +400,10 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         named = {} if groups is None else {"groups": groups}
         self.estimator_ = network.fit(X, y, sample_weight, **named)
         if len(self.classes_) == 2:
-            self.pos_label_ = getattr(network, "pos_label_", self.classes_[1])
+            self.pos_label_ = getattr(network, "pos_label_", None)
+            if self.pos_label_ is None:
+                own = self.classes_[1] if self.pos_label is None else self.pos_label
+                self.pos_label_ = positive_label(own, self.classes_, network.class_count_)
         key = keys_of_groups(row_keys(values, 0), rows.groups)
         fold = deal_distinct(key, target, self.n_folds)
         self.others_, unseen = [], np.full((len(others), *self._shape(len(target))), np.nan)
@@ -414,6 +434,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         if network is None:
             network = PatMatClassifier(tau=0.01, **NETWORK) if n_classes == 2 else TopKClassifier()
         network = with_seed(clone(network), random)
+        if self.pos_label is not None and isinstance(network, RankingClassifier):
+            network.set_params(pos_label=self.pos_label)
         if network.calibration is None:
             network.set_params(calibration="auto")
         if not hasattr(network, "predict_proba"):
