@@ -245,14 +245,14 @@ def columns_of(estimator):
 
 @contextmanager
 def columns_kept(estimator):
-    """Take back what a refused table has changed of the columns that predictions expect."""
-    before = columns_of(estimator)
+    """Take back what a refused table has changed of the columns; yields all attributes before."""
+    before = dict(vars(estimator))
     try:
-        yield
+        yield before
     except BaseException:
         for name in columns_of(estimator):
             delattr(estimator, name)
-        vars(estimator).update(before)
+        vars(estimator).update({name: before[name] for name in COLUMNS if name in before})
         raise
 
 

@@ -308,13 +308,12 @@ class NetClassifier(TrainedNet):
                 "cross_fit=True needs members, each without a fold of the rows: n_members must "
                 f"be at least 2; got {got}"
             )
-        with columns_kept(self):
+        with columns_kept(self) as before:
             given = check_labelled(
                 self, X, y, sample_weight, groups, reset=new, takes_tables=of_tables
             )
             training = self._plan(given, X_val, y_val, new, settings, chosen)
-            count = self._begin(training)
-        self._train(training, count)
+        self._run(training, before)
         self._warn_unsettled(training)
         with self.net_.isolated():
             out_of_fold = None
@@ -369,7 +368,7 @@ class NetClassifier(TrainedNet):
         if classes is not None:
             announced = self._check_classes(check_labels(classes, "classes"), "classes")
         own, random = self.module is TabularMLP, check_random_state(self.random_state)
-        with columns_kept(self):
+        with columns_kept(self) as before:
             rows = check_labelled(self, X, y, sample_weight, groups, reset=new, takes_tables=own)
             known = self._known_classes(rows.y, announced, new)
             seed = random.randint(np.iinfo(np.int32).max) if new else 0
@@ -380,8 +379,7 @@ class NetClassifier(TrainedNet):
             training = Training(
                 rows, rows, target, known, 1, new, seed, settings, missing, partial=True
             )
-            count = self._begin(training)
-        self._train(training, count)
+        self._run(training, before)
         return self
 
     def __sklearn_tags__(self):
@@ -652,23 +650,23 @@ class NetClassifier(TrainedNet):
             verbose=self.verbose,
         )
 
-    def _begin(self, training):
-        """Make the net, if it is to be a new one; return what the classes weigh in training."""
+    def _run(self, training, before):
+        """Train, with a new net or the one there is; `before` is what a refused one leaves."""
         weight, n_classes = training.rows.weight, len(training.classes)
         count = np.bincount(training.target, weight, minlength=n_classes)
         each = all_objects((training.seed, count, training.missing))
         seeds, counts, missing = zip(*each, strict=True)
         count = sum(counts)
-        if training.new:
-            self._start(training, count, seeds[0], set().union(*missing))
-        elif training.partial:
-            count += self.class_count_
-        return count
+        with trainable():
+            if training.new:
+                self._start(training, before, count, seeds[0], set().union(*missing))
+            elif training.partial:
+                count += self.class_count_
+            self._train(training, count)
 
-    @trainable()
-    def _start(self, training, count, seed, missing):
+    def _start(self, training, before, count, seed, missing):
         """Put a new net in the place of whatever was fitted before, once nothing is refused."""
-        X, before = training.rows.X, dict(vars(self))
+        X = training.rows.X
         self._forget(keep=COLUMNS)
         vars(self).update(training.chosen, classes_=training.classes, class_count_=count)
         self._of_tables_ = training.settings.of_tables
@@ -729,7 +727,6 @@ class NetClassifier(TrainedNet):
         self.class_count_ = count
         self._prepare(partial)
 
-    @trainable()
     def _train(self, training, count):
         """Train the net, which is new or goes on."""
         net, ended, taken_back = self.net_, False, False

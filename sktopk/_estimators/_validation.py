@@ -73,11 +73,11 @@ class ValidationScore:
                 self.scorer = of_groups if of_groups.each else self.scorer
         else:
             self.scorer = check_scorer(classifier, scoring)
-        weighted = not np.all(rows.weight == 1)
-        self.params = weight_for(self.scorer, rows.weight if weighted else None)
         self.needs_labels = asks_for_labels(self.scorer) and (
             scoring is not None or classifier._scores_labels
         )
+        weighted = not np.all(rows.weight == 1)
+        self.params = weight_for(self.scorer, rows.weight if weighted else None)
 
     def __call__(self):
         classifier = self.classifier

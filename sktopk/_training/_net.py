@@ -317,7 +317,6 @@ class Net(NeuralNetClassifier):
         early stopping does. If training diverges or Ctrl-C interrupts it, the weights of the
         last epoch in which all was finite are put back before the exception goes on.
         """
-        note_threads()
         own = self.callbacks_
         # Before the net's own: a user's callback may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
@@ -328,8 +327,8 @@ class Net(NeuralNetClassifier):
             "dataset_valid": None if X_val is None else Dataset(X_val, y_val),
         }
         device = torch.device(self.device)
-        randomness = self.isolated()
-        with randomness:
+        with self.isolated():
+            note_threads()
             self.notify("on_train_begin", X=X, y=y)
             try:
                 # A bound method: skorch takes a module for one more part of the net.

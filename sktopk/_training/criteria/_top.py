@@ -140,13 +140,12 @@ class TopCriterion(TwoClassCriterion):
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
+        auto = buffer_size == "auto"
+        hard_rows = HardRows(MOST if auto else buffer_size) if buffer_size else None
         super().__init__()
         self.threshold, self.surrogate = threshold, surrogate
         self.kinds = check_errors(errors)
-        self.auto, self.missing = buffer_size == "auto", None
-        if self.auto:
-            buffer_size = MOST
-        self.hard_rows = HardRows(buffer_size) if buffer_size else None
+        self.auto, self.missing, self.hard_rows = auto, None, hard_rows
         self.trace, self.groups = {"threshold": []}, None
 
     def set_groups(self, make):
