@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -103,6 +104,27 @@ def test_a_missing_value_is_never_one_of_the_rare_categories():
     asked = pd.DataFrame({"a": [table["a"][59], "unseen", None]})
     codes = categories.encode(asked)["a"].tolist()
     assert codes[1:] == [MOST - 1, -1]
+
+
+def test_a_column_of_another_kind_is_refused_if_no_value_is_of_that_of_fit():
+    categories = Categories.of(pd.DataFrame({"a": pd.Categorical([1, 2, None])}), np.ones(3))
+    for allowed in ([2.0, None], [7], [None, None], ["x", 1]):
+        categories.encode(pd.DataFrame({"a": pd.Series(allowed, dtype=object)}))
+    with pytest.raises(TypeError, match=r"'a' held .* such as 1.0 \(float\); got '1' \(str\)"):
+        categories.encode(pd.DataFrame({"a": ["1", "2"]}))
+
+
+def test_numbers_that_a_blank_makes_categories_are_said():
+    numbers = [f"{i / 4}" for i in range(60)]
+    said = r"column 'a' of X is taken as 61 categories.* no numbers, such as ' ': .*to_numeric"
+    with pytest.warns(UserWarning, match=said):
+        Categories.of(pd.DataFrame({"a": [*numbers, " "]}), np.ones(61))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Few; many that are texts; those of a dtype that says what they are.
+        Categories.of(pd.DataFrame({"a": [*numbers[:30], " "]}), np.ones(31))
+        Categories.of(pd.DataFrame({"a": [f"{i}-{i}" for i in range(60)]}), np.ones(60))
+        Categories.of(pd.DataFrame({"a": pd.Categorical([*numbers, " "])}), np.ones(61))
 
 
 COLUMNS = {
@@ -397,6 +419,11 @@ REFUSED = {
     "texts for numbers": (X.assign(z="low"), ValueError, "column 'z' has 'low' in row 0"),
     "lists": (X.assign(z=[[1]] * N), (TypeError, ValueError), "column 'z' has|setting an array"),
     "times": (X.assign(town=pd.Timestamp("2020-01-01")), TypeError, "'town' holds times"),
+    "numbers for texts": (
+        X.assign(town=3.5),
+        TypeError,
+        r"column 'town' held categories such as '\w+' \(str\); got 3.5 \(float\)",
+    ),
 }
 
 

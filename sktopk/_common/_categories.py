@@ -8,6 +8,8 @@ from numbers import Real
 
 import numpy as np
 
+from ._warnings import warn
+
 # Of a column of more categories, the rarer ones count as one.
 MOST = 50
 # How the dtypes of pandas, polars and pyarrow begin that stand for categories, and for texts.
@@ -50,6 +52,8 @@ class Categories:
                 continue
             values[j] = _by_frequency(_plain(objects), weight)
             if len(values[j]) > MOST:
+                if _is_text(column):
+                    _warn_of_numbers(name, values[j])
                 del values[j][MOST - 1 :]
                 pooled.append(j)
         return cls(values, tuple(pooled)) if values else None
@@ -75,11 +79,24 @@ class Categories:
         dtype = np.float32 if numbers == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
-                columns[j] = self._codes(j, _plain(_objects(column))).astype(dtype)
+                objects = _plain(_objects(column))
+                self._check_kind(j, X.columns[j], objects)
+                columns[j] = self._codes(j, objects).astype(dtype)
             else:
                 is_pandas = isinstance(column, pd.Series)
                 columns[j] = column.reset_index(drop=True) if is_pandas else np.asarray(column)
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
+
+    def _check_kind(self, j, name, objects):
+        """Raise if a column holds texts in the place of numbers, or numbers in that of texts."""
+        known = [each for each in self.values[j] if each is not None]
+        came = [each for each in objects if each is not None]
+        if known and came and {*map(_is_str, known)}.isdisjoint(map(_is_str, came)):
+            raise TypeError(
+                f"X must hold the columns of fit: column {name!r} held categories such as "
+                f"{known[0]!r} ({type(known[0]).__name__}); got {came[0]!r} "
+                f"({type(came[0]).__name__}), and no value of that kind"
+            )
 
     def _codes(self, j, objects):
         import pandas as pd
@@ -120,6 +137,29 @@ def _are_categories(objects):
     except ValueError:
         return True
     return False
+
+
+def _is_str(value):
+    return isinstance(value, str)
+
+
+def _warn_of_numbers(name, values):
+    """Warn of many categories nine tenths of which are numbers: some rows may say otherwise."""
+    others = [each for each in values if each is not None and not _is_number(each)]
+    if 0 < len(others) <= len(values) / 10:
+        warn(
+            f"column {name!r} of X is taken as {len(values)} categories, as it holds texts that "
+            f"are no numbers, such as {others[0]!r}: if it is one of numbers, make it so by "
+            "pandas.to_numeric(errors='coerce'), which says 'missing' of the others"
+        )
+
+
+def _is_number(value):
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(objects):

@@ -33,6 +33,15 @@ def check_columns(X):
             )
 
 
+def holds_numbers(column):
+    """Whether all values of a column can be read as numbers."""
+    try:
+        np.asarray(column).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def explain(X, error, takes_missing=False):
     """Raise an error that names the first column of a frame that is no column of finite numbers.
 

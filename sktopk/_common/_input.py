@@ -256,22 +256,33 @@ def columns_kept(estimator):
         raise
 
 
-def is_nan(label):
-    """Whether a label is a float that is none."""
-    return isinstance(label, float) and label != label
+def _of_own_kind(y):
+    """Nullable integers and booleans of pandas, none missing, as those of NumPy, not as floats."""
+    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", np.dtype(object))
+    return y.to_numpy(dtype) if dtype.kind in "biu" and not y.isna().any() else y
+
+
+def _of_several_kinds(y, name):
+    kinds = sorted({type(label).__name__ for label in y.tolist()})
+    return ValueError(
+        f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
+        f"got {kinds}"
+    )
 
 
 def check_labels(y, name="y"):
     """Return class labels of shape (n_samples,)."""
     check_given(y, name)
-    y = y if isinstance(y, np.ndarray) else on_host(y, name)
+    y = y if isinstance(y, np.ndarray) else _of_own_kind(on_host(y, name))
     values = np.asarray(y)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         what, way = ("NaN", f"; {OF_LOGS}") if np.isnan(values).any() else ("infinity", "")
         raise ValueError(f"Input {name} contains {what}: {name} must hold class labels{way}")
     if values.dtype.kind == "O" and values.ndim == 1:
-        missing = [row for row, label in enumerate(values) if label is None or is_nan(label)]
-        if missing:
+        import pandas as pd
+
+        missing = np.flatnonzero(pd.isna(values))
+        if len(missing):
             raise ValueError(
                 f"{name} must hold class labels, none missing; {len(missing)} of {len(values)} "
                 f"are, the first of them in row {missing[0]}: drop these rows, or label them; "
@@ -280,7 +291,9 @@ def check_labels(y, name="y"):
     try:
         kind = type_of_target(y, input_name=name)
     except TypeError as error:
-        if values.ndim < 2:
+        if values.ndim == 1:
+            raise _of_several_kinds(values, name) from error
+        if values.ndim == 0:
             raise
         raise ValueError(
             f"{name} must hold one class label per row; got shape {values.shape}"
@@ -302,14 +315,13 @@ def check_labels(y, name="y"):
             DataConversionWarning,
         )
     if kind not in ("binary", "multiclass"):
+        if len({type(label) for label in y.tolist()}) > 1:
+            raise _of_several_kinds(y, name)
         check_classification_targets(y)  # raises
     try:
         n_classes = len(np.unique(y))
     except TypeError as error:
-        raise ValueError(
-            f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
-            f"got {sorted({type(label).__name__ for label in y.tolist()})}"
-        ) from error
+        raise _of_several_kinds(y, name) from error
     if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
         warn(
             f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
@@ -424,7 +436,9 @@ def _is_table(X):
 
 
 def check_table(X):
-    """Raise if X is a stream."""
+    """Raise if X is a stream, or a query that was not run."""
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        raise TypeError(f"X must be a table; got a {type(X).__name__}: pass X.collect()")
     if is_stream(X):
         raise TypeError(
             f"X must be a table; got a stream, {type(X).__name__}, whose pieces come one after "

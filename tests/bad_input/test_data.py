@@ -68,7 +68,12 @@ LABELS = {
     "a NaN among words": Row(
         lambda y: at(np.where(y == 1, "a", "b"), np.nan), V, "y .*none missing; 1 of 40 are.* row 3"
     ),
-    "a word": Row(lambda y: at(y, "a"), V, "y must hold labels of one kind|Unknown label"),
+    "a word": Row(lambda y: at(y, "a"), V, r"y must hold labels of one kind.*\['int', 'str'\]"),
+    "pandas.NA among words": Row(
+        lambda y: pd.Series(at(np.where(y == 1, "a", "b"), pd.NA), dtype="string"),
+        V,
+        "y .*none missing; 1 of 40 are.* row 3",
+    ),
     "a list": Row(lambda y: at(y, [1]), (V, T), "y |label|sequence"),
     "pandas.NA": Row(lambda y: pd.Series(y, dtype="Int64").mask(y == 1), (V, T), "y|NA|label"),
     "continuous": Row(lambda y: X[:, 0], V, "y is continuous.*y >= "),

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
 from sktopk.modules import MLP
 
 Y = np.tile([0, 0, 1], 10)
@@ -102,3 +102,16 @@ def test_other_refusals_stay_as_they_are():
         clf.predict(NUMBERS[["size", "age"]])
     with pytest.raises(ValueError, match="0 sample"):
         clf.predict(NUMBERS[:0])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "UInt8"])
+def test_nullable_labels_stay_of_their_kind(dtype):
+    labels = pd.Series(Y).astype(dtype)
+    for clf in (*CLASSIFIERS, TopBoostClassifier(n_estimators=2, n_members=1)):
+        clf.fit(NUMBERS, labels)
+        assert clf.classes_.dtype == clf.predict(NUMBERS).dtype == labels.dtype.numpy_dtype
+
+
+def test_a_query_that_was_not_run_is_no_table():
+    with pytest.raises(TypeError, match=r"X must be a table; got a LazyFrame: pass X.collect\(\)"):
+        TopKClassifier().fit(pl.DataFrame({"a": range(30)}).lazy(), Y)

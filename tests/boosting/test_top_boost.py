@@ -409,7 +409,7 @@ def test_early_stopping_judges_labels_at_the_threshold_of_the_rows_it_judges(bin
 @pytest.mark.parametrize(
     ("column", "error", "says"),
     [
-        (["u", "v"], ValueError, "X must hold numbers; could not .* OrdinalEncoder in a Column"),
+        (["u", "v"], ValueError, "X must hold numbers; column 'b': .* OrdinalEncoder in a Col"),
         (np.array([0, 1], "datetime64[s]"), TypeError, "column 'b' holds times .* such as the ho"),
     ],
 )

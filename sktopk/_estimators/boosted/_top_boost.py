@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
 from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
-from sktopk._common._frames import check_columns
+from sktopk._common._frames import check_columns, holds_numbers
 from sktopk._common._groups import encode_groups, several_groups
 from sktopk._common._input import (
     check_classes,
@@ -753,9 +753,11 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         except ValueError as error:
             if not str(error).startswith("could not convert string"):
                 raise
+            texts = [name for name in getattr(X, "columns", ()) if not holds_numbers(X[name])]
+            where = f"column {texts[0]!r}: " if texts else ""
             raise ValueError(
-                f"X must hold numbers; {error}. Encode columns of texts first, for example by "
-                "scikit-learn's OrdinalEncoder in a ColumnTransformer"
+                f"X must hold numbers; {where}{error}. Encode columns of texts first, for example "
+                "by scikit-learn's OrdinalEncoder in a ColumnTransformer"
             ) from error
 
     def _loss_in_use(self, rows):

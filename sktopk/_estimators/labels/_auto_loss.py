@@ -82,10 +82,10 @@ def choose_loss(estimator, X, y, sample_weight, X_val, y_val):
     keeps = estimator.random_state is None and estimator.checkpoint is not None
     random = check_random(0 if keeps else estimator.random_state)
     seed = random.randint(np.iinfo(np.int32).max)
-    X_judged, y_judged = (X, y) if validation is None else validation[:2]
-    part, n_distinct = deal(X_judged, encode(classes, y_judged), N_FOLDS, seed)
     if k == 1:
         return _without(f"{BASELINE}: k_=1 leaves a top-k loss nothing to gain")
+    X_judged, y_judged = (X, y) if validation is None else validation[:2]
+    part, n_distinct = deal(X_judged, encode(classes, y_judged), N_FOLDS, seed)
     if min(all_objects(n_distinct)) < LEAST_ROWS:
         return _without(
             f"{BASELINE}: {n_distinct} distinct rows to score are too few, at least {LEAST_ROWS}"

@@ -61,7 +61,7 @@ class DeepTopPushClassifier(TopClassifier):
     ----------
     buffer_size : int or "auto", default=1
         Number of hard rows that every minibatch gets from those before it; 0 for none. "auto"
-        is 102.
+        is 102, of several members 16 for each.
 
     See Also
     --------
