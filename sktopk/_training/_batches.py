@@ -273,10 +273,14 @@ class GroupBatches:
         n_rows = int(stop[-1])
         # A group belongs to the batch in which its middle lies.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
+        # None is left without a group: there are at least as many groups as batches.
+        place = torch.arange(len(batch))
+        batch = batch.maximum(place + self._n_whole - len(batch))
+        batch = place + (batch - place).cummin(0).values
         within = torch.arange(n_rows) - (stop - size).repeat_interleave(size)
         rows = self._order[start.repeat_interleave(size) + within]
         lengths = torch.bincount(batch.repeat_interleave(size), minlength=self._n_whole).tolist()
-        batches = [each for each in rows.split(lengths) if len(each)]
+        batches = list(rows.split(lengths))
         if len(batches) > 1 and min(map(len, batches)) == 1:
             # Batch normalisation has no variance of one row.
             single = next(i for i, each in enumerate(batches) if len(each) == 1)
