@@ -40,6 +40,10 @@ class ProgramClassifier(RankingClassifier):
         super()._check_params()
         check_number(self.margin, "margin", 0, bounds="neither")
 
+    @property
+    def _unit(self):
+        return self.margin
+
     def _task(self, dtype):
         return self._task_of(dtype, ProgramCriterion(self._loss()), 1)
 

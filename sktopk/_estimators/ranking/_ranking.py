@@ -43,9 +43,8 @@ from sktopk._estimators._parameters import estimator
 from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
 from sktopk._training._process import joined
 from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import FixedThreshold, KthLargest
+from sktopk.losses import FixedThreshold
 from sktopk.losses._accuracy_at_top import SURROGATES
-from sktopk.losses._groups import check_takes_groups
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics._top_scorer import TopScorer
 
@@ -83,6 +82,7 @@ class RankingClassifier(NetClassifier):
       determine the threshold;
     - `_default_scorer()`: the scorer behind `score`, if it is none of `make_top_scorer`;
     - `_has_places`: whether the threshold stands for a number of rows that are flagged;
+    - `_unit`: the distance that the loss asks of scores;
     - `_warn_of_ranking(scores, positive, weight)`: says at the end of a fit what it lacks.
 
     Parameters
@@ -151,7 +151,7 @@ class RankingClassifier(NetClassifier):
     # As decisions have it: a log is meant for whoever fits.
     __metadata_request__fit = {"propensity": True}  # noqa: RUF012
 
-    _multi_class = False
+    _multi_class, _unit = False, 1.0
     _stratify = True
     # A threshold at the top is no even chance.
     _auto_calibration = "sigmoid"
@@ -521,8 +521,7 @@ class RankingClassifier(NetClassifier):
 
     def _warn_of_ranking(self, scores, positive, weight):
         """Say at the end of a fit what the ranking lacks."""
-        # The unit of the losses is the distance that scores should keep.
-        spread, unit = float(scores.std()), float(getattr(self, "margin", 1.0))
+        spread, unit = float(scores.std()), float(self._unit)
         if len(scores) > 1 and spread < 0.01 * unit:
             warn(
                 "The network gives every row nearly the same score (their standard deviation is "
@@ -621,10 +620,6 @@ class TopClassifier(RankingClassifier):
         super()._check_params()
         check_option(self.surrogate, "surrogate", tuple(SURROGATES))
         check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
-
-    def _check_groups(self, groups):
-        if groups is not None:
-            check_takes_groups(getattr(self, "threshold", KthLargest("all", k=1)))
 
     def _threshold(self):
         """The threshold of the loss, for the rows of the training."""

@@ -10,6 +10,7 @@ from sktopk._common._scalars import check_call, check_option
 from sktopk._estimators._parameters import estimator
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
+from sktopk.losses._groups import check_takes_groups
 from sktopk.metrics._ranking import undefined
 
 from ._ranking import TopClassifier
@@ -80,6 +81,10 @@ class ThresholdClassifier(TopClassifier):
         if not isinstance(self.errors, dict):
             check_option(self.errors, "errors", ERRORS)
         check_errors(self.errors)
+
+    def _check_groups(self, groups):
+        if groups is not None:
+            check_takes_groups(self.threshold)
 
     def _threshold(self):
         return self.threshold
