@@ -1,6 +1,7 @@
 """What is dumped and loaded again predicts as before and trains on as before."""
 
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,23 @@ def test_rankers_and_what_is_built_on_them(cancer, path, name):
         loaded = again(budget, path)
         assert_same(budget, loaded, X)
         assert loaded.rates_ == budget.rates_
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_without_hard_rows_no_training_row_is_kept(cancer, path, name):
+    X, y = cancer[0].astype(np.float32), cancer[1] == 1
+    has_buffer = hasattr(getattr(sktopk, name)(), "buffer_size")
+
+    def n_kept(**params):
+        clf = ranker(name, **params).fit(X, y)
+        dump(clf, path)
+        files = pickle.dumps(clf), path.read_bytes()
+        return sum(row.tobytes() in file for row in X for file in files)
+
+    assert n_kept(**{"buffer_size": 0} if has_buffer else {}) == 0
+    if has_buffer:
+        # As SECURITY.md says.
+        assert n_kept() > 0
 
 
 def test_what_selects_from_batches(cancer, path):
