@@ -134,18 +134,32 @@ def test_batches_have_whole_groups_or_parts_of_several(batch_size):
     assert [e.tolist() for e in batches] != [e.tolist() for e in batches]
 
 
-@pytest.mark.parametrize("size", [9, 10, 6])
-def test_every_epoch_has_the_batches_that_it_promises(size):
-    # The loss of a group counts for one of so many; groups of nine tenths of a batch leave gaps.
-    sizes = np.full(40, size)
-    sizes[::5] = 2
-    groups = np.repeat(np.arange(40), sizes)
-    batches = sampler(np.arange(len(groups)) % 2, groups, 10)
-    for _ in range(50):
-        epoch = [len(each) for each in batches]
-        assert len(epoch) == len(batches)
-        assert sum(epoch) == len(groups)
-        assert 2 <= min(epoch) <= max(epoch) < 20
+LAYOUTS = {
+    "nine tenths of a batch": [9, 9, 9, 9, 2] * 8,
+    "a batch": [10, 10, 10, 2] * 10,
+    "single rows": [1] * 41,
+    "two single rows": [1, 1],
+    "single rows beside others": [10, 1, 10, 7, 1, 1, 3, 9] * 4,
+    "one beside whole batches": [10, 10, 1],
+    "one beside one": [1, 10],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_epoch_has_the_batches_that_it_promises(layout):
+    # The loss of a group counts for one of so many.
+    groups = np.random.default_rng(0).permutation(
+        np.repeat(np.arange(len(LAYOUTS[layout])), LAYOUTS[layout])
+    )
+    for batch_size in (10, 12, 17):
+        batches = sampler(np.arange(len(groups)) % 2, groups, batch_size)
+        for _ in range(20):
+            epoch = [each.numpy() for each in batches]
+            assert len(epoch) == len(batches)
+            assert sorted(np.concatenate(epoch)) == [*range(len(groups))]
+            assert sum(len(np.unique(groups[each])) for each in epoch) == len(LAYOUTS[layout])
+            lengths = [len(each) for each in epoch]
+            assert 2 <= min(lengths) <= max(lengths) < 2 * batch_size + 2
 
 
 def test_parts_are_counted_and_no_batch_has_a_single_row():

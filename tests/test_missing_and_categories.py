@@ -93,8 +93,8 @@ def test_categories_are_ordered_by_what_their_rows_weigh():
 
 def test_missing_and_unseen_values_are_none_where_fit_had_none():
     categories = Categories.of(pd.DataFrame({"a": ["x", "y", "x"]}), np.ones(3))
-    asked = pd.DataFrame({"a": ["y", "x", "unseen", None, np.nan, 3, [1]]})
-    assert categories.encode(asked)["a"].tolist() == [1, 0, -1, -1, -1, -1, -1]
+    asked = pd.DataFrame({"a": ["y", "x", "unseen", None, np.nan, [1]]})
+    assert categories.encode(asked)["a"].tolist() == [1, 0, -1, -1, -1, -1]
 
 
 def test_a_missing_value_is_never_one_of_the_rare_categories():
@@ -106,17 +106,31 @@ def test_a_missing_value_is_never_one_of_the_rare_categories():
     assert codes[1:] == [MOST - 1, -1]
 
 
-def test_a_column_of_another_kind_is_refused_if_no_value_is_of_that_of_fit():
-    categories = Categories.of(pd.DataFrame({"a": pd.Categorical([1, 2, None])}), np.ones(3))
-    for allowed in ([2.0, None], [7], [None, None], ["x", 1]):
-        categories.encode(pd.DataFrame({"a": pd.Series(allowed, dtype=object)}))
-    with pytest.raises(TypeError, match=r"'a' held .* such as 1.0 \(float\); got '1' \(str\)"):
-        categories.encode(pd.DataFrame({"a": ["1", "2"]}))
+@pytest.mark.parametrize("n", [2, 60])
+def test_values_of_another_kind_are_refused_whatever_rows_are_beside_them(n):
+    numbers = Categories.of(pd.DataFrame({"a": pd.Categorical([*range(n), None])}), np.ones(n + 1))
+    texts = Categories.of(pd.DataFrame({"a": [f"t{i}" for i in range(n)]}), np.ones(n))
+    for allowed in ([2.0, None], [7], [None, None], [True]):
+        numbers.encode(pd.DataFrame({"a": pd.Series(allowed, dtype=object)}))
+    for beside in ([], [1], [None]):
+        with pytest.raises(TypeError, match=r"'a' held .* such as 0.0 \(float\); got '1' \(str\)"):
+            numbers.encode(pd.DataFrame({"a": pd.Series([*beside, "1"], dtype=object)}))
+    for beside in ([], ["t1"], [None]):
+        with pytest.raises(TypeError, match=r"'a' held .* such as 't0' \(str\); got 1 \(int\)"):
+            texts.encode(pd.DataFrame({"a": pd.Series([*beside, 1], dtype=object)}))
+
+
+def test_texts_and_numbers_are_no_categories_of_one_column():
+    table = pd.DataFrame({"a": pd.Categorical(["x", "y", 3, None])})
+    with pytest.raises(TypeError, match=r"column 'a' .* such as 'x', and others .* such as 3:"):
+        Categories.of(table, np.ones(4))
+    # A row of no weight is not there.
+    assert Categories.of(table, np.array([1, 1, 0, 1])).values == {0: [None, "x", "y"]}
 
 
 def test_numbers_that_a_blank_makes_categories_are_said():
     numbers = [f"{i / 4}" for i in range(60)]
-    said = r"column 'a' of X is taken as 61 categories.* no numbers, such as ' ': .*to_numeric"
+    said = "column 'a' of X holds 61 different texts, .* but not ' ', .*to_numeric"
     with pytest.warns(UserWarning, match=said):
         Categories.of(pd.DataFrame({"a": [*numbers, " "]}), np.ones(61))
     with warnings.catch_warnings():

@@ -13,10 +13,12 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+import sktopk
 from sktopk import (
     BudgetClassifier,
     PatMatClassifier,
     SetClassifier,
+    TopBoostClassifier,
     TopKClassifier,
     TopVotingClassifier,
 )
@@ -213,3 +215,28 @@ def test_sets_score_the_first_label(digits):
     clf = SetClassifier(inner, coverage=0.9).fit(X[300:500], y[300:500])
     assert clf.score(X[500:], y[500:]) == accuracy_score(y[500:], inner.predict(X[500:]))
     assert "make_set_scorer" in SetClassifier.score.__doc__
+
+
+SMALL = {"module": MLP, "hidden_layer_sizes": (3,), "max_epochs": 1, "random_state": 0}
+EVERY = {
+    name: getattr(sktopk, name)(**SMALL)
+    for name in sktopk.__all__
+    if hasattr(getattr(sktopk, name), "partial_fit")
+}
+EVERY |= {
+    "TopBoostClassifier": TopBoostClassifier(n_estimators=2, n_members=1),
+    "TopVotingClassifier": TopVotingClassifier(TopKClassifier(k=1, **SMALL), n_folds=2),
+    "BudgetClassifier": BudgetClassifier(LogisticRegression(), budget=9),
+    "SetClassifier": SetClassifier(LogisticRegression()),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", EVERY)
+def test_labels_to_score_may_be_a_column_of_any_kind(name):
+    X, y = make_classification(200, 4, n_informative=3, n_redundant=0, weights=[0.7])
+    clf = EVERY[name].fit(X, y)
+    column = pd.Series(y, index=np.arange(200) + 7)
+    expected = clf.score(X, y)
+    for given in (column, column.astype("Int64"), y.tolist(), column.to_frame(), y == 1):
+        assert clf.score(X, given) == expected

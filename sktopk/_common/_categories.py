@@ -51,6 +51,7 @@ class Categories:
             if _is_text(column) and not _are_categories(objects):
                 continue
             values[j] = _by_frequency(_plain(objects), weight)
+            _check_one_kind(name, values[j])
             if len(values[j]) > MOST:
                 if _is_text(column):
                     _warn_of_numbers(name, values[j])
@@ -88,15 +89,20 @@ class Categories:
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
 
     def _check_kind(self, j, name, objects):
-        """Raise if a column holds texts in the place of numbers, or numbers in that of texts."""
+        """Raise if a column has numbers in the place of texts, or texts in that of numbers."""
+        import pandas as pd
+
         known = [each for each in self.values[j] if each is not None]
-        came = [each for each in objects if each is not None]
-        if known and came and {*map(_is_str, known)}.isdisjoint(map(_is_str, came)):
-            raise TypeError(
-                f"X must hold the columns of fit: column {name!r} held categories such as "
-                f"{known[0]!r} ({type(known[0]).__name__}); got {came[0]!r} "
-                f"({type(came[0]).__name__}), and no value of that kind"
-            )
+        kind = pd.api.types.infer_dtype(objects, skipna=True)
+        if not known or kind == "empty" or (kind == "string" and _is_str(known[0])):
+            return
+        for each in objects:
+            if each is not None and _is_str(each) != _is_str(known[0]):
+                raise TypeError(
+                    f"X must hold the columns of fit: column {name!r} held categories such as "
+                    f"{known[0]!r} ({type(known[0]).__name__}); got {each!r} "
+                    f"({type(each).__name__}), which is of another kind"
+                )
 
     def _codes(self, j, objects):
         import pandas as pd
@@ -143,14 +149,26 @@ def _is_str(value):
     return isinstance(value, str)
 
 
+def _check_one_kind(name, values):
+    """Raise if categories are texts and numbers: a new one would be of either kind."""
+    texts = [each for each in values if _is_str(each)]
+    numbers = [each for each in values if each is not None and not _is_str(each)]
+    if texts and numbers:
+        raise TypeError(
+            f"X must hold columns of one kind: column {name!r} holds categories that are texts, "
+            f"such as {texts[0]!r}, and others that are none, such as {numbers[0]!r}: make texts "
+            "of all"
+        )
+
+
 def _warn_of_numbers(name, values):
-    """Warn of many categories nine tenths of which are numbers: some rows may say otherwise."""
+    """Warn of many texts nine tenths of which are numbers: some rows may say otherwise."""
     others = [each for each in values if each is not None and not _is_number(each)]
-    if 0 < len(others) <= len(values) / 10:
+    if len(others) <= len(values) / 10:
         warn(
-            f"column {name!r} of X is taken as {len(values)} categories, as it holds texts that "
-            f"are no numbers, such as {others[0]!r}: if it is one of numbers, make it so by "
-            "pandas.to_numeric(errors='coerce'), which says 'missing' of the others"
+            f"column {name!r} of X holds {len(values)} different texts, most of them numbers but "
+            f"not {others[0]!r}, and is taken as categories: if it is one of numbers, make it so "
+            "by pandas.to_numeric(errors='coerce'), for which the others are missing"
         )
 
 

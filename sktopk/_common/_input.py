@@ -258,16 +258,21 @@ def columns_kept(estimator):
 
 def _of_own_kind(y):
     """Nullable integers and booleans of pandas, none missing, as those of NumPy, not as floats."""
-    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", np.dtype(object))
-    return y.to_numpy(dtype) if dtype.kind in "biu" and not y.isna().any() else y
+    column = y.iloc[:, 0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else y
+    dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", np.dtype(object))
+    return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
 
 
-def _of_several_kinds(y, name):
-    kinds = sorted({type(label).__name__ for label in y.tolist()})
-    return ValueError(
+def _check_one_kind(y, name, error=None):
+    """Raise if labels of an array are of several kinds, texts among them."""
+    kinds = {type(label) for label in y.tolist()}
+    if len(kinds) == 1 or not any(issubclass(kind, str) for kind in kinds):
+        return
+    kinds = sorted(kind.__name__ for kind in kinds)
+    raise ValueError(
         f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
         f"got {kinds}"
-    )
+    ) from error
 
 
 def check_labels(y, name="y"):
@@ -291,9 +296,8 @@ def check_labels(y, name="y"):
     try:
         kind = type_of_target(y, input_name=name)
     except TypeError as error:
-        if values.ndim == 1:
-            raise _of_several_kinds(values, name) from error
-        if values.ndim == 0:
+        if values.ndim < 2:
+            _check_one_kind(np.atleast_1d(values), name, error)
             raise
         raise ValueError(
             f"{name} must hold one class label per row; got shape {values.shape}"
@@ -315,13 +319,13 @@ def check_labels(y, name="y"):
             DataConversionWarning,
         )
     if kind not in ("binary", "multiclass"):
-        if len({type(label) for label in y.tolist()}) > 1:
-            raise _of_several_kinds(y, name)
+        _check_one_kind(y, name)
         check_classification_targets(y)  # raises
     try:
         n_classes = len(np.unique(y))
     except TypeError as error:
-        raise _of_several_kinds(y, name) from error
+        _check_one_kind(y, name, error)
+        raise
     if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
         warn(
             f"The number of unique classes ({n_classes}) is greater than 50% of the number of "

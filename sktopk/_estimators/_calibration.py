@@ -87,7 +87,9 @@ def fit_calibration(method, scores, target, weight):
     slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     for c in range(scores.shape[1]):
         # The solver stops by the size of a gradient, which hangs on the unit of the scores.
-        mean, spread = scores[:, c].mean(), scores[:, c].std() if np.ptp(scores[:, c]) else 1.0
+        mean = np.average(scores[:, c], weights=weight)
+        spread = np.sqrt(np.average((scores[:, c] - mean) ** 2, weights=weight))
+        spread = spread if np.ptp(scores[weight > 0, c]) else 1.0
         positive = target == c
         n_pos, n_neg = weight[positive].sum(), weight[~positive].sum()
         soft = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))

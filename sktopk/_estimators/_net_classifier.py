@@ -508,6 +508,7 @@ class NetClassifier(TrainedNet):
                     "may have been trained on some: early stopping and calibration by them are too "
                     "sure. Fit the same rows with a number as random_state, or pass X_val and y_val"
                 )
+                left_out = None
         takes_missing = new and self._missing_ is not None
         return Training(
             given,

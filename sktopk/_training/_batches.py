@@ -246,9 +246,16 @@ class GroupBatches:
         of_each = self.n_parts[large]
         # A group has no two parts in a batch.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
-        self._order = torch.from_numpy(order)
-        self._start, self._size = (torch.from_numpy(each[whole]) for each in (start, size))
-        self._n_whole = -(-int(self._size.sum()) // batch_size)
+        # Batch normalisation has no variance of one row: groups of one row come two at a time.
+        single, several = whole[size[whole] == 1], whole[size[whole] > 1]
+        of_each_size = [np.isin(groups[order], each) for each in (several, single)]
+        unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
+        if len(single) % 2:
+            # The last one joins those before it, if there are some.
+            unit = np.append(unit[:-1], unit[-1:].sum() + 1)
+        self._order = torch.from_numpy(np.concatenate([order[each] for each in of_each_size]))
+        self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
+        self._n_whole = min(-(-int(unit.sum()) // batch_size), len(unit))
 
     def __len__(self):
         return self._n_whole + self._n_cut
@@ -264,7 +271,7 @@ class GroupBatches:
             yield batches[i]
 
     def _of_whole_groups(self):
-        """Random groups in batches of about as many rows."""
+        """Random groups in batches of about as many rows, each of one at least."""
         if not len(self._size):
             return []
         drawn = torch.randperm(len(self._size), generator=self.generator)
@@ -279,13 +286,8 @@ class GroupBatches:
         batch = place + (batch - place).cummin(0).values
         within = torch.arange(n_rows) - (stop - size).repeat_interleave(size)
         rows = self._order[start.repeat_interleave(size) + within]
-        lengths = torch.bincount(batch.repeat_interleave(size), minlength=self._n_whole).tolist()
-        batches = list(rows.split(lengths))
-        if len(batches) > 1 and min(map(len, batches)) == 1:
-            # Batch normalisation has no variance of one row.
-            single = next(i for i, each in enumerate(batches) if len(each) == 1)
-            batches.append(torch.cat([batches.pop(single), batches.pop()]))
-        return batches
+        lengths = torch.bincount(batch.repeat_interleave(size), minlength=self._n_whole)
+        return list(rows.split(lengths.tolist()))
 
 
 def one_ahead(rows, batches):

@@ -394,13 +394,13 @@ class Net(NeuralNetClassifier):
     def scale_rate(self, factor):
         """Multiply the learning rate, and where schedules of it begin."""
         for group in self.optimizer_.param_groups:
-            group["lr"] *= factor
-            if "initial_lr" in group:
-                group["initial_lr"] *= factor
+            for name in {"lr", "initial_lr", "min_lr", "max_lr"} & group.keys():
+                group[name] *= factor
         for _, callback in self.callbacks_:
             scheduler = getattr(callback, "lr_scheduler_", None)
-            if hasattr(scheduler, "base_lrs"):
-                scheduler.base_lrs = [factor * rate for rate in scheduler.base_lrs]
+            for name in ("base_lrs", "max_lrs"):
+                if hasattr(scheduler, name):
+                    setattr(scheduler, name, [factor * rate for rate in getattr(scheduler, name)])
 
     def mean_loss(self, X, y):
         """Mean loss of rows whose class was seen in training, without drawing from `noise`."""

@@ -21,6 +21,8 @@ from ._steps import is_attribute
 _OF_NETS = {"classes_", "class_count_", "n_features_in_", "input_shape_", "n_iter_", "history_"}
 # Parameters that stand for another machine than this one.
 _OF_MACHINE = {"device": "cpu", "checkpoint": None}
+# Parameters of decisions that a fit may have promised.
+_PROMISED = {"constraint", "per", "budget", "coverage"}
 _OF_DECISIONS = {
     "BudgetClassifier": {"estimator_", "classes_", "pos_label_", "n_samples_fit_"},
     "SetClassifier": {"estimator_", "classes_", "k_", "threshold_", "prevalence_", "_conformity"}
@@ -353,7 +355,7 @@ _CHECKS = {
     "_exponent_unit_": lambda v, c, f: _is_number(v, 0, 1e300) and v > 0,
     "_of_tables_": lambda v, c, f: isinstance(v, bool),
     "_probability": lambda v, c, f: _is_probability(v),
-    "_promised_params": lambda v, c, f: isinstance(v, dict),
+    "_promised_params": lambda v, c, f: isinstance(v, dict) and _PROMISED.issuperset(v),
     "_left_out_": lambda v, c, f: v is None or isinstance(v, str),
     "_missing_": lambda v, c, f: v is None or _are_columns(v, f),
     "_models_proba_": lambda v, c, f: isinstance(v, bool),

@@ -62,7 +62,7 @@ from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
 from sktopk.metrics import make_topk_scorer
-from sktopk.metrics._ranking import Ranking
+from sktopk.metrics._ranking import Ranking, check_true
 
 # Of the negatives, whose mean score is the threshold; labels that one looks at.
 SHARE_OF_NEGATIVES, N_LABELS = 0.05, 5
@@ -876,7 +876,7 @@ def _rounds(booster):
 
 def average_precision(classifier, X, y, sample_weight=None):
     """Average precision of the positives of a fitted TopBoostClassifier; 0 where there are none."""
-    positive = on_host(y, "y") == classifier.pos_label_
+    positive = check_true(y) == classifier.pos_label_
     y_score = classifier.decision_function(X)
     y_score = -y_score if classifier._turned else y_score
     # Of 100 rows in a seventeenth of the time of scikit-learn's, which took longer than a tree.

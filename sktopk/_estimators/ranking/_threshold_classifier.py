@@ -11,7 +11,7 @@ from sktopk._estimators._parameters import estimator
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
 from sktopk.losses._groups import check_takes_groups
-from sktopk.metrics._ranking import undefined
+from sktopk.metrics._ranking import check_true, undefined
 
 from ._ranking import TopClassifier
 
@@ -96,7 +96,7 @@ class ThresholdClassifier(TopClassifier):
 def share_on_the_right_side(classifier, X, y, sample_weight=None):
     """Share of the rows that a `ThresholdClassifier` counts which are on the right side."""
     y_score = torch.from_numpy(classifier._above_threshold(classifier._scores(X))).double()
-    positive = torch.from_numpy(np.asarray(y) == classifier.pos_label_)
+    positive = torch.from_numpy(check_true(y) == classifier.pos_label_)
     weight = torch.ones(len(positive), dtype=torch.float64)
     if sample_weight is not None:
         weight = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))

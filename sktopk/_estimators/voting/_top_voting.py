@@ -30,6 +30,7 @@ from sktopk._common._scalars import (
     check_pos_label,
     check_random,
     on_host,
+    place_of,
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
@@ -391,6 +392,8 @@ class TopVotingClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
                 f"is positive; got {self.pos_label!r}"
             )
+        if self.pos_label is not None:
+            place_of(self.pos_label, self.classes_)
         network = self._network(len(self.classes_), random)
         if groups is not None and not has_fit_parameter(network, "groups"):
             raise TypeError(

@@ -57,7 +57,11 @@ class CustomLoss(Criterion):
 
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
-            # Its own mean may be one of weights of classes: with weights of rows there is another.
+            is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
+            if is_mean and sample_weight is None:
+                # A loss of the batch as a whole has no other.
+                return self._checked(self.loss(scores, target))
+            # A mean of weights of classes is none of rows: with weights of rows there is another.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))
