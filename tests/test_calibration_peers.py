@@ -62,6 +62,17 @@ def test_the_unit_of_weights_is_no_matter(binary, method, unit):
     np.testing.assert_allclose(found, expected, atol=0.01)
 
 
+def test_light_rows_far_away_change_nothing():
+    rng = np.random.default_rng(0)
+    target = (rng.random(400) < 0.2).astype(int)
+    scores, weight = rng.normal(size=(400, 1)) + target[:, None], np.ones(400)
+    scores[0], weight[0] = 1e6, 0
+    expected = fit_calibration("sigmoid", scores[1:], target[1:], weight[1:])
+    np.testing.assert_allclose(fit_calibration("sigmoid", scores, target, weight), expected, 1e-4)
+    weight[0] = 1e-9
+    np.testing.assert_allclose(fit_calibration("sigmoid", scores, target, weight), expected, 0.05)
+
+
 @pytest.mark.parametrize("method", ["sigmoid", "temperature"])
 @pytest.mark.parametrize(("unit", "zero"), [(1e-4, 0), (1e-8, 3), (1e4, 0), (1, 1e3)])
 def test_the_unit_and_the_zero_of_scores_are_no_matter(method, unit, zero):

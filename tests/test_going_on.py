@@ -102,8 +102,10 @@ def test_a_warm_start_says_that_it_is_judged_by_rows_it_has_trained_on(change, g
 @pytest.mark.filterwarnings("ignore:max_epochs=2 ended", "ignore:Of the training rows above")
 def test_rows_held_out_after_a_training_without_are_said_to_be_known():
     clf = PatMatClassifier(tau=0.05, warm_start=True, **SMALL).fit(X, POSITIVE)
-    with pytest.warns(UserWarning, match=HOLDS_OTHERS):
-        clf.set_params(early_stopping=True).fit(X, POSITIVE)
+    # It stays so, also where a later fit holds out the same rows as this one.
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=HOLDS_OTHERS):
+            clf.set_params(early_stopping=True).fit(X, POSITIVE)
 
 
 def test_groups_that_a_warm_start_refuses_leave_what_was_fitted():
@@ -228,6 +230,24 @@ def test_schedules_know_the_rate_of_the_phase(schedule):
     clf.set_params(learning_rate=2e-3, max_epochs=1).fit(X, POSITIVE)
     halved = schedule["policy"] == "LambdaLR"
     assert rate(clf) == pytest.approx(2e-3 / 4 * (0.5 if halved else 1))
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"policy": torch.optim.lr_scheduler.OneCycleLR, "max_lr": 1e-3, "total_steps": 12},
+        {"policy": "CyclicLR", "base_lr": 1e-4, "max_lr": 1e-3, "cycle_momentum": False},
+    ],
+    ids=["OneCycleLR", "CyclicLR"],
+)
+def test_schedules_between_rates_go_between_a_quarter_of_them(schedule):
+    rates = []
+    for warm_up in (0, 3):
+        params = WARM | {"warm_up": warm_up, "max_epochs": 9 - warm_up}
+        clf = PatMatClassifier(tau=0.05, callbacks=[LRScheduler(**schedule)], **params)
+        rates.append(np.array([row["event_lr"] for row in clf.fit(X, POSITIVE).history_]))
+    np.testing.assert_allclose(rates[1][:3], rates[0][:3])
+    np.testing.assert_allclose(rates[1][4:], rates[0][4:] / 4)
 
 
 def test_the_rate_of_the_phase_outlives_the_process(tmp_path):

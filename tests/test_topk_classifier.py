@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from sktopk import TopKClassifier
-from sktopk.losses import SmoothTopKLoss, topk_transition_loss
+from sktopk.losses import PairwiseAUCLoss, SmoothTopKLoss, topk_transition_loss
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 
@@ -331,6 +331,23 @@ def test_a_step_of_the_transition_loss_takes_its_weight_for_a_constant_where_tha
         stepped.append(clf.net_.module_[0].weight)
         torch.testing.assert_close(stepped[-1], start.weight - 0.3 * gradient)
     assert not torch.allclose(*stepped)
+
+
+class OfTheBatch(nn.Module):
+    """A loss that is one number for a batch, and has a mean alone."""
+
+    reduction = "mean"
+
+    def forward(self, scores, target):
+        each = nn.functional.cross_entropy(scores, target, reduction="none")
+        return {"mean": each.mean, "sum": each.sum}[self.reduction]()
+
+
+@pytest.mark.parametrize("loss", [OfTheBatch(), PairwiseAUCLoss()], ids=["own", "ours"])
+def test_a_loss_of_the_batch_as_a_whole_trains(blobs, loss):
+    X, y = blobs
+    params = {"module": MLP, "hidden_layer_sizes": (), "learning_rate": 0.1, "random_state": 0}
+    assert TopKClassifier(loss, k=1, **params).fit(X, y).score(X, y) > 0.6  # of five classes
 
 
 @pytest.mark.parametrize("weight_of_class", [None, [1.0, 5.0, 9.0]], ids=str)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
 from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
 from sktopk.modules import MLP
@@ -107,9 +108,22 @@ def test_other_refusals_stay_as_they_are():
 @pytest.mark.parametrize("dtype", ["Int64", "boolean", "UInt8"])
 def test_nullable_labels_stay_of_their_kind(dtype):
     labels = pd.Series(Y).astype(dtype)
+    expected = labels.dtype.numpy_dtype
     for clf in (*CLASSIFIERS, TopBoostClassifier(n_estimators=2, n_members=1)):
         clf.fit(NUMBERS, labels)
-        assert clf.classes_.dtype == clf.predict(NUMBERS).dtype == labels.dtype.numpy_dtype
+        assert clf.classes_.dtype == clf.predict(NUMBERS).dtype == expected
+    with pytest.warns(DataConversionWarning):
+        assert (
+            TopKClassifier(k=1, max_epochs=1).fit(NUMBERS, labels.to_frame()).classes_.dtype
+            == expected
+        )
+
+
+def test_labels_of_one_kind_that_is_none_are_not_said_to_be_of_several():
+    with pytest.raises(TypeError, match="Support for labels represented as bytes"):
+        CLASSIFIERS[0].fit(NUMBERS, np.array([b"a", b"b", b"c"] * 10))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        CLASSIFIERS[0].fit(NUMBERS, np.array([1, 2.0, 3] * 10, dtype=object))
 
 
 def test_a_query_that_was_not_run_is_no_table():
