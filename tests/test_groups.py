@@ -692,9 +692,14 @@ def test_bad_groups_are_refused(groups, error, message):
 
 
 def test_what_k_is_of_cannot_be_contradicted():
-    with pytest.raises(ValueError, match=r'per="group" needs groups, .* and no groups'):
+    needs = r'per="group" needs groups, in fit and in score: .*set_fit_request\(groups=True\)'
+    with pytest.raises(ValueError, match=needs):
         RecallAtKClassifier(5, per="group", **SMALL).fit(X, Y)
-    with pytest.raises(ValueError, match="got per='fit' and groups"):
+    clf = RecallAtKClassifier(5, per="group", **SMALL).fit(X, Y, groups=DAY)
+    with pytest.raises(ValueError, match=needs):
+        clf.score(X, Y)
+    assert len(clf.predict_top(X, 5)) == 5  # of one list, such as today's
+    with pytest.raises(ValueError, match='per="fit" needs no groups: leave them out, or'):
         RecallAtKClassifier(5, per="fit", **SMALL).fit(X, Y, groups=DAY)
     with pytest.raises(ValueError, match="per must be one of 'auto', 'fit', 'group'; got 'day'"):
         RecallAtKClassifier(5, per="day").fit(X, Y)

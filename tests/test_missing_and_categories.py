@@ -137,8 +137,14 @@ def test_numbers_that_a_blank_makes_categories_are_said():
         warnings.simplefilter("error")
         # Few; many that are texts; those of a dtype that says what they are.
         Categories.of(pd.DataFrame({"a": [*numbers[:30], " "]}), np.ones(31))
-        Categories.of(pd.DataFrame({"a": [f"{i}-{i}" for i in range(60)]}), np.ones(60))
+        Categories.of(pd.DataFrame({"a": [f"{i}-{i}" for i in range(60)] * 2}), np.ones(120))
         Categories.of(pd.DataFrame({"a": pd.Categorical([*numbers, " "])}), np.ones(61))
+
+
+def test_texts_that_name_the_rows_are_said():
+    days = pd.date_range("2024-01-01", periods=90).astype(str)
+    with pytest.warns(UserWarning, match="'a' of X holds 90 different texts in 90 rows.*'2024-"):
+        Categories.of(pd.DataFrame({"a": days}), np.ones(90))
 
 
 COLUMNS = {
@@ -433,6 +439,12 @@ REFUSED = {
     "texts for numbers": (X.assign(z="low"), ValueError, "column 'z' has 'low' in row 0"),
     "lists": (X.assign(z=[[1]] * N), (TypeError, ValueError), "column 'z' has|setting an array"),
     "times": (X.assign(town=pd.Timestamp("2020-01-01")), TypeError, "'town' holds times"),
+    "times beside all others": (
+        X.assign(day=pd.Timestamp("2020-01-01")),
+        ValueError,
+        "feature names should match",
+    ),
+    "a row": (X.iloc[0], ValueError, "Expected .*2"),
     "numbers for texts": (
         X.assign(town=3.5),
         TypeError,

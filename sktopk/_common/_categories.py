@@ -54,7 +54,7 @@ class Categories:
             _check_one_kind(name, values[j])
             if len(values[j]) > MOST:
                 if _is_text(column):
-                    _warn_of_numbers(name, values[j])
+                    _warn_of_texts(name, values[j], np.count_nonzero(weight))
                 del values[j][MOST - 1 :]
                 pooled.append(j)
         return cls(values, tuple(pooled)) if values else None
@@ -161,14 +161,20 @@ def _check_one_kind(name, values):
         )
 
 
-def _warn_of_numbers(name, values):
-    """Warn of many texts nine tenths of which are numbers: some rows may say otherwise."""
+def _warn_of_texts(name, values, n_rows):
+    """Warn of many texts that are hardly categories: numbers but for some, or one for each row."""
+    said = f"column {name!r} of X holds {len(values)} different texts"
     others = [each for each in values if each is not None and not _is_number(each)]
     if len(others) <= len(values) / 10:
         warn(
-            f"column {name!r} of X holds {len(values)} different texts, most of them numbers but "
-            f"not {others[0]!r}, and is taken as categories: if it is one of numbers, make it so "
-            "by pandas.to_numeric(errors='coerce'), for which the others are missing"
+            f"{said}, most of them numbers but not {others[0]!r}, and is taken as categories: if "
+            "it is one of numbers, make it so by pandas.to_numeric(errors='coerce'), for which the "
+            "others are missing"
+        )
+    elif len(values) > n_rows / 2:
+        warn(
+            f"{said} in {n_rows} rows, such as {others[0]!r}, and is taken as categories: drop it "
+            "if it names the rows, and make columns of what counts of dates and of sentences"
         )
 
 

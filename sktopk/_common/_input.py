@@ -56,7 +56,10 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
         X = X if isinstance(X, np.ndarray) else on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
-            check_columns(X)
+            # Of columns that fit did not see scikit-learn says so.
+            names = None if reset else getattr(estimator, "feature_names_in_", None)
+            if names is None or {*X.columns} <= {*names}:
+                check_columns(X)
             if reset and takes_missing:
                 weight = check_weight(sample_weight, X.shape[0])
                 if (categories := Categories.of(X, weight)) is not None:
@@ -104,7 +107,7 @@ def _encode(estimator, X, is_frame):
     categories = getattr(estimator, "categories_", None)
     if categories is None:
         return X
-    if not is_frame:
+    if not is_frame and getattr(X, "ndim", 2) == 2:
         raise TypeError(
             "X must be a frame, as in fit, where columns "
             f"{', '.join(map(str, categories.values))} (from 0) held categories; got "
@@ -112,7 +115,8 @@ def _encode(estimator, X, is_frame):
         )
     names = getattr(estimator, "feature_names_in_", None)
     # Of other columns scikit-learn says which are missing.
-    return categories.encode(X) if names is None or list(X.columns) == list(names) else X
+    known = is_frame and (names is None or list(X.columns) == list(names))
+    return categories.encode(X) if known else X
 
 
 def columns_with_missing(X):
@@ -281,8 +285,14 @@ def check_labels(y, name="y"):
     y = y if isinstance(y, np.ndarray) else _of_own_kind(on_host(y, name))
     values = np.asarray(y)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        what, way = ("NaN", f"; {OF_LOGS}") if np.isnan(values).any() else ("infinity", "")
-        raise ValueError(f"Input {name} contains {what}: {name} must hold class labels{way}")
+        is_nan = np.isnan(values).any()
+        wrong = np.flatnonzero(np.isnan(values) if is_nan else np.isinf(values))
+        way = f": drop these rows, or label them; {OF_LOGS}" if is_nan else ""
+        raise ValueError(
+            f"Input {name} contains {'NaN' if is_nan else 'infinity'}: {name} must hold class "
+            f"labels; {len(wrong)} of {values.size} are none, the first of them in row "
+            f"{wrong[0]}{way}"
+        )
     if values.dtype.kind == "O" and values.ndim == 1:
         import pandas as pd
 

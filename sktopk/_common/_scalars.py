@@ -233,5 +233,7 @@ def positive_label(pos_label, classes, count):
         f"the labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: "
         f"{labels[place]!r} is taken, {reason}. Set pos_label={labels[place]!r} or "
         f"pos_label={labels[1 - place]!r}"
+        + "; decision_function is higher for the other one all the same"
+        * (place == 0)
     )
     return labels[place]

@@ -283,11 +283,12 @@ class RankingClassifier(NetClassifier):
         score : float
             The larger, the better; NaN, with a warning, where y lacks the class it needs.
         """
-        if groups is None:
-            return super().score(X, y, sample_weight)
         check_is_fitted(self)
-        refuse_groups(self.classes_)
         fitted = self._as_fitted(self.net_.params_of_net)
+        if groups is None:
+            fitted._check_groups(None)
+            return super().score(X, y, sample_weight)
+        refuse_groups(self.classes_)
         y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
         groups = encode_groups(groups, len(y))
         of_all = fitted._default_scorer()

@@ -242,11 +242,14 @@ class RecallAtKClassifier(TopClassifier):
 
     def _check_groups(self, groups):
         super()._check_groups(groups)
-        if self.per == ("fit" if groups is not None else "group"):
-            came = "no groups" if groups is None else "groups"
+        if self.per == "group" and groups is None:
             raise ValueError(
-                f'per="group" needs groups, and per="fit" none; got per={self.per!r} and {came}'
+                'per="group" needs groups, in fit and in score: pass groups=, such as the day of '
+                "each row; in a search or a pipeline ask for them by set_fit_request(groups=True) "
+                "and set_score_request(groups=True), with enable_metadata_routing of scikit-learn"
             )
+        if self.per == "fit" and groups is not None:
+            raise ValueError('per="fit" needs no groups: leave them out, or set per="group"')
 
     def _prepare(self, partial):
         super()._prepare(partial)
