@@ -675,7 +675,8 @@ def test_inputs_stay_as_they_are():
         (DAY[:-1], ValueError, "groups must name the group of each of the"),
         (DAY[:, None], ValueError, "groups must name the group of each of the"),
         (np.where(DAY == 0, np.nan, DAY), ValueError, "Input groups contains NaN"),
-        ([None, *NAMES[DAY[1:]]], ValueError, "groups must name the group of each row; got None"),
+        ([None, *NAMES[DAY[1:]]], ValueError, "groups must name the .* got None in row 0"),
+        ("day", ValueError, r"groups must name .* got 'day': pass .* such as X\['day'\]"),
     ],
 )
 def test_bad_groups_are_refused(groups, error, message):

@@ -9,6 +9,7 @@ TAKES_TABLES = (
 )
 # How the dtypes of pandas, polars and pyarrow begin that stand for moments and durations.
 _TIMES = ("date", "time", "period", "duration")
+_OF_TIMES = "turn it into what counts, such as the hour, the weekday or the days since a date"
 
 
 def check_columns(X):
@@ -28,8 +29,7 @@ def check_columns(X):
         dtype = str(X[name].dtype)
         if dtype.lower().startswith(_TIMES):
             raise TypeError(
-                f"X must hold numbers; column {name!r} holds times ({dtype}): turn it into what "
-                "counts, such as the hour, the weekday or the days since a date"
+                f"X must hold numbers; column {name!r} holds times ({dtype}): {_OF_TIMES}"
             )
 
 
@@ -71,7 +71,7 @@ def _explain_objects(name, values, error, takes_missing):
             is_nan = np.isnan(float(value))
         except (TypeError, ValueError) as reason:
             kind = ValueError if isinstance(value, str) else TypeError
-            advice = ""
+            advice = f": {_OF_TIMES}" if hasattr(value, "isoformat") else ""
             if isinstance(value, str):
                 advice = (
                     ". A column is one of categories if it holds nothing but texts in fit: make "

@@ -8,16 +8,18 @@ from ._scalars import on_host
 
 def encode_groups(groups, n_samples):
     """Return a number per row, the same for rows of the same group."""
-    groups = np.asarray(on_host(groups, "groups"))
+    given, groups = groups, np.asarray(on_host(groups, "groups"))
     if groups.shape != (n_samples,):
-        raise ValueError(
-            f"groups must name the group of each of the {n_samples} rows; got shape {groups.shape}"
-        )
+        came = f"shape {groups.shape}"
+        if isinstance(given, str):
+            came = f"{given!r}: pass the column itself, such as X[{given!r}]"
+        raise ValueError(f"groups must name the group of each of the {n_samples} rows; got {came}")
     assert_all_finite(groups, input_name="groups")
     code_of = {}
     code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
     if None in code_of:
-        raise ValueError("groups must name the group of each row; got None")
+        row = groups.tolist().index(None)
+        raise ValueError(f"groups must name the group of each row; got None in row {row}")
     return np.array(code, dtype=np.intp)
 
 

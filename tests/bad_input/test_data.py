@@ -62,7 +62,9 @@ LABELS = {
     "missing": Row(lambda y: None, V, "y must hold a class label|requires y"),
     "a row short": Row(lambda y: y[:-1], V, "inconsistent|[Ii]nconsistent"),
     "a row long": Row(lambda y: np.append(y, 1), V, "[Ii]nconsistent"),
-    "NaN": Row(lambda y: np.where(y == 1, np.nan, y), V, "y contains NaN: .* of 40 are none, .* row"),
+    "NaN": Row(
+        lambda y: np.where(y == 1, np.nan, y), V, "y contains NaN: .* of 40 are none, .* row"
+    ),
     "infinity": Row(lambda y: np.where(y == 1, np.inf, y), V, "y.*infinity"),
     "a None": Row(lambda y: at(y, None), V, "y .*none missing; 1 of 40 .* row 3: .*propensity"),
     "a NaN among words": Row(

@@ -52,6 +52,11 @@ REFUSED = {
     "times": (with_column(DAYS), TypeError, "column 'town' holds times .datetime64"),
     "times of a place": (with_column(DAYS.tz_localize("UTC")), TypeError, "'town' holds times"),
     "durations": (with_column(DAYS - DAYS[0]), TypeError, "column 'town' holds times"),
+    "dates of Python": (
+        with_column([day.date() for day in DAYS]),
+        TypeError,
+        r"column 'town' has datetime.date\(2020, 1, 1\) in row 0.*: turn it into what counts",
+    ),
     "periods": (with_column(DAYS.to_period("D")), TypeError, "column 'town' holds times"),
     "a name twice": (NUMBERS.set_axis(["age"] * 2, axis=1), ValueError, "got 'age' more than once"),
     "a number twice": (NUMBERS.set_axis([3, 3], axis=1), ValueError, "got 3 more than once"),
