@@ -298,6 +298,9 @@ class CalibratedDecision(Decision):
 
 def _kind(estimator):
     """What scikit-learn's tags say that an estimator is; None if it has none."""
+    # Of what has none scikit-learn 1.7 warns.
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return None
     try:
         return get_tags(estimator).estimator_type
     except AttributeError:
