@@ -88,7 +88,9 @@ def test_a_desk_of_an_earlier_version_promises_what_its_parameters_say(rng, path
     [
         ([1], "_promised_params of BudgetClassifier has a wrong type"),
         ({"dict": [["budget"], [-1.0]]}, "budget"),
-        ({"dict": [["budgets"], [0.5]]}, "unexpected keyword argument 'budgets'"),
+        ({"dict": [["budgets"], [0.5]]}, "_promised_params of BudgetClassifier has a wrong type"),
+        # A parameter, but none that a fit has promised.
+        ({"dict": [["delta"], [0.5]]}, "_promised_params of BudgetClassifier has a wrong type"),
     ],
 )
 def test_a_forged_promise_is_refused(promised, message, rng, path):
