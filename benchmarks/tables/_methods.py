@@ -58,25 +58,21 @@ class Method:
         Of the tables that it is for.
     n_splits : int
         How many of the splits it is worth.
-    n_splits_several : int, default=None
-        The same for tables of more than two classes, if it is another number.
     n_splits_many : int
-        The most for tables of more than MANY_CLASSES classes; 0 leaves them out.
+        The same for tables of more than MANY_CLASSES classes; 0 leaves them out.
     """
 
     make: object
     kinds: tuple = ("binary", "multiclass")
     n_splits: int = 10
-    n_splits_several: int | None = None
     n_splits_many: int = 10
 
     def splits(self, table):
         """The splits of a table that it is run on."""
         if table.kind not in self.kinds:
             return range(0)
-        if table.kind == "multiclass":
-            n = self.n_splits if self.n_splits_several is None else self.n_splits_several
-            return range(min(n, self.n_splits_many) if table.n_classes > MANY_CLASSES else n)
+        if table.n_classes > MANY_CLASSES:
+            return range(min(self.n_splits, self.n_splits_many))
         more = table.name in FEW_ROWS and self.n_splits > FEW_SPLITS
         return range(self.n_splits * (MORE_SPLITS if more else 1))
 
@@ -204,9 +200,7 @@ METHODS = {
     },
     "TopVotingClassifier": Method(lambda n, seed: TopVotingClassifier(random_state=seed)),
     "RealMLP-TD": Method(
-        lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed),
-        n_splits=FEW_SPLITS,
-        n_splits_several=10,
+        lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), n_splits=FEW_SPLITS
     ),
     "TabM": Method(lambda n, seed: pytabkit_of("TabM_D_Classifier", seed), n_splits=FEW_SPLITS),
     "LightGBM, tuned": Method(
