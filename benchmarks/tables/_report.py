@@ -25,9 +25,9 @@ LOST_IN_WORDS = (
     "what is known of the reason, and what a row is worth."
 )
 EACH_ITS_SPLITS = (
-    "Each is the mean over the splits that the method has here: ten (of four tables 40), three, or "
-    "of TabM and several classes one. So the best, in bold, may be so for its splits; the "
-    "comparisons above are on the same."
+    "Each is the mean over the splits that the method has here: ten (of four tables 40), five or "
+    "three, or of TabM and several classes one. So the best, in bold, may be so for its splits; "
+    "the comparisons above are on the same."
 )
 OWN_CROSS_ENTROPY = "TopKClassifier, cross-entropy"
 KEYS = ["table", "method", "split"]

@@ -8,6 +8,7 @@ from numbers import Real
 
 import numpy as np
 
+from ._frames import holds_numbers
 from ._warnings import warn
 
 # Of a column of more categories, the rarer ones count as one.
@@ -138,11 +139,7 @@ def _are_categories(objects):
     kind = pd.api.types.infer_dtype(objects, skipna=True)
     if kind != "string":
         return kind == "empty"
-    try:
-        objects[~pd.isna(objects)].astype(np.float64)
-    except ValueError:
-        return True
-    return False
+    return not holds_numbers(objects[~pd.isna(objects)])
 
 
 def _is_str(value):
@@ -164,7 +161,7 @@ def _check_one_kind(name, values):
 def _warn_of_texts(name, values, n_rows):
     """Warn of many texts that are hardly categories: numbers but for some, or one for each row."""
     said = f"column {name!r} of X holds {len(values)} different texts"
-    others = [each for each in values if each is not None and not _is_number(each)]
+    others = [each for each in values if each is not None and not holds_numbers(each)]
     if len(others) <= len(values) / 10:
         warn(
             f"{said}, most of them numbers but not {others[0]!r}, and is taken as categories: if "
@@ -176,14 +173,6 @@ def _warn_of_texts(name, values, n_rows):
             f"{said} in {n_rows} rows, such as {others[0]!r}, and is taken as categories: drop it "
             "if it names the rows, and make columns of what counts of dates and of sentences"
         )
-
-
-def _is_number(value):
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _plain(objects):

@@ -33,10 +33,10 @@ def check_columns(X):
             )
 
 
-def holds_numbers(column):
-    """Whether all values of a column can be read as numbers."""
+def holds_numbers(values):
+    """Whether all values of a column, or a value alone, can be read as numbers."""
     try:
-        np.asarray(column).astype(np.float64)
+        np.asarray(values).astype(np.float64)
     except (TypeError, ValueError):
         return False
     return True

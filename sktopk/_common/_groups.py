@@ -18,7 +18,7 @@ def encode_groups(groups, n_samples):
     code_of = {}
     code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
     if None in code_of:
-        row = groups.tolist().index(None)
+        row = code.index(code_of[None])
         raise ValueError(f"groups must name the group of each row; got None in row {row}")
     return np.array(code, dtype=np.intp)
 

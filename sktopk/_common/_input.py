@@ -267,7 +267,7 @@ def _of_own_kind(y):
     return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
 
 
-def _check_one_kind(y, name, error=None):
+def _refuse_mixed(y, name, error=None):
     """Raise if labels of an array are of several kinds, texts among them."""
     kinds = {type(label) for label in y.tolist()}
     if len(kinds) == 1 or not any(issubclass(kind, str) for kind in kinds):
@@ -307,7 +307,7 @@ def check_labels(y, name="y"):
         kind = type_of_target(y, input_name=name)
     except TypeError as error:
         if values.ndim < 2:
-            _check_one_kind(np.atleast_1d(values), name, error)
+            _refuse_mixed(np.atleast_1d(values), name, error)
             raise
         raise ValueError(
             f"{name} must hold one class label per row; got shape {values.shape}"
@@ -329,12 +329,12 @@ def check_labels(y, name="y"):
             DataConversionWarning,
         )
     if kind not in ("binary", "multiclass"):
-        _check_one_kind(y, name)
+        _refuse_mixed(y, name)
         check_classification_targets(y)  # raises
     try:
         n_classes = len(np.unique(y))
     except TypeError as error:
-        _check_one_kind(y, name, error)
+        _refuse_mixed(y, name, error)
         raise
     if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
         warn(

@@ -229,11 +229,10 @@ def positive_label(pos_label, classes, count):
         place, reason = 1, "the second in sorted order, as both are equally frequent"
     else:
         place, reason = int(count[1] < count[0]), "the rarer one"
+    sign = "" if place else "; decision_function is higher for the other one all the same"
     warn(
         f"the labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: "
         f"{labels[place]!r} is taken, {reason}. Set pos_label={labels[place]!r} or "
-        f"pos_label={labels[1 - place]!r}"
-        + "; decision_function is higher for the other one all the same"
-        * (place == 0)
+        f"pos_label={labels[1 - place]!r}{sign}"
     )
     return labels[place]

@@ -227,8 +227,7 @@ class GroupBatches:
         stop = np.cumsum(size)
         start = stop - size
         self.n_parts = (size > 0).astype(np.int64)
-        self._cut, whole = [], np.flatnonzero((size > 0) & (size <= batch_size))
-        large = size > batch_size
+        self._cut, large = [], size > batch_size
         most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
         self.n_joined = max(1, int(most))
         part_size = batch_size // self.n_joined
@@ -247,13 +246,13 @@ class GroupBatches:
         # A group has no two parts in a batch.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
         # Batch normalisation has no variance of one row: groups of one row come two at a time.
-        single, several = whole[size[whole] == 1], whole[size[whole] > 1]
-        of_each_size = [np.isin(groups[order], each) for each in (several, single)]
+        own, several = groups[order], (size > 1) & ~large
+        rows, single = order[several[own]], order[size[own] == 1]
         unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
             # The last one joins those before it, if there are some.
             unit = np.append(unit[:-1], unit[-1:].sum() + 1)
-        self._order = torch.from_numpy(np.concatenate([order[each] for each in of_each_size]))
+        self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
         self._n_whole = min(-(-int(unit.sum()) // batch_size), len(unit))
 
