@@ -9,14 +9,11 @@ __all__ = [
     "AUCClassifier",
     "BudgetClassifier",
     "DeepTopPushClassifier",
-    "ExpectedCostClassifier",
     "FScoreClassifier",
-    "Monitor",
     "PatMatClassifier",
     "PatMatNPClassifier",
     "Pipeline",
     "PrecisionAtRecallClassifier",
-    "PrecisionAtRecallProgramClassifier",
     "RecallAtFPRClassifier",
     "RecallAtKClassifier",
     "RecallAtPrecisionClassifier",
@@ -25,7 +22,6 @@ __all__ = [
     "TopBoostClassifier",
     "TopKClassifier",
     "TopPushKClassifier",
-    "TopVotingClassifier",
     "make_pipeline",
 ]
 
@@ -33,50 +29,42 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     from ._estimators._pipeline import Pipeline, make_pipeline
     from ._estimators.boosted._top_boost import TopBoostClassifier
     from ._estimators.decisions._budget import BudgetClassifier
-    from ._estimators.decisions._expected_cost import ExpectedCostClassifier
-    from ._estimators.decisions._monitor import Monitor
     from ._estimators.decisions._sets import SetClassifier
-    from ._estimators.labels._topk_classifier import TopKClassifier
-    from ._estimators.ranking._auc import AUCClassifier
-    from ._estimators.ranking._programs import (
+    from ._estimators.programs import (
+        AUCClassifier,
         FScoreClassifier,
-        PrecisionAtRecallProgramClassifier,
         RecallAtPrecisionClassifier,
     )
-    from ._estimators.ranking._threshold_classifier import ThresholdClassifier
-    from ._estimators.ranking._top import (
+    from ._estimators.ranking import (
         DeepTopPushClassifier,
         PatMatClassifier,
         PatMatNPClassifier,
         PrecisionAtRecallClassifier,
         RecallAtFPRClassifier,
         RecallAtKClassifier,
+        ThresholdClassifier,
         TopPushKClassifier,
     )
-    from ._estimators.voting._top_voting import TopVotingClassifier
+    from ._estimators.topk import TopKClassifier
 
 # Loaded when they are asked for (SPEC 1), so that metrics and decisions need no torch.
 _HOMES = {
-    "AUCClassifier": "ranking._auc",
+    "AUCClassifier": "programs",
     "BudgetClassifier": "decisions._budget",
-    "DeepTopPushClassifier": "ranking._top",
-    "ExpectedCostClassifier": "decisions._expected_cost",
-    "FScoreClassifier": "ranking._programs",
-    "Monitor": "decisions._monitor",
-    "PatMatClassifier": "ranking._top",
-    "PatMatNPClassifier": "ranking._top",
+    "DeepTopPushClassifier": "ranking",
+    "FScoreClassifier": "programs",
+    "PatMatClassifier": "ranking",
+    "PatMatNPClassifier": "ranking",
     "Pipeline": "_pipeline",
-    "PrecisionAtRecallClassifier": "ranking._top",
-    "PrecisionAtRecallProgramClassifier": "ranking._programs",
-    "RecallAtFPRClassifier": "ranking._top",
-    "RecallAtKClassifier": "ranking._top",
-    "RecallAtPrecisionClassifier": "ranking._programs",
+    "PrecisionAtRecallClassifier": "ranking",
+    "RecallAtFPRClassifier": "ranking",
+    "RecallAtKClassifier": "ranking",
+    "RecallAtPrecisionClassifier": "programs",
     "SetClassifier": "decisions._sets",
-    "ThresholdClassifier": "ranking._threshold_classifier",
+    "ThresholdClassifier": "ranking",
     "TopBoostClassifier": "boosted._top_boost",
-    "TopKClassifier": "labels._topk_classifier",
-    "TopPushKClassifier": "ranking._top",
-    "TopVotingClassifier": "voting._top_voting",
+    "TopKClassifier": "topk",
+    "TopPushKClassifier": "ranking",
     "make_pipeline": "_pipeline",
 }
 _SUBMODULES = (

@@ -2,11 +2,11 @@
 
 import numpy as np
 import torch
-from torch.utils.data import Subset, TensorDataset, default_collate
+from torch.utils.data import default_collate
 
 from ._lazy_rows import LazyRows
 
-# Items asked of a Dataset at a time to read its labels, and rows looked at to trust `targets`.
+# Items asked of a Dataset at a time to read its labels.
 _LABEL_ITEMS = 256
 
 
@@ -18,11 +18,9 @@ class DatasetRows(LazyRows):
     dataset : Dataset
         Its items are rows, or tuples or lists that begin with a row: tensors or arrays of
         numbers of one shape. ``__getitems__`` is used if there is one.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Of the rows; "auto" keeps float32 and float64, and makes anything else float64.
     """
 
-    def __init__(self, dataset, dtype="auto"):
+    def __init__(self, dataset):
         if not hasattr(dataset, "__len__"):
             raise TypeError(f"X must be a Dataset with a length; got {type(dataset).__name__}")
         if len(dataset) == 0:
@@ -33,8 +31,7 @@ class DatasetRows(LazyRows):
         (item,) = self._items([0])
         first = self._row(item, 0)
         own = str(first.dtype).removeprefix("torch.")
-        auto = own if own in ("float32", "float64") else "float64"
-        self.dtype = np.dtype(auto if dtype == "auto" else dtype)
+        self.dtype = np.dtype(own if own in ("float32", "float64") else "float64")
         self.shape = (len(dataset), *first.shape)
 
     def __getitem__(self, index):
@@ -65,13 +62,7 @@ class DatasetRows(LazyRows):
         return rows
 
     def labels(self):
-        """The label of every row: what the Dataset tells at once, else one pass over its items."""
-        known = _known_labels(self.dataset)
-        if known is not None:
-            # `targets` may be something else than what items have: three of them tell.
-            some = sorted({0, len(self) // 2, len(self) - 1})
-            if np.array_equal(self._read_labels(some), known[some]):
-                return known
+        """The label of every sample, in one pass over the items."""
         parts = range(0, len(self), _LABEL_ITEMS)
         parts = [range(i, min(i + _LABEL_ITEMS, len(self))) for i in parts]
         return np.concatenate([self._read_labels(list(part)) for part in parts])
@@ -107,20 +98,3 @@ class DatasetRows(LazyRows):
             f"X must be a Dataset whose items are (row, label, ...) or rows, with a row a tensor "
             f"or array of numbers of at least one dimension; got a {shown} in item {number}"
         )
-
-
-def _known_labels(dataset):
-    """The labels, one per item, that a Dataset of a usual kind has in one place, or None."""
-    if type(dataset) is Subset:
-        labels = _known_labels(dataset.dataset)
-        return None if labels is None else labels[dataset.indices]
-    if type(dataset) is TensorDataset:
-        labels = dataset.tensors[1] if len(dataset.tensors) > 1 else None
-    else:
-        labels = getattr(dataset, "targets", None)
-    try:
-        labels = np.asarray(labels)
-        return labels if labels.shape[:1] == (len(dataset),) else None
-    except (RuntimeError, TypeError, ValueError):
-        # Lists of different lengths, tensors that are no arrays: something else than labels.
-        return None

@@ -33,3 +33,10 @@ def several_groups(groups, weight):
         code[present] = encode_groups(code[present], np.count_nonzero(present))
         code[~present] = -1
     return code if (code > 0).any() else None
+
+
+def rows_of_groups(groups):
+    """Return the indices of the samples of each group, for the groups that have some."""
+    order = np.argsort(groups, kind="stable")
+    cuts = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, cuts)

@@ -1,7 +1,6 @@
 """What users pass to fit and predict, checked: rows, labels, weights."""
 
 import sys
-from collections.abc import Iterable
 from contextlib import contextmanager
 from numbers import Real
 from typing import NamedTuple
@@ -17,15 +16,15 @@ from ._categories import Categories
 from ._frames import TAKES_TABLES, check_columns, explain
 from ._groups import several_groups
 from ._lazy_rows import LazyRows, SomeRows
-from ._scalars import OF_LOGS, on_host
+from ._scalars import on_host
 from ._warnings import warn
 
 # Of a table, what is looked at together.
 _BLOCK_NUMBERS = 1 << 22
-FLOATS = {"auto": [np.float64, np.float32], "float32": np.float32, "float64": np.float64}
+FLOATS = [np.float64, np.float32]
 
 
-def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
+def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
     """Return X as a float array, CSR or lazy rows, images only where a `module` can take them.
 
     With `reset` the columns become those that the estimator knows, and `takes_tables` says
@@ -33,9 +32,9 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
     order by what their rows weigh.
     """
     check_table(X)
-    X = as_lazy(X, estimator.dtype)
+    X = as_lazy(X)
     n_dim = getattr(X, "ndim", 2)
-    if n_dim > 2 and estimator.module is None:
+    if n_dim > 2 and not takes_images:
         raise ValueError(
             f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "
             f"with dim {n_dim}. Images (n_samples, channels, height, width) need module="
@@ -72,7 +71,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, sample_weight=None):
                 X,
                 reset=reset,
                 accept_sparse="csr",
-                dtype=FLOATS[estimator.dtype],
+                dtype=FLOATS,
                 allow_nd=n_dim > 2,
                 ensure_2d=n_dim <= 2,
                 ensure_all_finite="allow-nan" if takes_missing else True,
@@ -287,7 +286,7 @@ def check_labels(y, name="y"):
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         is_nan = np.isnan(values).any()
         wrong = np.flatnonzero(np.isnan(values) if is_nan else np.isinf(values))
-        way = f": drop these rows, or label them; {OF_LOGS}" if is_nan else ""
+        way = ": drop these rows, or label them" if is_nan else ""
         raise ValueError(
             f"Input {name} contains {'NaN' if is_nan else 'infinity'}: {name} must hold class "
             f"labels; {len(wrong)} of {values.size} are none, the first of them in row "
@@ -300,8 +299,7 @@ def check_labels(y, name="y"):
         if len(missing):
             raise ValueError(
                 f"{name} must hold class labels, none missing; {len(missing)} of {len(values)} "
-                f"are, the first of them in row {missing[0]}: drop these rows, or label them; "
-                f"{OF_LOGS}"
+                f"are, the first of them in row {missing[0]}: drop these rows, or label them"
             )
     try:
         kind = type_of_target(y, input_name=name)
@@ -427,36 +425,14 @@ def is_tensor(X):
     return isinstance(X, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 
-def is_stream(X):
-    """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
-    if is_dataset(X):
-        return is_dataset(X, "IterableDataset")
-    known = ("shape", "__array__", "__getitem__", "__dataframe__")
-    return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
-
-
-def views_of(X, transform):
-    """Return the tables that X, with callables to apply or None, holds as views of its rows."""
-    if transform is not None:
-        if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
-            raise TypeError(f"transform must be a list of callables; got {transform!r}")
-        return [view(X) for view in transform]
-    return X if isinstance(X, list | tuple) and all(map(_is_table, X)) else [X]
-
-
-def _is_table(X):
-    """Tell a table from a row."""
-    return is_dataset(X) or len(getattr(X, "shape", ())) > 1
-
-
 def check_table(X):
-    """Raise if X is a stream, or a query that was not run."""
+    """Raise if X is an iterable Dataset, or a query that was not run."""
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be a table; got a {type(X).__name__}: pass X.collect()")
-    if is_stream(X):
+    if is_dataset(X, "IterableDataset"):
         raise TypeError(
-            f"X must be a table; got a stream, {type(X).__name__}, whose pieces come one after "
-            "another: train by partial_fit, and predict piece by piece (predict_top takes it whole)"
+            f"X must be a table; got {type(X).__name__}, whose parts come one after another: call "
+            "partial_fit and predict for each"
         )
 
 
@@ -480,13 +456,13 @@ def check_given(y, name="y"):
         )
 
 
-def as_lazy(X, dtype="auto"):
+def as_lazy(X):
     """A Dataset as its rows; anything else as it is."""
     if not is_dataset(X):
         return X
     from ._dataset_rows import DatasetRows
 
-    return DatasetRows(X, dtype)
+    return DatasetRows(X)
 
 
 def is_memory_map(X):
@@ -527,7 +503,9 @@ class Labelled(NamedTuple):
         return Labelled(take(self.X, mask), self.y[mask], self.weight[mask], groups, frame)
 
 
-def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False):
+def check_labelled(
+    estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False, takes_images=True
+):
     """Return the rows of positive weight with their labels, weights and groups, checked.
 
     See `check_rows`.
@@ -535,7 +513,12 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, takes_
     y = check_labels(own_labels(X, y))
     frame = X
     X = check_rows(
-        estimator, X, reset=reset, takes_tables=takes_tables, sample_weight=sample_weight
+        estimator,
+        X,
+        reset=reset,
+        takes_tables=takes_tables,
+        takes_images=takes_images,
+        sample_weight=sample_weight,
     )
     frame = frame if hasattr(estimator, "categories_") else None
     check_length(y, X.shape[0])
@@ -543,3 +526,29 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, takes_
     groups = None if groups is None else several_groups(groups, weight)
     rows, mask = Labelled(X, y, weight, groups, frame), weight > 0
     return rows if mask.all() else rows.take(mask)._replace(present=mask)
+
+
+# TEMPORARY, until the pipeline no longer needs them.
+from collections.abc import Iterable  # noqa: E402
+
+
+def is_stream(X):
+    """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
+    if is_dataset(X):
+        return is_dataset(X, "IterableDataset")
+    known = ("shape", "__array__", "__getitem__", "__dataframe__")
+    return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
+
+
+def views_of(X, transform):
+    """Return the tables that X, with callables to apply or None, holds as views of its rows."""
+    if transform is not None:
+        if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
+            raise TypeError(f"transform must be a list of callables; got {transform!r}")
+        return [view(X) for view in transform]
+    return X if isinstance(X, list | tuple) and all(map(_is_table, X)) else [X]
+
+
+def _is_table(X):
+    """Tell a table from a row."""
+    return is_dataset(X) or len(getattr(X, "shape", ())) > 1

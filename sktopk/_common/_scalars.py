@@ -10,12 +10,9 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# What to do about rows without a label, beside dropping them.
-OF_LOGS = (
-    "of a log, whose labels are known with some probability, pass propensity where it is taken"
-)
-# Of labels that tell by themselves which is positive, so many positives for a negative warn.
-_UPSIDE_DOWN = 2
+# A label has to be rarer than this share to be taken for the positive one.
+_RARE = 0.25
+OF_LOGS = "label them"
 
 
 def check_option(value, name, allowed):
@@ -192,7 +189,11 @@ def place_of(pos_label, classes):
     """Return the index of `pos_label` among two classes."""
     labels = np.asarray(classes).tolist()
     if pos_label not in labels:
-        raise ValueError(f"pos_label must be one of {labels}; got {pos_label!r}")
+        encoded = labels == [0, 1] and pos_label is not None
+        hint = ": a meta-estimator may have encoded the labels; set pos_label=1 or pos_label=0, or None"
+        raise ValueError(
+            f"pos_label must be one of {labels}; got {pos_label!r}{hint if encoded else ''}"
+        )
     return labels.index(pos_label)
 
 
@@ -202,37 +203,29 @@ def negative_first(classes, pos_label):
 
 
 def positive_label(pos_label, classes, count):
-    """Return the positive one of two sorted classes, and warn where that may not be meant.
+    """Return the positive one of two sorted classes, and warn where that is a guess.
 
     Parameters
     ----------
     pos_label : label or None
-        What the user says. None is 1 or True beside 0, -1 or False. Of any other labels it is
-        the rarer one: what one looks for at the top is rare.
+        What the user says. None is 1 or True beside 0, -1 or False. Of other labels it is the rarer
+        one if it has less than a quarter of the weight, else the second.
     classes, count : ndarray of shape (2,)
-        The labels, and what their rows weigh.
+        The labels, and the sums of their sample weights.
+
+    Raises
+    ------
+    ValueError
+        If `pos_label` is not among the labels.
     """
     labels = classes.tolist()
     if pos_label is not None:
         return labels[place_of(pos_label, classes)]
     if is_told(set(labels)):
-        negative, positive = labels
-        if count[1] >= _UPSIDE_DOWN * count[0] > 0:
-            warn(
-                f"{count[1] / count.sum():.0%} of the rows are positive, labelled {positive!r}: "
-                f"if {negative!r} is what should come on top, set pos_label={negative!r}, else "
-                f"pos_label={positive!r}"
-            )
-        return positive
-    # Sums of weights that differ by rounding count as equal.
-    if np.isclose(*count, rtol=1e-9, atol=0):
-        place, reason = 1, "the second in sorted order, as both are equally frequent"
-    else:
-        place, reason = int(count[1] < count[0]), "the rarer one"
-    sign = "" if place else "; decision_function is higher for the other one all the same"
+        return labels[1]
+    place = int(not count[0] < _RARE * count.sum())
     warn(
-        f"the labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: "
-        f"{labels[place]!r} is taken, {reason}. Set pos_label={labels[place]!r} or "
-        f"pos_label={labels[1 - place]!r}{sign}"
+        f"labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: {labels[place]!r} is "
+        f"used. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
     )
     return labels[place]

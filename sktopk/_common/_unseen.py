@@ -42,7 +42,9 @@ def scores_as_unseen(scores, unseen, target, weight):
     for label in np.unique(target):
         of_class = target == label
         there = of_class & (weight > 0)
-        if min(np.count_nonzero(unseen[there], axis=0)) < LEAST_UNSEEN:
+        if min(_n_distinct(own[left_out]) for own, left_out in _of_class(scores, unseen, there)) < (
+            LEAST_UNSEEN
+        ):
             few = np.where(unseen[of_class], scores[of_class], np.nan)
             scores[of_class] = np.nanmean(few, axis=1, keepdims=True)
             continue
@@ -51,6 +53,16 @@ def scores_as_unseen(scores, unseen, target, weight):
             if weight[seen].sum() > 0:
                 own[seen] += _gap(own[seen], weight[seen], own[other], weight[other])
     return scores.mean(axis=1)
+
+
+def _of_class(scores, unseen, there):
+    """Scores of the samples of a class by each member, and which of them it has not seen."""
+    return zip(scores[there].T, unseen[there].T, strict=True)
+
+
+def _n_distinct(scores):
+    """Number of scores that differ by more than rounding: a sample given twice counts once."""
+    return len(np.unique(np.round(scores / max(np.abs(scores).max(initial=0.0), 1e-300), 9)))
 
 
 def _gap(seen, weight, other, other_weight):

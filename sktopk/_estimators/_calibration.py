@@ -4,58 +4,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-from sktopk._common._input import encode
-from sktopk._training._process import joined, total
-
-METHODS = ("temperature", "sigmoid")
-CALIBRATIONS = (None, "auto", *METHODS)
-
-
-def is_planned(estimator):
-    """Whether a fit will end with calibrated scores, as far as its parameters tell."""
-    if estimator.calibration == "auto":
-        settings = estimator._settings()
-        return settings.cross_fit or settings.early_stopping
-    return estimator.calibration is not None
-
-
-def way_out(estimator):
-    """What to set where probabilities are missing, in words."""
-    if is_planned(estimator):
-        return (
-            f"The last training left out no rows for calibration={estimator.calibration!r}, as it "
-            "was interrupted, had a piece of the data or other rows than the one it went on from, "
-            "or no two rows of a class that differ: fit anew, with warm_start=False"
-        )
-    settings = estimator._settings()
-    if settings.cross_fit or settings.early_stopping:
-        return (
-            "Set calibration='temperature' or 'sigmoid', or 'auto' for the one that suits: they "
-            "take the rows that are left out of the training anyway"
-        )
-    return (
-        "Set calibration='temperature' or 'sigmoid', for which fit holds rows out, or 'auto' with "
-        "cross_fit=True or early_stopping=True, which have rows left out anyway"
-    )
-
-
-def calibrate(estimator, scores, y, weight):
-    """Set `calibration_` from scores of held-out rows, one column per class.
-
-    Raises
-    ------
-    ValueError
-        If no row, of all processes, has a label of the training data.
-    """
-    target = encode(estimator.classes_, y)
-    known = target >= 0
-    if not total(np.count_nonzero(known)):
-        raise ValueError("y_val has no label of the training data to calibrate with")
-    rows = joined(scores[known], target[known], weight[known])
-    method = estimator.calibration
-    method = estimator._auto_calibration if method == "auto" else method
-    estimator.calibration_ = (method, *fit_calibration(method, *rows))
-
 
 def fit_calibration(method, scores, target, weight):
     """Return slope and intercept, each of shape (1,) or (n_classes,).
@@ -108,12 +56,10 @@ def calibrated_proba(method, slope, intercept, scores):
     calibrated = slope * scores.astype(np.float64) + intercept
     if method == "sigmoid":
         proba = expit(calibrated)
-        proba /= proba.sum(axis=1, keepdims=True)
+        total = proba.sum(axis=1, keepdims=True)
+        # Far away from all classes the uniform distribution, as in scikit-learn.
+        uniform = np.full_like(proba, 1 / proba.shape[1])
+        proba = np.divide(proba, total, out=uniform, where=total > 0)
     else:
         proba = softmax(calibrated, axis=1)
     return proba.astype(scores.dtype)
-
-
-def columns_of_score(y_score):
-    """A decision score as two, whose softmax is its sigmoid; those of several classes."""
-    return y_score if y_score.ndim == 2 else np.column_stack([-y_score / 2, y_score / 2])

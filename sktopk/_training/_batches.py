@@ -323,21 +323,25 @@ class MiniBatches:
         Rows that are joined to each batch of the sampler.
     folds : Folds, default=None
         Which members of the network leave out which rows.
+    criterion : Criterion, default=None
+        Says whether hard rows join the batches now.
     """
 
-    def __init__(self, rows, target, weight, sampler, hard=None, folds=None):
+    def __init__(self, rows, target, weight, sampler, hard=None, folds=None, criterion=None):
         self.rows, self.target, self.weight = rows, target, weight
         self.sampler, self.hard, self.folds = sampler, hard, folds
+        self.criterion = criterion
 
     def __len__(self):
         return 1 if self.sampler is None else len(self.sampler)
 
     def __iter__(self):
         for index, rows in self._fetched():
-            joined = index if self.hard is None else self.hard.join(index)
+            hard = self.hard if self.hard is not None and self.criterion.joins_hard_rows else None
+            joined = index if hard is None else hard.join(index)
             if rows is None:
                 rows = self.rows[joined]
-            elif self.hard is not None:
+            elif hard is not None:
                 rows = torch.cat([rows, self.rows[joined[len(index) :].cpu()]])
             weight = None if self.weight is None else self.weight[joined]
             if self.folds is not None:
@@ -454,7 +458,7 @@ def make_batches(
     if folds is not None:
         folds.to(device, net.dtype)
     joins = groups is not None or (sampler is not None and hard is not None and hard.size)
-    return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds)
+    return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds, criterion)
 
 
 def _by_group(target, groups, weights, sampler, net):

@@ -1,25 +1,20 @@
-"""The training engine: everything that knows skorch."""
+"""The training engine: skorch's net with our minibatches, losses and learning-rate cycle."""
 
 import inspect
-import os
-import sys
-import threading
-import weakref
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+import math
+from contextlib import nullcontext
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
 from skorch import NeuralNetClassifier
-from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
+from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
-from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._input import take
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
-from sktopk.modules import MLP, Members, ScaledScores, TabularMLP
-from sktopk.modules._members import Answer, mean_of_members, member, packs_members
+from sktopk.modules import MLP, Members, TabularMLP
+from sktopk.modules._members import mean_of_members, packs_members, score_of_member
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
@@ -27,7 +22,6 @@ from ._process import (
     all_objects,
     in_parallel,
     isolated_rng,
-    note_threads,
     rng_state,
     share_buffers,
     total,
@@ -35,222 +29,134 @@ from ._process import (
 )
 from ._state import copied_weights
 
-# Networks that draw from a generator of their own.
+# Networks that draw from a generator of their own instead of torch's.
 OURS = (MLP, TabularMLP)
-# Rows from which a network learns the scales of columns.
+# Samples that show a network the scales of the columns.
 MOST_SHOWN = 1 << 15
-_TURNS = weakref.WeakSet()
-# The net, and the member of it, whose scores count alone in this thread.
-_ONLY = ContextVar("_ONLY", default=(None, None))
-# Rows in which to look for columns that are too narrow beside others, and what is too narrow.
-MOST_COMPARED = 1 << 12
-MOST_APART = 1e4
-# Rows to try on a user's network whether it scales them, and how much less than by the wide column
-# its scores may move by the narrow one.
-MOST_TRIED, LEAST_SEEN = 32, 100
-# Training has diverged where the loss of a batch is as many times that of the first, or a weight
-# as large: float64 holds numbers that float32 does not, of networks that are as useless.
-MOST_GROWTH = 1e10
-MOST_WEIGHT = 1e15
+# Training has diverged if the loss grows by this factor, or a weight to this size.
+MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
+# Share of the steps in which the learning rate increases.
+RATE_INCREASE = 0.1
+PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
 class DivergedError(ValueError):
-    """The loss or the weights stopped being finite."""
+    """The loss or the weights are no longer finite."""
 
 
-class Turns:
-    """Whose turn it is with a module: one step of its training, or any number of predictions.
+def one_cycle(u):
+    """Return the learning-rate factor at share u of the training: linear up, then a half cosine."""
+    if u < RATE_INCREASE:
+        return max(u / RATE_INCREASE, 1e-3)
+    return max(0.5 * (1 + math.cos(math.pi * (u - RATE_INCREASE) / (1 - RATE_INCREASE))), 1e-3)
 
-    Whether batch normalisation learns from its rows and dropout drops is a mode of the module,
-    which all threads share. So a step waits for the predictions that have begun, and these wait
-    for the step; the step finds every mode as the one before left it.
 
-    All that is held is held by `with` on locks written in C: Ctrl-C leaves none of them locked.
+def build_net(
+    module,
+    criterion,
+    head,
+    *,
+    n_features,
+    n_outputs,
+    n_classes,
+    n_members,
+    module_params,
+    learning_rate,
+    weight_decay,
+    callbacks,
+    net_params,
+    device,
+    dtype,
+    verbose,
+    seed,
+):
+    """Return an initialized, untrained `Net`.
+
+    Parameters
+    ----------
+    module : callable
+        Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
+    criterion : Criterion
+    head : object
+        Has `decide`, see `sktopk._estimators._heads`.
+    net_params : dict
+        Other arguments of skorch's net; also ``precision`` and ``compile``.
+    seed : int
+        Of initial weights, dropout, minibatches and noise.
     """
-
-    def __init__(self):
-        # The training has the door while a step runs; it may predict in its midst.
-        self.door = threading.RLock()
-        # A lock for each prediction, free once that is over.
-        self.predictions, self.frozen = set(), None
-        _TURNS.add(self)
-
-    def __reduce__(self):
-        # A copy belongs to a module of its own.
-        return Turns, ()
-
-    def train(self, module, step, *args):
-        """Return ``step(*args)``, run alone, in the modes of training."""
-        with self.door:
-            for running in tuple(self.predictions):
-                with running:
-                    self.predictions.discard(running)
-            if self.frozen is not None:
-                module.train()
-                for part in self.frozen:
-                    part.training = False
-                self.frozen = None
-            return step(*args)
-
-    def predict(self, module, forward):
-        """Return ``forward()``, run beside other predictions alone, in the mode of evaluation."""
-        running = threading.Lock()
-        with running:
-            with self.door:
-                parts = list(module.modules())
-                if any(part.training for part in parts):
-                    self.frozen = [part for part in parts if not part.training]
-                    module.eval()
-                self.predictions.add(running)
-            try:
-                return forward()
-            finally:
-                self.predictions.discard(running)
-
-
-def _begin_child():
-    """Let go, in a process just forked, of what is held by threads that it does not have."""
-    for turns in list(_TURNS):
-        turns.__init__()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_child)
-
-
-class EpochLog(PrintLog):
-    """A line per epoch, with the best values in colour on a terminal alone.
-
-    As NO_COLOR asks for (https://no-color.org), there are none if that variable is set.
-    """
-
-    def format_row(self, row, key, color):
-        """Format a value of the line; see the base."""
-        if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-            row = {name: value for name, value in row.items() if not name.endswith("_best")}
-        return super().format_row(row, key, color)
+    params = dict(net_params)
+    precision, compiled = params.pop("precision", None), params.pop("compile", False)
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"net_params: precision must be one of {', '.join(map(repr, PRECISIONS))}; got "
+            f"{precision!r}"
+        )
+    optimizer = params.pop("optimizer", torch.optim.AdamW)
+    accepted = inspect.signature(optimizer).parameters
+    if "weight_decay" in accepted:
+        params.setdefault("optimizer__weight_decay", weight_decay)
+    if "fused" in accepted and "optimizer__foreach" not in params:
+        params.setdefault("optimizer__fused", True)
+    # A generator of its own where nothing draws from torch's, which all threads share.
+    draws = module not in OURS or (criterion.draws and criterion.draws == "torch")
+    own = None if draws else torch.Generator().manual_seed(seed)
+    with isolated_rng(device, seed=seed) if draws else nullcontext():
+        built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
+        try:
+            net = Net(
+                built.to(dtype),
+                criterion=criterion,
+                optimizer=optimizer,
+                lr=learning_rate,
+                callbacks=list(callbacks or []),
+                classes=np.arange(n_classes),
+                train_split=None,
+                verbose=verbose,
+                device=str(device),
+                # skorch's cache expects minibatches of (X, y); ours have weights and hard examples.
+                **{"use_caching": False} | params,
+            ).initialize()
+        except (TypeError, ValueError) as error:
+            if not net_params:
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"net_params={net_params!r} are not allowed: {error}") from error
+        net.own_generator = own
+        if draws:
+            net.rng_state = rng_state(device)
+    net.head, net.dtype, net.draws = head, dtype, draws
+    net.precision = PRECISIONS[precision]
+    net.n_outputs, net.n_members = n_outputs, n_members
+    net.generator = torch.Generator().manual_seed(seed)
+    # Noise is independent of the order of the samples: a seed of its own.
+    if criterion.draws:
+        net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
+    if compiled:
+        net.module_.compile()
+    net.plain = not compiled and precision is None and device.type == "cpu"
+    return net
 
 
 class Net(NeuralNetClassifier):
-    """skorch's net on encoded labels, without its per-row loading and per-step bookkeeping.
+    """skorch's net on encoded labels, whose minibatches and losses are ours.
 
-    Callbacks and history live on. The history holds one batch per epoch, which carries the
-    epoch's mean loss: callbacks read it where skorch leaves the last batch.
-
-    A subclass may define `check_last_layer(rows)`, which refuses a network that it cannot train,
-    and `mean_loss(X, y)`, where that of validation rows takes more than their scores.
+    Three methods of skorch are replaced. `fit_loop` becomes `train`, as skorch takes Ctrl-C for a
+    normal end and knows no phases. `run_single_epoch` reads the loss from the device once per epoch:
+    skorch's records cost 100 microseconds per step, a tenth of a step of the default network.
+    `train_step` lets the criterion send its own gradient, which knows the samples of the whole
+    training set. The history holds one batch per epoch, with the mean loss of the epoch.
     """
 
-    # In training: the module, with gradients averaged over all processes that train.
+    # During training: the module, with gradients averaged over all processes.
     forward_in_training = None
-    # and the weights of the rows, for callbacks.
-    weight_ = None
-    # Loss of the first batch.
+    # Loss of the first minibatch.
     first_loss_ = None
-
-    @classmethod
-    def build(cls, task, seed):
-        """Return the untrained net of a task, its weights drawn with `seed`."""
-        params = {"optimizer__weight_decay": task.weight_decay, "optimizer__fused": True}
-        if "optimizer__foreach" in task.net_params:  # the other fast path, which excludes this one
-            del params["optimizer__fused"]
-        accepted = inspect.signature(task.optimizer).parameters
-        params = {k: v for k, v in params.items() if k.split("__")[1] in accepted} | task.net_params
-        device = task.device
-        # Where nothing draws from torch's generators, which all threads share, they are left alone.
-        own = None if task.draws else torch.Generator().manual_seed(seed)
-        with isolated_rng(device, seed=seed) if task.draws else nullcontext():
-            module = _build_module(task, own).to(task.dtype)
-            try:
-                net = cls(
-                    module,
-                    criterion=task.criterion,
-                    optimizer=task.optimizer,
-                    lr=task.learning_rate,
-                    callbacks=task.callbacks,
-                    classes=np.arange(task.n_classes),
-                    train_split=None,
-                    verbose=task.verbose,
-                    device=str(device),
-                    use_caching=False,
-                    **params,
-                ).initialize()
-            except (TypeError, ValueError) as error:
-                if not task.net_params:
-                    raise
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"net_params={task.net_params!r} are not allowed: {error}") from error
-            net.own_generator = own
-            if task.draws:
-                net.rng_state = rng_state(device)
-        net.dtype, net.draws, net.precision = task.dtype, task.draws, task.precision
-        net.n_outputs, net.n_members = task.n_outputs, task.n_members
-        net.k_ordered = task.k_ordered
-        net.turns = Turns()
-        net.generator = torch.Generator().manual_seed(seed)
-        # Noise is not the order of the rows: a seed of its own.
-        if net.criterion_.draws:
-            net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
-        if task.compile:
-            net.module_.compile()
-            if net.criterion_.is_mean:
-                net.criterion_.compile()
-        net.plain = not task.compile and task.precision is None and device.type == "cpu"
-        return net
-
-    def probe(self, X):
-        """Check what the network returns for two rows."""
-        rows = self.rows(X[:2])
-        n_rows, values = len(rows), rows[:]
-        self.module_.eval()
-        try:
-            # Not by a call, which would compile a graph for two rows.
-            with self.autocast():
-                scores = self.network.forward(values)
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"module fails on rows of shape {rows.shape[1:]}: {error}") from error
-        if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
-            is_tensor = isinstance(scores, torch.Tensor)
-            came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
-            raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
-        if not scores.requires_grad:
-            raise ValueError(
-                "module must return scores with a gradient; got scores that do not depend on its "
-                "parameters, or are detached from them"
-            )
-        of_members = n_rows, self.n_members, self.n_outputs
-        if self.n_members > 1 and tuple(scores.shape) != of_members:
-            advice = ""
-            if isinstance(self.network, Members) and tuple(scores.shape[-2:]) == of_members[1:]:
-                advice = (
-                    f". It was built {self.n_members} times, and each returns the scores of all: "
-                    "give the callable a parameter n_members, and it is built once"
-                )
-            raise ValueError(
-                f"module with n_members={self.n_members} must return scores of shape (n_samples, "
-                f"{self.n_members}, {self.n_outputs}), those of each member; got shape "
-                f"{tuple(scores.shape)} for {n_rows} rows{advice}"
-            )
-        one = self.n_members == 1 and self.n_outputs == 1
-        allowed = {(n_rows, self.n_outputs), (n_rows,) if one else None}
-        if self.n_members == 1 and tuple(scores.shape) not in allowed:
-            raise ValueError(
-                f"module must return scores of shape (n_samples, {self.n_outputs}), one per "
-                f"class, or per row of two classes that are ranked; got shape "
-                f"{tuple(scores.shape)} for {n_rows} rows"
-            )
-        of_one = scores if self.n_members == 1 else scores.mean(1)
-        if self.criterion_.takes_scores and _are_probabilities(of_one):
-            warn(
-                "module returns what looks like probabilities, rows of nonnegative numbers with "
-                "a sum of 1; it must return scores, as the losses take them: leave out the "
-                "softmax at its end (torch.nn.Softmax)"
-            )
-        self.check_last_layer(rows)
+    # During training: weights of the samples, for callbacks.
+    weight_ = None
 
     @property
     def rng_state(self):
-        """State of the generators that the network draws from, torch's or one of its own."""
+        """State of the generators that the network draws from."""
         own = self.own_generator
         return self.shared_state if own is None else [own.get_state()]
 
@@ -262,36 +168,65 @@ class Net(NeuralNetClassifier):
             self.own_generator.set_state(state[0])
 
     def isolated(self):
-        """Where draws are the network's own: torch's generators stay as they are."""
+        """Context in which torch's generators stay as they are."""
         if not self.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
-    @property
-    def network(self):
-        """What the task's `module` built, without the factor on its scores."""
+    def check_output(self, X):
+        """Raise unless the network returns the scores that the loss needs, for two samples."""
+        rows = self.rows(X[:2])
+        self.module_.eval()
+        try:
+            # Not by a call, which would compile a graph for two samples.
+            with self.autocast():
+                scores = self.module_.forward(rows[:])
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"module fails on samples of shape {rows.shape[1:]}: {error}"
+            ) from error
+        if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
+            is_tensor = isinstance(scores, torch.Tensor)
+            came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
+            raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
+        if not scores.requires_grad:
+            raise ValueError(
+                "module must return scores with a gradient; got scores that do not depend on its "
+                "parameters, or are detached from them"
+            )
+        members = (self.n_members,) if self.n_members > 1 else ()
+        expected = (len(rows), *members, self.n_outputs)
+        allowed = [expected, (len(rows),)] if self.n_outputs == 1 and not members else [expected]
+        if tuple(scores.shape) not in allowed:
+            shape = ", ".join(map(str, ("n_samples", *expected[1:])))
+            raise ValueError(
+                f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
+                f"for {len(rows)} samples"
+            )
+        if self.criterion_.takes_scores and _are_probabilities(mean_of_members(scores)):
+            warn(
+                "module returns what looks like probabilities; the losses take scores: remove the "
+                "softmax at its end (torch.nn.Softmax)"
+            )
+
+    def show_data(self, X, weight):
+        """Show the networks that have a method `from_data` samples of the training set."""
         module = self.module_
-        if isinstance(module, Members):
-            return Members(map(_unscaled, module))
-        return _unscaled(module)
-
-    @property
-    def answer(self):
-        """What is made of the scores of several members, and of two heads."""
-        return Answer(self.k_ordered)
-
-    @property
-    def n_scores(self):
-        """Columns of the scores of `score_rows`."""
-        return self.n_outputs // self.answer.n_heads
-
-    def check_last_layer(self, rows):
-        """Raise unless the network ends as steps of this net need it; any will do."""
+        each = list(module) if isinstance(module, Members) else [module]
+        asking = [one for one in each if hasattr(one, "from_data")]
+        if asking:
+            index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
+            index = torch.from_numpy(index).long()
+            shown = Rows(X, torch.device("cpu"), self.dtype)[index]
+            for one in asking:
+                ours = isinstance(one, TabularMLP)
+                one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
+            share_buffers(module)
 
     def rows(self, X, resident=False):
-        """Rows of X for the network: sparse where its first layer takes them, and is faster so.
+        """Samples of X for the network: sparse where its first layer is faster that way.
 
-        `resident` ones, which are those of batches, are dense if a user's callback sees them.
+        `resident` ones, those of minibatches, are dense if a callback of the user looks at them.
         """
         sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
         sparse = sparse and world_size() == 1 and not (resident and self._shows())
@@ -300,130 +235,101 @@ class Net(NeuralNetClassifier):
 
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)
-        log = [("print_log", EpochLog())] if self.verbose > 1 else []
+        log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
     def train(
-        self, batches, epochs, callbacks, checkpoint=None, *, X, y, weight, X_val=None, y_val=None
+        self, batches, n_epochs, callbacks, *, n_pretrain=0, cycle=False, checkpoint=None, data
     ):
-        """Train for `epochs` more epochs on `batches`; the data are for the callbacks.
+        """Train for up to `n_epochs` epochs, and return a KeyboardInterrupt that ended it, or None.
 
-        They find the weights of the rows as `weight_`, a Tensor.
-
-        A `checkpoint` keeps the progress, and that of an earlier run counts.
-
-        `callbacks` (a dict by name) join the net's own for this training only. It ends early
-        when `stop_training` is set or a user's callback raises KeyboardInterrupt, as skorch's
-        early stopping does. If training diverges or Ctrl-C interrupts it, the weights of the
-        last epoch in which all was finite are put back before the exception goes on.
+        Parameters
+        ----------
+        batches : MiniBatches
+        n_epochs, n_pretrain : int
+            Epochs in all, and those that train cross-entropy first.
+        callbacks : dict
+            Our callbacks by name, for this training only.
+        cycle : bool
+            Whether the learning rate runs through one cycle, unless a callback of the user
+            schedules it.
+        checkpoint : Checkpoint or None
+        data : dict
+            X, y and weight for callbacks; X_val and y_val or None.
         """
         own = self.callbacks_
-        # Before the net's own: a user's callback may stop at our validation score.
+        # Before those of the user, who may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
-        self.stop_training, self.weight_ = False, torch.from_numpy(weight)
-        last_good = copied_weights(self.module_) if self.history_ else None
-        data = {
+        self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
+        X, y = data["X"], data["y"]
+        has_val = data.get("X_val") is not None
+        sets = {
             "dataset_train": Dataset(X, y),
-            "dataset_valid": None if X_val is None else Dataset(X_val, y_val),
+            "dataset_valid": Dataset(data["X_val"], data["y_val"]) if has_val else None,
         }
-        device = torch.device(self.device)
+        cycle = cycle and not any(isinstance(each, LRScheduler) for _, each in own)
+        rates = [group["lr"] for group in self.optimizer_.param_groups]
+        last_good = copied_weights(self.module_) if self.history_ else None
         with self.isolated():
-            note_threads()
             self.notify("on_train_begin", X=X, y=y)
             try:
                 # A bound method: skorch takes a module for one more part of the net.
                 self.forward_in_training = in_parallel(self.module_).__call__
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
-                for epoch in range(done, 0 if self.stop_training else epochs):
-                    self.notify("on_epoch_begin", **data)
-                    self.run_single_epoch(batches, training=True, prefix="train", step_fn=self.step)
-                    self.alone(share_buffers, self.module_)
+                for epoch in range(done, 0 if self.stop_training else n_epochs):
+                    pretraining = epoch < n_pretrain
+                    if hasattr(self.criterion_, "pretraining"):
+                        self.criterion_.pretraining = pretraining
+                    self.notify("on_epoch_begin", **sets)
+                    self.history.record("loss", "cross_entropy" if pretraining else self.head.name)
+                    if cycle:
+                        self._rates = epoch / n_epochs, 1 / n_epochs, rates
+                    self.run_single_epoch(batches, training=True, prefix="train")
+                    share_buffers(self.module_)
                     last_good = copied_weights(self.module_)
-                    self._end_epoch(own, data)
+                    self._end_epoch(own, sets)
                     self.stop_training = any(all_objects(self.stop_training))
                     if checkpoint is not None:
                         checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:
                         break
-            except BaseException as error:
-                self._put_back(last_good, error)
-                raise
+                self.module_.eval()
+            except KeyboardInterrupt as interrupted:
+                if last_good is None:
+                    raise
+                if "train_loss" not in self.history_[-1]:
+                    self.history_.pop()
+                self.module_.load_state_dict(last_good)
+                self.module_.eval()
+                return interrupted
             finally:
                 self.notify("on_train_end", X=X, y=y)
-                self.callbacks_ = own
+                self.callbacks_, self._rates = own, None
+                for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
+                    group["lr"] = rate if cycle else group["lr"]
                 self.forward_in_training = self.weight_ = self.first_loss_ = None
                 if self.draws:
-                    self.rng_state = rng_state(device)
+                    self.rng_state = rng_state(torch.device(self.device))
+        return None
 
-    def _end_epoch(self, own, data):
-        self.on_epoch_end(self, **data)
+    _rates = None
+
+    def _end_epoch(self, own, sets):
+        self.on_epoch_end(self, **sets)
         users = [callback for _, callback in own]
         for _, callback in self.callbacks_:
             try:
-                callback.on_epoch_end(self, **data)
+                callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
+                # skorch's EarlyStopping ends a training so.
                 if callback not in users:
                     raise
                 self.stop_training = True
 
-    def _put_back(self, weights, error):
-        """Take back the epoch that broke off."""
-        if weights is None:
-            self.history_.clear()
-            return
-        if "train_loss" not in self.history_[-1]:
-            self.history_.pop()
-        self.alone(self.module_.load_state_dict, weights)
-        if isinstance(error, DivergedError):
-            # Its moments are no longer finite.
-            self.initialize_optimizer()
-        elif isinstance(error, KeyboardInterrupt):
-            warn(
-                f"Training interrupted after epoch {len(self.history_)}: the network keeps its "
-                "weights (the best so far with early_stopping=True); what was fitting it, such "
-                "as a search, a vote or a desk, keeps what it had before",
-            )
-
-    def initialize_optimizer(self, *args, **kwargs):
-        """Make the optimizer anew, at the learning rate of the phase; see the base."""
-        super().initialize_optimizer(*args, **kwargs)
-        self.scale_rate(self.criterion_.rate)
-        return self
-
-    def scale_rate(self, factor):
-        """Multiply the learning rate, and where schedules of it begin."""
-        for group in self.optimizer_.param_groups:
-            for name in {"lr", "initial_lr", "min_lr", "max_lr"} & group.keys():
-                group[name] *= factor
-        for _, callback in self.callbacks_:
-            scheduler = getattr(callback, "lr_scheduler_", None)
-            for name in ("base_lrs", "max_lrs"):
-                if hasattr(scheduler, name):
-                    setattr(scheduler, name, [factor * rate for rate in getattr(scheduler, name)])
-
-    def mean_loss(self, X, y):
-        """Mean loss of rows whose class was seen in training, without drawing from `noise`."""
-        noise = self.criterion_.generator
-        state = None if noise is None else noise.get_state()
-        total, known = 0.0, y >= 0
-        rows = self.rows(X)
-        chunks = ((chunk, mean_of_members(each)) for chunk, each in self.score_members(rows))
-        if not self.criterion_.is_mean:
-            # Scores of one number a row, and a loss that has no parts.
-            chunks = [(slice(None), torch.cat([scores for _, scores in chunks]))]
-        for chunk, scores in chunks:
-            mask = torch.from_numpy(known[chunk]).to(scores.device)
-            if mask.any():
-                target = torch.from_numpy(y[chunk]).to(scores.device)
-                total += self.criterion_(scores[mask], target[mask]).item() * int(mask.sum())
-        if state is not None:
-            noise.set_state(state)
-        return total / max(int(known.sum()), 1)
-
-    def run_single_epoch(self, iterator, training, prefix, step_fn, **fit_params):
-        """Run `step_fn` over the batches and record their mean loss, once."""
-        self.alone(self.module_.train)
+    def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
+        """Train on the minibatches, and record their mean loss once."""
+        self.module_.train()
         begin = self._listeners("on_batch_begin")
         end = self._listeners("on_batch_end")
         losses, sizes, trace = [], [], self.criterion_.trace
@@ -431,20 +337,26 @@ class Net(NeuralNetClassifier):
             values.clear()
         # Before the first step: schedules that step with the batches record their rate in it.
         self.history.new_batch()
-        for batch in iterator:
+        n_batches = len(iterator)
+        for i, batch in enumerate(iterator):
+            if self._rates is not None:
+                start, share, rates = self._rates
+                factor = one_cycle(start + share * (i + 1) / n_batches)
+                for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
+                    group["lr"] = factor * rate
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
-            loss, scores = self.alone(step_fn, batch)
+            loss, scores = self.train_step(batch)
             losses.append(loss)
             sizes.append(len(scores))
             for callback in end:
                 callback.on_batch_end(
                     self, batch=batch, training=training, loss=loss, y_pred=scores
                 )
-        n_rows = total(np.array(sizes))
-        losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_rows
+        n_samples = total(np.array(sizes))
+        losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_samples
         self._check_finite(torch.from_numpy(losses))
-        mean = losses @ n_rows / n_rows.sum()
+        mean = losses @ n_samples / n_samples.sum()
         self.history.record_batch(f"{prefix}_loss", mean.item())
         self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
         self.history.record(f"{prefix}_batch_count", len(sizes))
@@ -453,16 +365,11 @@ class Net(NeuralNetClassifier):
                 values = torch.cat([torch.as_tensor(value) for value in values])
                 self.history.record_batch(name, values.double().tolist())
 
-    def step(self, batch, n_scores=None):
-        """One step of the optimizer; returns the loss, detached, and the scores.
-
-        `n_scores` is how many a row has, if not one per output.
-        """
+    def train_step(self, batch, **fit_params):
+        """One step of the optimizer; returns the loss, detached, and the scores."""
         rows, (target, weight) = batch
-        n_scores = self.n_members * self.n_outputs if n_scores is None else n_scores
         listeners = self._listeners("on_grad_computed")
-        result, lengths = [], {}
-        trace = self.criterion_.trace
+        result, lengths, trace = [], {}, self.criterion_.trace
 
         def closure():
             self.optimizer_.zero_grad()
@@ -470,10 +377,10 @@ class Net(NeuralNetClassifier):
                 scores = (self.forward_in_training or self.module_)(rows)
             if self.precision is not None:
                 scores = scores.to(self.dtype)
-            if scores.numel() != len(rows) * n_scores:
+            if scores.numel() != len(rows) * self.n_members * self.n_outputs:
                 raise ValueError(
-                    f"module must return scores of shape ({len(rows)}, {n_scores}) in "
-                    f"training, too; got shape {tuple(scores.shape)}"
+                    f"module must return {self.n_members * self.n_outputs} scores per sample in "
+                    f"training, too; got shape {tuple(scores.shape)} for {len(rows)} samples"
                 )
             loss = self.criterion_.backward(scores, target, weight)
             for callback in listeners:
@@ -485,7 +392,7 @@ class Net(NeuralNetClassifier):
                 )
             # An optimizer that evaluates several times reports its first value.
             if not result:
-                result.extend((loss, scores))
+                result.extend((loss, scores.detach()))
                 lengths.update({name: len(values) for name, values in trace.items()})
             return loss
 
@@ -495,7 +402,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """The rows of skorch's history without their batches, but for what each step recorded."""
+        """The epochs of skorch's history without their batches, but with what each step recorded."""
         return [_plain_row(row) for row in self.history_.to_list()]
 
     def autocast(self):
@@ -505,146 +412,90 @@ class Net(NeuralNetClassifier):
         device = torch.device(self.device).type
         return torch.autocast(device, dtype=getattr(torch, self.precision))
 
-    def score_rows(self, rows, in_order=False):
-        """Yield ``(slice, scores)`` over chunks of `rows`, scores in the network's float type.
+    def score_chunks(self, rows, module=None):
+        """Yield ``(slice, output)`` over chunks of samples: the output of the network in eval mode.
 
-        Those of several members are their mean: of scores of classes it is that of their
-        log-probabilities, up to a number for each row. Those of two heads become one, see
-        `Answer`; `in_order` are those of the second alone.
+        It has shape (n, n_outputs), with several members (n, n_members, n_outputs).
         """
-        only, m = self.is_limited, _ONLY.get()[1]
-        alone = member(self.module_, m) if only and self.plain else None
-        for chunk, scores in self.score_members(rows, alone):
-            if only and alone is None:
-                scores = scores[:, m]
-            yield chunk, self.answer.in_order(scores) if in_order else self.answer(scores)
-
-    def score_members(self, rows, module=None):
-        """Yield ``(slice, scores)`` as `score_rows`, with what the module, or this one, returns."""
-        note_threads()
         module = self.module_ if module is None else module
+        if self.module_.training:
+            self.module_.eval()
         for chunk in rows.chunks(self.n_members * self.n_outputs):
-            values = rows[chunk]
+            with torch.inference_mode(), self.autocast():
+                scores = module(rows[chunk])
+            yield chunk, scores.to(self.dtype)
 
-            def forward(values=values):
-                with torch.inference_mode(), self.autocast():
-                    return module(values)
+    def scores(self, X, function=None):
+        """Scores (n_samples, n_outputs), the mean over the members, as an array on the CPU.
 
-            yield chunk, self.evaluated(forward).to(self.dtype)
-
-    def alone(self, step, *args):
-        """Return ``step(*args)``, which changes the module, while no other thread uses it."""
-        return self.turns.train(self.module_, step, *args)
-
-    def evaluated(self, forward):
-        """Return ``forward()``, which predicts, while no other thread changes the module."""
-        return self.turns.predict(self.module_, forward)
-
-    def score_out_of_fold(self, rows, folds):
-        """Scores by the members that have not seen a row; NaN if all have.
-
-        They have shape (n_samples, n_outputs): two heads are not one yet.
+        `function`, if there is one, is applied to the scores of each chunk.
         """
-        scores = []
-        for chunk, of_members in self.score_members(rows):
-            share = folds.unseen(chunk).to(self.dtype)
-            mean = torch.einsum("nmc,nm->nc", of_members.cpu(), share)
-            seen = share.sum(1, keepdim=True) == 0
-            scores.append(mean.masked_fill(seen, torch.nan))
-        return torch.cat(scores)
+        rows = X if isinstance(X, Rows) else self.rows(X)
+        parts = []
+        for _, scores in self.score_chunks(rows):
+            scores = mean_of_members(scores).reshape(len(scores), -1)
+            parts.append((scores if function is None else function(scores)).cpu())
+        return torch.cat(parts).numpy()
 
-    def score_by_member(self, rows):
-        """Scores of shape (n_samples, n_members), of networks with one score a row."""
-        return torch.cat([scores[..., 0].cpu() for _, scores in self.score_members(rows)])
+    def scores_of_member(self, X, m):
+        """Scores (n_samples, n_outputs) of member m alone, a tensor."""
+        rows = X if isinstance(X, Rows) else self.rows(X)
+        one = score_of_member(self.module_, m)
+        parts = [scores.reshape(len(scores), -1) for _, scores in self.score_chunks(rows, one)]
+        return torch.cat(parts).cpu()
 
-    @property
-    def is_limited(self):
-        """Whether rows are scored with one member alone."""
-        return _ONLY.get()[0] is self
+    def scores_out_of_fold(self, X, folds):
+        """Scores (n_samples, n_outputs) by the members that have not seen a sample.
 
-    @contextmanager
-    def only(self, m):
-        """Score rows with member m alone."""
-        before = _ONLY.set((self, m))
-        try:
-            yield
-        finally:
-            _ONLY.reset(before)
-
-    def show_rows(self, X, weight):
-        """Let the networks that ask for it, by a method `from_data`, see rows of the training.
-
-        Of more than `MOST_SHOWN` they see so many, spaced evenly. A TabularMLP, which is ours,
-        also sees what they weigh.
+        NaN where all members have.
         """
-        network = self.network
-        each = network if isinstance(network, Members) else [network]
-        asking = [one for one in each if hasattr(one, "from_data")]
-        if asking:
-            index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
-            index = torch.from_numpy(index).long()
-            shown, weight = Rows(X, torch.device("cpu"), self.dtype)[index], weight[index.numpy()]
-            for one in asking:
-                more = [torch.from_numpy(weight)] if isinstance(one, TabularMLP) else []
-                one.from_data(shown, *more)
-            share_buffers(self.module_)
+        out = np.full((len(folds.fold), self.n_outputs), np.nan, str(self.dtype)[6:])
+        for fold in range(folds.n_folds):
+            index = np.flatnonzero(folds.fold == fold)
+            members = np.flatnonzero(folds.of_member == fold)
+            if len(index):
+                some = take(X, folds.fold == fold)
+                out[index] = sum(self.scores_of_member(some, m) for m in members) / len(members)
+        return out
 
-    def warn_of_scales(self, X, names=None):
-        """Warn of columns, with `names` or None, whose scales are too far apart for the network.
+    def scores_by_member(self, X):
+        """Scores of shape (n_samples, n_members) of networks with one score per sample."""
+        return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
-        An MLP takes columns as they are, also of sparse rows; whether another network does, other
-        than ours, is tried on dense ones.
-        """
-        network = self.network
-        one = network[0] if isinstance(network, Members) else network
-        if isinstance(one, TabularMLP) or isinstance(X, LazyRows) or len(X.shape) != 2:
-            return
-        rows = X[:: -(-X.shape[0] // MOST_COMPARED)]
-        place, spread = _most_and_least_spread(rows)
-        if spread[0] <= MOST_APART * spread[1]:
-            return
-        if type(one) is not MLP and (issparse(X) or self._sees(rows, *place)):
-            return
-        wide, narrow = (each if names is None else repr(names[each]) for each in place)
-        warn(
-            f"Column {wide} of X spreads over {spread[0] * 2:.2g}, column {narrow} over "
-            f"{spread[1] * 2:.2g}, and nothing scales them: the network hardly sees the narrow "
-            "one. Put a StandardScaler in front: sktopk.make_pipeline(StandardScaler(), ...)"
-        )
+    def loss_of(self, X, y):
+        """Mean loss of samples whose class was seen in training, without drawing from the noise."""
+        noise = self.criterion_.generator
+        state = None if noise is None else noise.get_state()
+        known = y >= 0
+        scores = torch.from_numpy(self.scores(X)).to(self.device)[torch.from_numpy(known)]
+        target = torch.from_numpy(y[known]).to(self.device)
+        loss = self.criterion_(scores, target).item() if len(target) else 0.0
+        if state is not None:
+            noise.set_state(state)
+        return loss
 
-    def _sees(self, rows, wide, narrow):
-        """Tell whether the narrow column moves the scores of the untrained network as well.
+    # For skorch's scoring callbacks, which see encoded labels.
 
-        By a hundredth of what the wide one does, each from its lowest value to its highest.
-        """
-        others = rows[:: -(-len(rows) // MOST_TRIED)]
-        tried = []
-        for column in (wide, narrow):
-            for end in (rows[:, column].min(), rows[:, column].max()):
-                tried.append(others.copy())
-                tried[-1][:, column] = end
-        values, network = self.rows(np.concatenate(tried))[:], self.network
-        buffers = [each.clone() for each in network.buffers()]
-        network.eval()
-        for part in network.modules():
-            # What keeps statistics of rows, like batch normalisation, trains with those of a batch.
-            part.training = any(True for _ in part.buffers(recurse=False))
-        with torch.no_grad(), self.autocast():
-            # Not by a call, as in `probe`.
-            scores = network.forward(values).double().view(4, len(others), -1)
-            for each, before in zip(network.buffers(), buffers, strict=True):
-                each.copy_(before)
-        network.eval()
-        by_wide, by_narrow = (float((scores[i] - scores[i + 1]).abs().max()) for i in (0, 2))
-        return by_narrow * LEAST_SEEN >= by_wide
+    def decision_function(self, X):
+        """What the estimator's `decision_function` returns, for labels encoded as 0, 1, ..."""
+        return self.head.decide(self.scores(X))
+
+    def predict(self, X):
+        """Encoded labels: those of the largest score, or of scores above 0."""
+        y_score = self.decision_function(X)
+        return (y_score > 0).astype(int) if y_score.ndim == 1 else y_score.argmax(axis=1)
+
+    def predict_proba(self, X):
+        """Softmax of the scores, before any calibration."""
+        return self.head.proba(self.scores(X))
 
     def _listeners(self, method):
         """Callbacks that do something at `method`."""
         silent = getattr(Callback, method)
-        return [cb for _, cb in self.callbacks_ if getattr(type(cb), method) is not silent]
+        return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
     def _shows(self):
-        """Tell whether code of the user's is given batches; that of skorch needs no rows."""
+        """Return whether code of the user is given minibatches; that of skorch needs no samples."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
         heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
         places = [getattr(each, "__module__", "") for each in heard]
@@ -655,28 +506,21 @@ class Net(NeuralNetClassifier):
             self.first_loss_ = losses[0].abs().clamp(min=1).item()
         refused = (~(losses.abs() < MOST_GROWTH * self.first_loss_)).nonzero()
         if len(refused):
-            what = f"the loss became {losses[refused[0]].item():g} in batch {int(refused[0]) + 1}"
+            what = f"the loss is {losses[refused[0]].item():g} in minibatch {int(refused[0]) + 1}"
         elif not all(map(_is_bounded, self.module_.parameters())):
-            what = f"weights are not finite or larger than {MOST_WEIGHT:g} at the end"
+            what = f"a weight is not finite or larger than {MOST_WEIGHT:g} at the end"
         else:
             return
-        ways = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
-        decay = getattr(self, "optimizer__weight_decay", 0)
-        if decay > 1:
-            ways.append(f"lower weight_decay (now {decay:g})")
-        scale = next(
-            (each.scale for each in self.module_.modules() if type(each) is ScaledScores), 1
-        )
-        if not 1e-4 < scale < 1e4:
-            ways.append(f"set score_scale (now {scale:g}) nearer to 1")
-        ways.extend(self.criterion_.remedies)
+        remedies = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        remedies += self.criterion_.remedies
         raise DivergedError(
-            f"Training diverged: {what} of epoch {len(self.history)}. Try to {' or '.join(ways)}"
+            f"Training diverged: {what} of epoch {len(self.history)}. Try to "
+            f"{' or '.join(remedies)}"
         )
 
 
 def _is_bounded(parameter):
-    """Tell whether a parameter is finite and, where it is trained, not as large as a diverged."""
+    """Return whether a parameter is finite and, if it is trained, not as large as a diverged one."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
 
 
@@ -689,68 +533,31 @@ def _plain_row(row):
     }
 
 
-def _unscaled(module):
-    return module.module if isinstance(module, ScaledScores) else module
-
-
-def weight_shapes(task):
-    """Shapes of the weights of a network by name, found without memory for them.
-
-    None if its module cannot be built so.
-    """
-    try:
-        with torch.device("meta"):
-            module = _build_module(task, None)
-    except Exception:  # of anybody's code
-        return None
-    return {name: tuple(value.shape) for name, value in module.state_dict().items()}
-
-
-def _build_module(task, generator):
-    n_members = task.n_members
-    if n_members == 1:
-        return _build_member(task, generator, {})
-    if packs_members(task.module):
-        return _build_member(task, generator, {"n_members": n_members})
-    return Members(_build_member(task, generator, {}) for _ in range(n_members))
-
-
-def _build_member(task, generator, more):
-    params = task.module_params | more
+def _build_module(module, n_features, n_outputs, n_members, params, generator):
     # The same weights, whatever torch's default dtype is.
-    own = {"dtype": torch.float32, "generator": generator} if task.module in OURS else {}
-    try:
-        module = task.module(task.n_features, task.n_outputs, **own, **params)
-    except TypeError:
-        check_call(task.module, "module", "n_features", "n_outputs", **params)
-        raise
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"module must build an nn.Module; got {type(module).__name__}")
-    if any(torch.nn.parameter.is_lazy(p) for p in module.parameters()):
-        raise ValueError("module must not have lazy layers: give each layer its input size")
-    if task.score_scale == 1:
-        return module
-    return ScaledScores(module, task.n_outputs, task.score_scale)
+    own = {"dtype": torch.float32, "generator": generator} if module in OURS else {}
+    packed = {"n_members": n_members} if n_members > 1 and packs_members(module) else {}
+
+    def build():
+        try:
+            built = module(n_features, n_outputs, **own, **packed, **params)
+        except TypeError:
+            check_call(module, "module", "n_features", "n_outputs", **packed, **params)
+            raise
+        if not isinstance(built, torch.nn.Module):
+            raise TypeError(f"module must build an nn.Module; got {type(built).__name__}")
+        if any(torch.nn.parameter.is_lazy(p) for p in built.parameters()):
+            raise ValueError("module must not have lazy layers: give each layer its input size")
+        return built
+
+    if n_members == 1 or packed:
+        return build()
+    return Members(build() for _ in range(n_members))
 
 
 def _are_probabilities(scores):
-    """Tell whether rows of several scores look like the output of a softmax."""
+    """Return whether rows of several scores look like the output of a softmax."""
     if scores.ndim < 2 or scores.shape[1] < 2:
         return False
     sums = scores.detach().double().sum(1)
     return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))
-
-
-def _most_and_least_spread(rows):
-    """The two columns of the widest and the narrowest range but 0, and halves of their ranges."""
-    ends = rows.max(axis=0), rows.min(axis=0)
-    if issparse(rows):
-        ends = (each.toarray().ravel() for each in ends)
-    highest, lowest = (np.asarray(each, dtype=np.float64) for each in ends)
-    # Of halves, whose difference no float exceeds. A constant column has no scale.
-    spread = highest / 2 - lowest / 2
-    varying = np.flatnonzero(spread > 0)
-    if not len(varying):
-        return (0, 0), (0.0, 0.0)
-    place = [varying[place(spread[varying])] for place in (np.argmax, np.argmin)]
-    return place, spread[place]

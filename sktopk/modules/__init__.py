@@ -4,7 +4,6 @@ from ._member_linear import MemberLinear
 from ._members import Members
 from ._mlp import MLP
 from ._normalized_linear import NormalizedLinear
-from ._scaled_scores import ScaledScores
 from ._tabular_mlp import TabularMLP
 
-__all__ = ["MLP", "MemberLinear", "Members", "NormalizedLinear", "ScaledScores", "TabularMLP"]
+__all__ = ["MLP", "MemberLinear", "Members", "NormalizedLinear", "TabularMLP"]

@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._scaled_scores import ScaledScores
-
 
 class Members(nn.ModuleList):
-    r"""Networks with weights of their own that score the same rows.
+    r"""Networks with weights of their own that score the same samples.
 
     .. math::
         f(x) = (f_1(x), \dots, f_M(x))
@@ -36,60 +34,40 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Which entries of the state dict are those of member m alone: their index by name."""
+        """Return the entries of the state dict that belong to member m: their index by name."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
-
-class Answer:
-    r"""One vector of scores from those of several members, and of two heads.
-
-    The members' scores are averaged. Of two heads, s and o, the first says which k classes stand
-    before all others, the second in which order, inside and outside:
-
-    .. math::
-        f_j = o_j + c\,[s_j \text{ is among the } k \text{ largest of } s]
-
-    where c is as small as it may be: 0 where the k largest of o are the same.
-
-    Parameters
-    ----------
-    k : int or None, default=None
-        None if there is one head.
-    """
-
-    def __init__(self, k=None):
-        self.k, self.n_heads = k, 1 if k is None else 2
-
-    def __call__(self, scores):
-        """Return scores (n_samples, n_classes) from (n_samples, [n_members,] n_outputs)."""
-        scores = mean_of_members(scores)
-        return scores if self.k is None else ordered_sets(*scores.chunk(2, dim=1), self.k)
-
-    def in_order(self, scores):
-        """Return the scores of the last head alone."""
-        return mean_of_members(scores).chunk(self.n_heads, dim=-1)[-1]
+    def score_member(self, x: Tensor, m: int) -> Tensor:
+        """Return the scores of member m alone, of shape (n_samples, n_outputs)."""
+        scores = self[m](x)
+        return scores if scores.ndim == 2 else scores.unsqueeze(1)
 
 
 def mean_of_members(scores):
-    """Scores of shape (n_samples, n_outputs), or (n_samples,), that may be those of members."""
+    """Average scores of shape (n_samples, n_members, n_outputs) over the members."""
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
 def ordered_sets(sets, order, k):
-    """The scores `order`, raised by a number in each row for the k largest of `sets`.
+    """Scores with the order of one head, whose k largest are chosen with another.
+
+    The set consists of the largest score of `order` and the k - 1 largest others of `sets`.
+    Its scores are raised by the same number in each row, as little as needed.
 
     Parameters
     ----------
     sets, order : Tensor of shape (n_samples, n_classes)
+        The scores of the two heads.
     k : int
-        Tied classes are taken in order.
+        Ties are resolved in favour of the first class.
 
     Returns
     -------
     scores : Tensor of shape (n_samples, n_classes)
     """
-    columns = sets.sort(dim=1, descending=True, stable=True).indices[:, :k]
-    inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
+    first = order.argmax(dim=1, keepdim=True)
+    columns = sets.scatter(1, first, torch.inf).sort(dim=1, descending=True, stable=True).indices
+    inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns[:, :k], True)
     lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
     highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
     # Well above, so that rounding does not make ties.
@@ -98,54 +76,15 @@ def ordered_sets(sets, order, k):
     return torch.where(inside, order + raised, order)
 
 
-def of_member(module, m):
-    """Which entries of `module.state_dict()` belong to member m alone, and where in them.
-
-    Parameters
-    ----------
-    module : nn.Module
-        With a method `of_member(m)`, as :class:`Members` and networks that pack their members
-        into one have; perhaps within a `ScaledScores`.
-    m : int
-
-    Returns
-    -------
-    index : dict
-        By name, an index of the entry: ``...`` for all of it.
-
-    Raises
-    ------
-    TypeError
-        If the members of `module` share weights, as far as is known.
-    """
-    if isinstance(module, ScaledScores):
-        inner = of_member(module.module, m)
-        return {f"module.{name}": index for name, index in inner.items()}
-    if not hasattr(module, "of_member"):
-        raise TypeError(
-            "module must have a method of_member(m), which says by name what of its state_dict "
-            f"belongs to member m alone; got {type(module).__name__}, whose members may share "
-            "weights"
-        )
-    return module.of_member(m)
-
-
-def member(module, m):
-    """Return member m of a network alone, called on rows, or None if that cannot be told."""
-    if isinstance(module, ScaledScores):
-        inner = member(module.module, m)
-        return None if inner is None else lambda x: module.scale * inner(x)
-    if isinstance(module, Members):
-        return lambda x: _two_dim(module[m](x))
-    return partial(module.score_member, m=m) if hasattr(module, "score_member") else None
-
-
-def _two_dim(scores):
-    return scores if scores.ndim == 2 else scores.unsqueeze(1)
+def score_of_member(module, m):
+    """Return a function of x: the scores of member m of an ensemble, computed alone if possible."""
+    if hasattr(module, "score_member"):
+        return partial(module.score_member, m=m)
+    return lambda x: module(x)[:, m]
 
 
 def packs_members(module):
-    """Whether a callable that builds networks builds all members in one."""
+    """Return whether a callable that builds networks builds all ensemble members in one."""
     try:
         return "n_members" in inspect.signature(module).parameters
     except (TypeError, ValueError):  # some builtins

@@ -10,7 +10,6 @@ from torch import nn
 
 from ._members import Members
 from ._normalized_linear import NormalizedLinear
-from ._scaled_scores import ScaledScores
 
 with warnings.catch_warnings():
     # Torch says once in a process that CSR tensors are young; products of them are all that is
@@ -175,7 +174,5 @@ def takes_sparse(module):
     """Whether the first layer of a network multiplies sparse rows here."""
     if isinstance(module, Members):
         return all(map(takes_sparse, module))
-    if isinstance(module, ScaledScores):
-        module = module.module
     first = next(iter(module), None) if isinstance(module, nn.Sequential) else None
     return isinstance(first, SparseInputLinear) and torch.backends.mkl.is_available()

@@ -20,7 +20,7 @@ class Criterion(nn.Module):
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;
     - `has_totals`, whether it depends on what the classes weigh in training;
     - `takes_scores`, whether it is one of any real numbers, not of probabilities;
-    - `rate`, what it multiplies the learning rate by;
+    - `joins_hard_rows`, whether `hard_rows` join the batches now;
     - `set_groups`, for a mean over groups of rows;
     - `gradient`, for a loss that is made of it: what `backward` does, of scores without a graph;
     - `get_extra_state` and `set_extra_state`, for state that is no tensor of fixed shape.
@@ -41,7 +41,7 @@ class Criterion(nn.Module):
 
     is_mean, has_totals = True, False
     takes_scores = True
-    rate = 1.0
+    joins_hard_rows = True
     draws = False
     generator = None
     hard_rows = None

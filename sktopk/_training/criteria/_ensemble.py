@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from ._base import Criterion
+from ._phases import TwoClassCrossEntropy, cross_entropy_of_members
 from ._top import can_join, losses_of_members
-from ._warm_up import TwoClassCrossEntropy, cross_entropy_of_members
 
 
-class MemberLoss(Criterion):
+class EnsembleLoss(Criterion):
     r"""Train the members of a network side by side, each as if it were alone.
 
     .. math::

@@ -1,0 +1,723 @@
+"""The base of all estimators with a network: fit, partial_fit, scores, state."""
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sktopk._common._available import available_if
+from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
+from sktopk._common._input import (
+    check_classes,
+    check_labelled,
+    check_labels,
+    check_rows,
+    check_validation,
+    class_weights,
+    columns_with_missing,
+    encode,
+)
+from sktopk._common._row_keys import row_keys
+from sktopk._common._scalars import check_random
+from sktopk._common._types import RowsLike
+from sktopk._common._unseen import scores_as_unseen
+from sktopk._common._warnings import warn
+from sktopk._training._batches import make_batches
+from sktopk._training._callbacks import ProgressBar, Validation
+from sktopk._training._checkpoint import Checkpoint, describe_call
+from sktopk._training._folds import Folds
+from sktopk._training._net import OURS, DivergedError, build_net
+from sktopk._training._process import all_objects, check_device, joined, usable_device, world_size
+from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
+from sktopk.modules import TabularMLP
+from sktopk.modules._members import mean_of_members
+
+from ._calibration import calibrated_proba, fit_calibration
+from ._parameters import ROUTED, check_net_parameters
+
+# The rules of batch_size="auto" and max_epochs="auto".
+LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
+LEAST_EPOCHS, LEAST_STEPS = 24, 500
+# Share of the samples that a single network holds out: one of so many folds.
+HELD_OUT_FOLDS = 10
+
+
+@dataclass(eq=False, repr=False)
+class BaseNetClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier with a network; a subclass says with which head.
+
+    `fit` validates, builds, trains and finishes. A subclass may override these methods:
+
+    - `_check_params()`: raises unless all parameters are allowed;
+    - `_check_classes(y, name)`: returns the sorted labels, or raises;
+    - `_make_head()`: the head, see :mod:`sktopk._estimators._heads`, once `classes_` and
+      `class_count_` are known; sets fitted attributes of its own such as `k_`;
+    - `_decision(scores)`: what `decision_function` returns, from the scores of the network.
+
+    Parameters
+    ----------
+    pretrain : float, default=0.4
+        Share of the epochs that trains cross-entropy first, in [0, 1). The named loss follows. 0
+        trains the loss from the start, as the papers do.
+    n_estimators : int, default=8
+        Number of networks. Their scores are averaged. Each has initial weights of its own and, if
+        samples are held out, its own fold of them. A `module` with a parameter `n_members` builds
+        all networks in one, any other is called once for each.
+    module : callable, default=TabularMLP
+        A class or function ``(n_features, n_outputs) -> nn.Module``; for images
+        ``(n_channels, n_outputs)``. The default, :class:`sktopk.modules.TabularMLP`, scales the
+        columns and takes missing values and categories. Other networks need a scaler in front.
+    hidden_layer_sizes : tuple of int, default=(128, 128)
+        Widths of the hidden layers of TabularMLP or MLP; ``()`` is a linear model.
+    learning_rate : float, default=0.02
+        Largest learning rate. It increases linearly over the first tenth of the steps and then
+        decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
+        keeps it constant.
+    weight_decay : float, default=0.2
+        Weight decay of the optimizer, which is AdamW unless `net_params` names another.
+    batch_size : int or "auto", default="auto"
+        Samples per minibatch. "auto" is a sixteenth of the samples, at least 64 and at most 256.
+        The fitted attribute is `batch_size_`.
+    max_epochs : int or "auto", default="auto"
+        Number of epochs. "auto" is the least number that gives 500 steps, at least 24. The fitted
+        attribute is `max_epochs_`.
+    n_iter_no_change : int or None, default=None
+        Number of epochs without an improvement on held-out samples after which the training of
+        the loss stops; each network then keeps its best epoch. None trains all epochs.
+    calibration : {"temperature", "sigmoid"} or None, default="temperature"
+        How `predict_proba` is calibrated on held-out samples: softmax of the scores over a
+        temperature, or Platt's sigmoid per class. None holds out no samples for it.
+    callbacks : list, default=None
+        skorch callbacks, or ``(name, callback)`` pairs. They see encoded labels.
+    net_params : dict, default=None
+        Other arguments of skorch's net: "optimizer", "precision" ("bf16"), "compile" (True) and,
+        as "module__x", "optimizer__x", "callbacks__name__x", those of its parts. The latter can be
+        set and searched directly.
+    device : str or torch.device, default="auto"
+        "auto" is the first GPU that torch sees (CUDA, XPU, MPS), else the CPU.
+    verbose : int, default=0
+        1 shows a progress line with loss and score, 2 a line per epoch.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, dropout, minibatches, noise and folds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    class_count_ : ndarray of shape (n_classes,)
+        Sum of the sample weights of each class.
+    n_features_in_ : int
+        Number of columns of X (channels of images).
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X was a frame with string names.
+    batch_size_, max_epochs_ : int
+        The values used.
+    n_iter_ : int
+        Number of epochs trained.
+    history_ : list of dict
+        One entry per epoch: `loss` (the name of the loss that was trained), `train_loss`, `dur`
+        (seconds), `valid_score` and `valid_loss` where samples are held out, and what callbacks
+        recorded.
+    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        If samples are held out from an ensemble: what `decision_function` returns for the samples
+        of `fit`, by the networks that have not seen them. NaN for samples that all have seen.
+    oob_score_ : float
+        The metric of `score` for these.
+    calibration_ : tuple (str, ndarray, ndarray)
+        Name, slopes and intercepts of the calibration.
+    net_ : skorch net
+        Its ``module_`` is the torch network.
+    """
+
+    _: KW_ONLY
+    pretrain: float = 0.4
+    n_estimators: int = 8
+    module: Callable = TabularMLP
+    hidden_layer_sizes: Sequence[int] = (128, 128)
+    learning_rate: float = 0.02
+    weight_decay: float = 0.2
+    batch_size: int | str = "auto"
+    max_epochs: int | str = "auto"
+    n_iter_no_change: int | None = None
+    calibration: str | None = "temperature"
+    callbacks: list | None = None
+    net_params: dict | None = None
+    device: str | torch.device = "auto"
+    verbose: int = 0
+    random_state: int | np.random.RandomState | None = None
+
+    # What a subclass may override, beside predictions.
+
+    def _check_params(self):
+        check_net_parameters(self)
+
+    def _check_classes(self, y, name="y"):
+        return check_classes(y, name)
+
+    def _make_head(self):
+        raise NotImplementedError(f"{type(self).__name__} must define _make_head")
+
+    def _decision(self, scores):
+        return self._head.decide(scores)
+
+    # Training.
+
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: RowsLike | None = None,
+        y_val: ArrayLike | None = None,
+        checkpoint: Any = None,
+    ) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+            float32 or float64; anything else becomes float64. Missing values and frames with
+            categories need the default network. Memory maps and Datasets of torch, of
+            (sample, label, ...) or samples, are read in minibatches. With `module` also images
+            (n_samples, channels, height, width).
+        y : array-like of shape (n_samples,), default=None
+            Labels: integers, strings, booleans or categories. None reads those of a Dataset.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Nonnegative weights. Weight 2 equals the sample given twice, weight 0 its absence.
+        X_val, y_val : array-like, default=None
+            Samples for early stopping and calibration, instead of held-out ones.
+        checkpoint : str or os.PathLike, default=None
+            File that keeps the progress after each epoch. After a crash the same call continues
+            from it and ends with the same weights, bit for bit. It is removed when `fit` returns.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the data are not allowed, if training diverges, or if `checkpoint` is
+            damaged or belongs to another call. The estimator is then as it was before.
+        OSError
+            If `checkpoint` cannot be read or written.
+        KeyboardInterrupt
+            At Ctrl-C, with a warning. The network of the last epoch is kept (the best one with
+            `n_iter_no_change`), ready to predict.
+        """
+        return self._fit(X, y, sample_weight, None, X_val, y_val, checkpoint)
+
+    def _fit(self, X, y, sample_weight, groups, X_val, y_val, checkpoint):
+        self._check_params()
+        with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
+            data = self._validate(X, y, sample_weight, groups)
+            validation = None
+            if X_val is not None or y_val is not None:
+                validation = check_validation(self, X_val, y_val, self.classes_)
+            seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
+            if checkpoint is not None:
+                checkpoint = Checkpoint(checkpoint, describe_call(self, data, validation))
+                seed = checkpoint.seed(seed)
+            train, held_out, folds = self._hold_out(data, validation, seed)
+            self._build(train, seed, own_rows=folds is not None)
+            try:
+                interrupted = self._train(train, held_out, folds, checkpoint)
+            except DivergedError:
+                if checkpoint is not None:
+                    checkpoint.remove()  # it would diverge again
+                raise
+            self._finish(data, held_out, folds)
+        if interrupted is not None:
+            warn(
+                f"Training interrupted after epoch {self.n_iter_}: the estimator keeps its network"
+            )
+            raise interrupted
+        if checkpoint is not None:
+            checkpoint.remove()
+        return self
+
+    def partial_fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train the named loss for one epoch on a part of the data, at a constant learning rate.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed in the first call unless y has them all.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`, and ValueError if y has a label that the first call did not announce.
+        """
+        return self._partial_fit(X, y, classes, sample_weight, None)
+
+    def _partial_fit(self, X, y, classes, sample_weight, groups):
+        self._check_params()
+        new = not hasattr(self, "net_")
+        with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
+            data = self._validate(X, y, sample_weight, groups, classes, resumed=not new)
+            if new:
+                seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
+                self._build(data, seed, own_rows=False)
+            interrupted = self._train(data, None, None, None, resumed=True)
+            self._finish(data, None, None)
+        if interrupted is not None:
+            raise interrupted
+        return self
+
+    def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
+        """Return the samples, and set what is known of columns and classes."""
+        if not resumed:
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+        takes_tables = self.module is TabularMLP
+        data = check_labelled(
+            self,
+            X,
+            y,
+            sample_weight,
+            groups,
+            reset=not resumed,
+            takes_tables=takes_tables,
+            takes_images=self.module not in OURS,
+        )
+        if hasattr(self, "categories_") and world_size() > 1:
+            raise ValueError("X must hold numbers where several processes train: encode categories")
+        announced = None
+        if classes is not None:
+            announced = self._check_classes(check_labels(classes, "classes"), "classes")
+        if resumed and announced is not None and not np.array_equal(announced, self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_}; got {announced}"
+            )
+        if not resumed:
+            found = np.unique(np.concatenate(all_objects(np.unique(data.y))))
+            self.classes_ = self._check_classes(found) if announced is None else announced
+        target = encode(self.classes_, data.y)
+        if (target < 0).any():
+            raise ValueError(
+                f"y has labels {np.unique(data.y[target < 0])} that are not among the classes "
+                f"{self.classes_}: the first call needs all of them in `classes`"
+            )
+        weight = data.weight
+        if getattr(self, "class_weight", None) is not None:
+            count = sum(all_objects(np.bincount(target, weight, len(self.classes_))))
+            weight = weight * class_weights(self.class_weight, self.classes_, count)[target]
+            if not any(all_objects(weight.any())):
+                raise ValueError("sample_weight times class_weight must not be 0 for every sample")
+        count = sum(all_objects(np.bincount(target, weight, len(self.classes_))))
+        self.class_count_ = count + (self.class_count_ if resumed else 0)
+        if self._missing_ is not None and not resumed:
+            missing = all_objects(columns_with_missing(data.X))
+            self._missing_ = tuple(sorted(set().union(*missing)))
+        return data._replace(weight=weight)
+
+    def _target(self, y):
+        """Class indices; a ranking has 1 for the positive label."""
+        return encode(self.classes_, y)
+
+    def _hold_out(self, data, validation, seed):
+        """Return the samples to train on, those to judge by, and the folds of the ensemble."""
+        needed = self.calibration is not None or self.n_iter_no_change is not None
+        if validation is not None or not needed:
+            return data, validation, None
+        target = self._target(data.y)
+        key = keys_of_groups(row_keys(data.X, seed=seed), data.groups)
+        for n_folds in range(self.n_estimators if self.n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
+            fold = deal_distinct(key, target, n_folds)
+            dealt = fold >= 0
+            parts = {*zip(target[dealt], fold[dealt], strict=True)}
+            if len(parts) == n_folds * max(1, len(np.unique(target[dealt]))) and dealt.any():
+                break
+        else:
+            return data, None, None
+        if self.n_estimators == 1:
+            return data.take(fold != 0), data.take(fold == 0), None
+        counts = self._n_scores() == 1
+        return data, None, Folds(fold, n_folds, self.n_estimators, counts)
+
+    def _n_scores(self):
+        return self._make_head().n_outputs(len(self.classes_))
+
+    def _build(self, data, seed, own_rows):
+        """Make the network and show it the data."""
+        seed = all_objects(seed)[0]
+        n_samples = len(data.y)
+        self._fit_params = self.get_params(deep=False)
+        self.batch_size_, self.max_epochs_ = self._resolve(n_samples)
+        self._make_net(data.X.dtype.name, seed, own_rows, check_device(self.device))
+        self.net_.show_data(data.X, data.weight)
+        with self.net_.isolated():
+            self.net_.check_output(data.X)
+
+    def _resolve(self, n_samples):
+        """The values of batch_size and max_epochs for so many samples."""
+        batch_size, max_epochs = self.batch_size, self.max_epochs
+        if isinstance(batch_size, str):
+            batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
+        if isinstance(max_epochs, str):
+            n_batches = -(-n_samples // batch_size)
+            max_epochs = max(LEAST_EPOCHS, -(-LEAST_STEPS // n_batches))
+        return int(batch_size), int(max_epochs)
+
+    def _make_net(self, dtype, seed, own_rows, device):
+        """Set `net_`, untrained."""
+        head = self._head = self._make_head()
+        net_params = dict(self.net_params or {})
+        of_module = [key for key in net_params if key.startswith("module__")]
+        module_params = {key[8:]: net_params.pop(key) for key in of_module}
+        if self.module in OURS:
+            module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
+        if self.module is TabularMLP:
+            module_params.setdefault("missing_indicator", self._missing_ or ())
+            if hasattr(self, "categories_"):
+                module_params.setdefault("n_categories", self.categories_.sizes)
+        self.net_ = build_net(
+            self.module,
+            head.criterion(self.n_estimators, own_rows),
+            head,
+            n_features=self.n_features_in_,
+            n_outputs=head.n_outputs(len(self.classes_)),
+            n_classes=len(self.classes_),
+            n_members=self.n_estimators,
+            module_params=module_params,
+            learning_rate=float(self.learning_rate),
+            weight_decay=float(self.weight_decay),
+            callbacks=self.callbacks,
+            net_params=net_params,
+            device=device,
+            dtype=getattr(torch, dtype),
+            verbose=self.verbose,
+            seed=seed,
+        )
+
+    def _train(self, data, held_out, folds, checkpoint, resumed=False):
+        """Train the network; return a KeyboardInterrupt that ended the training, or None."""
+        net, head, target = self.net_, self._head, self._target(data.y)
+        callbacks, patience = {}, None if resumed else self.n_iter_no_change
+        if held_out is not None:
+            callbacks["validation"] = Validation(self._judge_held_out(held_out), patience)
+        elif folds is not None:
+            judge = self._judge_folds(data, target, folds)
+            callbacks["validation"] = Validation(judge, patience)
+        n_epochs = 1 if resumed else self.max_epochs_
+        if self.verbose == 1:
+            callbacks["progress"] = ProgressBar(n_epochs)
+        weight = data.weight
+        if folds is None:
+            weight = head.weights(weight)
+        else:
+            weight = folds.own_weights(target, weight, lambda _, own: head.weights(own))
+        batches = make_batches(
+            net,
+            data.X,
+            target,
+            weight,
+            self._class_totals(),
+            batch_size=self._resolve(len(target))[0] if resumed else self.batch_size_,
+            min_positives=head.min_positives,
+            resumed=resumed,
+            folds=folds,
+            groups=data.groups,
+        )
+        given = {"X": data.X, "y": target, "weight": data.weight}
+        if held_out is not None:
+            given |= {"X_val": held_out.X, "y_val": self._target(held_out.y)}
+        n_pretrain = 0 if resumed else min(round(self.pretrain * n_epochs), n_epochs - 1)
+        try:
+            interrupted = net.train(
+                batches,
+                n_epochs,
+                callbacks,
+                n_pretrain=n_pretrain,
+                cycle=not resumed,
+                checkpoint=checkpoint,
+                data=given,
+            )
+            batches.carry()
+        finally:
+            net.criterion_.set_groups(None)
+        self.history_ = net.plain_history()
+        self.n_iter_ = len(self.history_)
+        return interrupted
+
+    def _class_totals(self):
+        """Sums of the sample weights in the order of the targets."""
+        return self.class_count_
+
+    def _judge_held_out(self, held_out):
+        judge, target = self._head.judge(), self._target(held_out.y)
+        return lambda net: judge(target, net.scores(held_out.X), held_out.weight, held_out.groups)
+
+    def _judge_folds(self, data, target, folds):
+        """The scores of all networks, each for the samples that it holds out."""
+        judge, parts = self._head.judge(), []
+        for fold in range(folds.n_folds):
+            mask = folds.fold == fold
+            own = data.take(mask)
+            parts.append((own.X, target[mask], own.weight, own.groups))
+
+        def scores(net):
+            found = []
+            for m, fold in enumerate(folds.of_member):
+                X, own_target, weight, groups = parts[fold]
+                found.append(judge(own_target, net.scores_of_member(X, m).numpy(), weight, groups))
+            return found
+
+        return scores
+
+    def _finish(self, data, held_out, folds):
+        """Set what depends on the scores of the training set: threshold, calibration."""
+        head, net, target = self._head, self.net_, self._target(data.y)
+        with net.isolated():
+            if folds is not None:
+                self._finish_out_of_fold(data, target, folds)
+                return
+            if head.n_outputs(2) == 1:
+                scores = net.scores(data.X)
+                vars(self).update(head.finish(scores, target, data.weight, data.groups))
+            if held_out is not None and self.calibration is not None:
+                own = self._target(held_out.y)
+                self._calibrate(net.scores(held_out.X), own, held_out.weight)
+
+    def _finish_out_of_fold(self, data, target, folds):
+        head, net, known = self._head, self.net_, folds.fold >= 0
+        scores = net.scores_out_of_fold(data.X, folds)
+        target, weight, own = target[known], data.weight[known], scores[known]
+        if head.n_outputs(2) == 1:
+            # What all networks would say of these samples if none had seen them.
+            by_member = net.scores_by_member(data.X)[known].numpy()
+            unseen = (folds.take(known).unseen(slice(None)) > 0).numpy()
+            fresh = scores_as_unseen(by_member, unseen, target, weight).astype(own.dtype)
+            groups = None if data.groups is None else data.groups[known]
+            vars(self).update(head.finish(fresh[:, np.newaxis], target, weight, groups))
+        decision = self._decision(own)
+        of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
+        of_all[known] = decision
+        self.oob_decision_function_ = data.as_given(of_all)
+        self.oob_score_ = float(head.scorer()(target, own, weight))
+        if self.calibration is not None:
+            self._calibrate(own, target, weight)
+
+    def _calibrate(self, scores, target, weight):
+        known = target >= 0
+        scores = self._head.calibration_scores(scores[known], vars(self))
+        samples = joined(self._with_prior(scores), target[known], weight[known])
+        self.calibration_ = (self.calibration, *fit_calibration(self.calibration, *samples))
+
+    def _with_prior(self, scores):
+        """Scores with the class frequencies that the loss has taken out of them."""
+        return scores
+
+    # Predictions.
+
+    def decision_function(self, X: RowsLike) -> np.ndarray:
+        """Score every class of every sample.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            In the float type of X, columns in the order of `classes_`. For two classes the second
+            score minus the first: positive means ``classes_[1]``.
+        """
+        return self._decision(self._scores(X))
+
+    def predict(self, X: RowsLike) -> np.ndarray:
+        """Predict the label of the highest score.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The first of tied labels.
+        """
+        y_score = self.decision_function(X)
+        index = y_score > 0 if y_score.ndim == 1 else y_score.argmax(axis=1)
+        return self.classes_[index.astype(np.intp)]
+
+    @available_if(lambda self: self._has_proba())
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
+        """Estimate the probability of each class.
+
+        Available if the loss models probabilities, with ``order="cross_entropy"``, or with
+        `calibration`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`.
+        """
+        scores = self._scores(X)
+        scores = self._with_prior(self._head.calibration_scores(scores, vars(self)))
+        calibration = getattr(self, "calibration_", ("temperature", np.ones(1), np.zeros(1)))
+        proba = calibrated_proba(*calibration, scores)
+        return proba[:, ::-1] if self._turned() else proba
+
+    @available_if(lambda self: self._has_proba())
+    def predict_log_proba(self, X: RowsLike) -> np.ndarray:
+        """Estimate the logarithm of the probability of each class; see `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _has_proba(self):
+        """Return True if `predict_proba` means something, else raise."""
+        if hasattr(self, "net_"):
+            available = hasattr(self, "calibration_") or self._head.models_proba
+        else:
+            available = self.calibration is not None or self._plans_proba()
+        if not available:
+            raise AttributeError(
+                "predict_proba is not available without calibration: the scores of this loss are "
+                'not probabilities. Set calibration="temperature" or "sigmoid" and fit'
+            )
+        return True
+
+    def _turned(self):
+        """Whether the positive class of a ranking is the first one."""
+        return False
+
+    def _plans_proba(self):
+        """Whether the loss models probabilities, before `fit`."""
+        return False
+
+    def _scores(self, X):
+        """Scores (n_samples, n_outputs) of the network, the mean over the ensemble."""
+        check_is_fitted(self)
+        scores = self.net_.scores(check_rows(self, X, reset=False))
+        if np.isnan(scores).any():
+            raise ValueError(
+                "The network returns NaN: X has values too large for its float type, or its "
+                "weights are not finite"
+            )
+        return scores
+
+    def _scores_of(self, output):
+        """Tensor of what `decision_function` returns, from the output of the torch network."""
+        scores = mean_of_members(output)
+        combined = self._head.combine(scores.reshape(len(scores), -1))
+        two = combined.ndim == 2 and combined.shape[1] == 2
+        return combined[:, 1] - combined[:, 0] if two else combined
+
+    # State and parameters.
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "net_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.module is TabularMLP
+        return tags
+
+    def __getstate__(self):
+        # Arrays and plain values: a skorch net would carry a pickle inside the pickle.
+        state = dict(super().__getstate__())
+        state.pop("_head", None)
+        if "net_" in state:
+            net = state["net_"]
+            own_rows = len(net.criterion_.losses) > 1 or self._has_own_rows()
+            state["net_"] = to_arrays(net_state(net)) | {
+                "dtype": str(net.dtype).removeprefix("torch."),
+                "own_rows": own_rows,
+            }
+        return state
+
+    def _has_own_rows(self):
+        return hasattr(self, "oob_score_")
+
+    def __setstate__(self, state):
+        state = dict(state)
+        net = state.pop("net_", None)
+        super().__setstate__(state)
+        if net is None:
+            return
+        # With the parameters of its fit, which set_params may have changed since.
+        fitted = type(self)(**self._fit_params)
+        vars(fitted).update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        fitted._fit_params = self._fit_params
+        with torch.inference_mode(False), torch.enable_grad():
+            fitted._make_net(net["dtype"], 0, net["own_rows"], usable_device(fitted.device))
+            load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
+            fitted.net_.module_.eval()
+        self.net_, self._head = fitted.net_, fitted._head
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, and with `deep` the entries of `net_params` and `loss_params`."""
+        params = super().get_params(deep)
+        for prefix, name in ROUTED.items() if deep else ():
+            entries = params.get(name)
+            for key, value in entries.items() if isinstance(entries, dict) else ():
+                key = f"loss__{key}" if name == "loss_params" else key
+                if key.startswith(prefix):
+                    params[key] = value
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; "module__x", "optimizer__x", "callbacks__x" and "loss__x" are routed."""
+        for prefix, name in ROUTED.items():
+            routed = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
+            if not routed:
+                continue
+            if name not in self.get_params(deep=False):
+                raise ValueError(
+                    f"{type(self).__name__} has no {name}, which {', '.join(routed)} would set"
+                )
+            if name == "loss_params":
+                routed = {key.removeprefix(prefix): value for key, value in routed.items()}
+            params[name] = {**(params.get(name, getattr(self, name)) or {}), **routed}
+        return super().set_params(**params)
+
+
+# Entries of the state that are arguments of the network, and no part of its state.
+BUILT = ("dtype", "own_rows")
+
+
+@contextmanager
+def unchanged_on_error(estimator):
+    """Give an estimator back what it was before the block, if the block fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

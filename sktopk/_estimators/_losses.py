@@ -1,0 +1,130 @@
+"""The losses that TopKClassifier knows by name."""
+
+import copy
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from sktopk import losses
+from sktopk._training.criteria._base import RowLoss
+from sktopk._training.criteria._custom import CustomLoss
+from sktopk.losses._loss import LossModule
+
+
+class NamedLoss(NamedTuple):
+    """A loss function, the parameters of the estimator that it takes, what its scores mean."""
+
+    function: Callable
+    params: tuple = ()
+    # The softmax of the scores estimates class probabilities, after `log_frequencies` is added.
+    models_proba: bool = False
+    # Whether it takes `class_counts`, whether it takes a `generator`.
+    counts: bool = False
+    draws: bool = False
+
+
+LOSSES = {
+    "cross_entropy": NamedLoss(losses.cross_entropy_loss, models_proba=True),
+    "smooth_topk": NamedLoss(losses.smooth_topk_loss, ("k", "tau")),
+    "topk_hinge": NamedLoss(losses.topk_hinge_loss, ("k",)),
+    "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, ("k",)),
+    "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, ("k",)),
+    "topk_grouping": NamedLoss(losses.topk_grouping_loss, ("k",)),
+    "topk_transition": NamedLoss(losses.topk_transition_loss, ("k",)),
+    "noised_topk": NamedLoss(losses.noised_topk_loss, ("k", "sigma"), draws=True),
+    "focal": NamedLoss(losses.focal_loss),
+    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, models_proba=True, counts=True),
+    "smooth_topk_adjusted": NamedLoss(losses.smooth_topk_adjusted_loss, ("k", "tau"), counts=True),
+    "ldam": NamedLoss(losses.ldam_loss, counts=True),
+    "noised_topk_imbalanced": NamedLoss(
+        losses.noised_topk_imbalanced_loss, ("k", "sigma"), counts=True, draws=True
+    ),
+}
+# Arguments of the functions that the training gives them.
+_GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
+
+
+def named_like(module):
+    """Return the named loss that a module of ours, or of torch, computes; None for any other."""
+    function = losses.cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
+    if isinstance(module, LossModule):
+        function = module.function
+    return next((each for each in LOSSES.values() if each.function is function), None)
+
+
+def own_parameters(loss):
+    """Return the names of the parameters that a loss alone has."""
+    if not isinstance(loss, str) or loss not in LOSSES:
+        return set()
+    parameters = inspect.signature(LOSSES[loss].function).parameters.values()
+    keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    return keywords - _GIVEN - set(LOSSES[loss].params)
+
+
+def params_for(estimator, loss, prefix=""):
+    """Return parameters that make a copy of an estimator train with another loss.
+
+    What that loss ignores goes back to its default. `prefix` is that of the TopKClassifier in the
+    estimator, such as "clf__".
+    """
+    classifier = estimator.get_params()[prefix.removesuffix("__")] if prefix else estimator
+    params = {"loss": loss}
+    if loss in LOSSES:
+        ignored = {"tau", "sigma"} - set(LOSSES[loss].params)
+        params |= {name: getattr(type(classifier), name) for name in ignored}
+    if (classifier.loss_params or {}).keys() - own_parameters(loss):
+        params["loss_params"] = None
+    return {f"{prefix}{name}": value for name, value in params.items()}
+
+
+def make_criterion(loss, params, n_classes, k):
+    """Return the `Criterion` of a loss.
+
+    Parameters
+    ----------
+    loss : str or nn.Module
+    params : dict
+        Parameters of a named loss, among them `k` where it has one.
+    n_classes : int
+    k : int or dict
+        A dict holds the weights of several k.
+    """
+    if not isinstance(loss, str):
+        return CustomLoss(copy.deepcopy(loss))
+    named, function = LOSSES[loss], LOSSES[loss].function
+    if "k" in params and isinstance(k, dict):
+        params, function = params | {"k": k, "loss": function}, losses.topk_distribution_loss
+    counts = n_classes if named.counts else None
+    criterion = RowLoss(function, params, n_counts=counts, draws=named.draws)
+    # Values that the loss does not allow are refused before the training.
+    if named.draws:
+        criterion.seed(torch.Generator())
+    with torch.no_grad():
+        criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
+    criterion.generator = None
+    return criterion
+
+
+def log_frequencies(criteria):
+    """What to add to scores so that their softmax gives probabilities: 0, or one number per class.
+
+    Parameters
+    ----------
+    criteria : list of Criterion
+        Those of the ensemble members; one where they share it.
+    """
+    added = []
+    for criterion in criteria:
+        if isinstance(criterion, RowLoss):
+            counts, tau = criterion.class_counts, criterion.parameters.get("tau", 1.0)
+        else:
+            counts, tau = (getattr(criterion.loss, n, None) for n in ("class_counts", "tau"))
+        if counts is None:
+            return 0.0
+        counts = counts.double().cpu()
+        added.append(tau * (counts / counts.sum()).log().numpy())
+    return np.mean(added, axis=0)

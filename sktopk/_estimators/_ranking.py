@@ -1,0 +1,363 @@
+"""What the classifiers that rank samples share: one score per sample, and a threshold on it."""
+
+import dataclasses
+from dataclasses import KW_ONLY, dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from sktopk._common._groups import encode_groups, rows_of_groups
+from sktopk._common._input import check_classes, encode_labels, own_labels
+from sktopk._common._scalars import (
+    check_auto,
+    check_number,
+    check_option,
+    check_pos_label,
+    negative_first,
+    on_host,
+    place_of,
+    positive_label,
+)
+from sktopk._common._types import Label, RowsLike
+from sktopk._training.criteria._top import TopCriterion
+from sktopk.losses import FixedThreshold
+from sktopk.losses._accuracy_at_top import SURROGATES
+from sktopk.losses._thresholds import in_group
+
+from ._base import BaseNetClassifier
+from ._best_rows import rows_on_top
+from ._between_scores import midway_below
+from ._heads import RankingHead
+
+
+@dataclass(eq=False, repr=False)
+class RankingClassifier(BaseNetClassifier):
+    """A classifier of two classes with one score per sample and a threshold.
+
+    A subclass defines `_make_head()` or, for a threshold with surrogate errors, `_threshold()` and
+    `_metric(positive, scores, weight)`.
+
+    Parameters
+    ----------
+    pos_label : int, float, bool or str, default=None
+        Label of the positives, which should come on top. None is 1 or True beside 0, -1 or False.
+        Of other labels it is the rarer one if it has less than a quarter of the samples, else the
+        second, with a warning that names it.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The function l of the errors: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or
+        log2(1 + exp z).
+    buffer_size : int or "auto", default="auto"
+        Number of hard examples kept from earlier minibatches, which join each minibatch to estimate
+        the threshold; 0 for none. "auto" is twice the rank of the threshold and 100 more, at most
+        128 for the whole ensemble (512 for one network).
+    calibration : {"temperature", "sigmoid"} or None, default=None
+        How held-out samples turn scores into probabilities. Only with it there is a
+        `predict_proba`. "temperature" keeps 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+    n_iter_no_change : int or None, default=5
+        Number of epochs without an improvement on held-out samples after which the training of
+        the loss stops; each network then keeps its best epoch. None trains all epochs.
+
+    Attributes
+    ----------
+    threshold_ : float
+        Decision threshold. `predict` returns `pos_label_` for samples whose score is above it. It
+        is determined on the training scores; if samples are held out, on the scores that the
+        ensemble would give them if no network had seen them. After `partial_fit` it is that of the
+        last part.
+    pos_label_ : int, float, bool or str
+        Label of the positives.
+    n_groups_ : int
+        Number of groups, if `fit` got more than one.
+    """
+
+    _: KW_ONLY
+    pos_label: Label | None = None
+    calibration: str | None = None
+    n_iter_no_change: int | None = 5
+
+    # For `predict_top`, whose metadata pipelines route as that of `predict`.
+    __metadata_request__predict = {"groups": True}  # noqa: RUF012
+
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: RowsLike | None = None,
+        y_val: ArrayLike | None = None,
+        checkpoint: str | None = None,
+    ) -> Self:
+        r"""Train the network; with groups for the top of each of them.
+
+        .. math:: L = \frac{1}{G} \sum_g L_g
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val, checkpoint
+            As for :meth:`TopKClassifier.fit`.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each sample, such as its day, query or plate. The loss is the mean
+            of the losses of the groups, each with its own threshold; a rank k is one of each group.
+            Groups without samples that can be errors have no loss. `threshold_` is the median of
+            the thresholds of the groups. Whole groups are held out.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`TopKClassifier.fit`; TypeError if the threshold takes no groups.
+        """
+        self._check_params()
+        self._check_groups(groups)
+        return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
+
+    def partial_fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Train the loss for one epoch on a part of the data, at a constant learning rate.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As for :meth:`TopKClassifier.partial_fit`.
+        groups : array-like of shape (n_samples,), default=None
+            As for `fit`. A part should have whole groups.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`TopKClassifier.partial_fit`.
+        """
+        self._check_params()
+        self._check_groups(groups)
+        return self._partial_fit(X, y, classes, sample_weight, groups)
+
+    def predict(self, X: RowsLike) -> np.ndarray:
+        """Predict `pos_label_` for samples whose score is above `threshold_`.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        if not self._ranks():
+            return super().predict(X)
+        above = self._above_threshold(self._scores(X)[:, 0]) > 0
+        return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
+
+    def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
+        """Return the indices of the samples of highest score, with groups of each group.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        n : int
+            Number of samples, 1 <= n <= n_samples; with groups of each, all of a smaller group.
+        groups : array-like of shape (n_samples,), default=None
+            Name of the group of each sample, known from `fit` or not: "100 per day".
+
+        Returns
+        -------
+        index : ndarray of shape (n_top,)
+            Best first, also across groups; tied samples in the order of X.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If n is not an integer or out of range, or groups are not one per sample.
+        """
+        if not self._ranks():
+            raise AttributeError(
+                f"predict_top is not available for {len(self.classes_)} classes: use "
+                "decision_function"
+            )
+        return rows_on_top(lambda X: self._scores(X)[:, 0], X, n, groups)
+
+    def score(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Return the metric that the loss is made for; see the class.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them.
+        sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            With groups, the score is the mean over those that have both classes.
+
+        Returns
+        -------
+        score : float
+            The larger, the better; NaN, with a warning, if y lacks the class that it needs.
+        """
+        scores = self._scores(X)
+        y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
+        target = encode_labels(self.classes_, y) if len(y) else np.empty(0, dtype=int)
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        if not self._ranks():
+            return float(self._head.scorer()(target, scores, weight))
+        target, scores = (y == self.pos_label_).astype(int), scores[:, 0]
+        metric = self._head.scorer()
+        if groups is None:
+            return float(metric(target, scores, weight))
+        each = [
+            metric(target[rows], scores[rows], weight[rows])
+            for rows in rows_of_groups(encode_groups(groups, len(y)))
+            if 0 < target[rows].mean() < 1
+        ]
+        return float(np.mean(each)) if each else float("nan")
+
+    # What a subclass may override.
+
+    def _check_groups(self, groups):
+        """Raise where groups are given to a loss that takes none."""
+
+    def _threshold(self):
+        """The threshold of the loss, for the samples of the training set."""
+        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
+
+    def _metric(self, positive, scores, weight):
+        """The metric of `score`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _metric")
+
+    errors = "false_negatives"
+    # Whether samples at the threshold are predicted negative.
+    _midway = staticmethod(midway_below)
+
+    def _make_head(self):
+        return RankingHead(
+            name=type(self).__name__.removesuffix("Classifier"),
+            make=lambda: TopCriterion(
+                self._threshold(), self.errors, self.surrogate, self.buffer_size
+            ),
+            metric=self._metric,
+            cut=self._cut,
+            midway=self._midway,
+            pretrain=self.pretrain > 0,
+        )
+
+    def _cut(self, scores, positive, weight):
+        """The score of the last sample that is predicted positive, of tensors in float64."""
+        threshold = self._threshold()
+        if isinstance(threshold, FixedThreshold):
+            threshold = threshold.threshold  # which differs in its gradient alone
+        if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
+            # Part of the training set has part of the rank.
+            total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
+            total = total.get(threshold.of, sum(total.values()))
+            share = float(weight[in_group(positive, threshold.of)].sum()) / total
+            threshold = dataclasses.replace(
+                threshold, k=max(1, round(threshold.k * min(1.0, share)))
+            )
+        return threshold(scores, positive, weight)
+
+    # Shared.
+
+    def _ranks(self):
+        """Whether there is one score per sample, with a threshold."""
+        check_is_fitted(self)
+        return hasattr(self, "pos_label_")
+
+    def _check_params(self):
+        super()._check_params()
+        check_pos_label(self.pos_label)
+        if hasattr(self, "buffer_size"):
+            check_option(self.surrogate, "surrogate", tuple(SURROGATES))
+            check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
+
+    def _check_classes(self, y, name="y"):
+        classes = check_classes(y, name)
+        if len(classes) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass: {name} must have 2 classes; got {len(classes)}"
+            )
+        if self.pos_label is not None:
+            place_of(self.pos_label, classes)  # raises if it is none of them
+        return classes
+
+    def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
+        data = super()._validate(X, y, sample_weight, groups, classes, resumed)
+        if len(self.classes_) == 2 and not resumed:
+            self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
+        vars(self).pop("n_groups_", None)
+        if data.groups is not None:
+            if len(self.classes_) > 2:
+                raise ValueError(
+                    f"groups must be None for {len(self.classes_)} classes: they are parts of one "
+                    "ranking"
+                )
+            self.n_groups_ = len(np.unique(data.groups))
+        return data
+
+    def _target(self, y):
+        if not hasattr(self, "pos_label_"):
+            return super()._target(y)
+        known = np.isin(y, self.classes_)
+        return np.where(known, (y == self.pos_label_).astype(np.intp), -1)
+
+    def _turned(self):
+        return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
+
+    def _class_totals(self):
+        return self.class_count_[::-1] if self._turned() else self.class_count_
+
+    def _above_threshold(self, scores):
+        # In float64, where the difference of two scores cannot vanish.
+        threshold = getattr(self, "threshold_", 0.0)
+        return (scores.astype(np.float64) - threshold).astype(scores.dtype)
+
+    def _decision(self, scores):
+        if not hasattr(self, "pos_label_"):
+            return super()._decision(scores)
+        y_score = self._above_threshold(scores[:, 0])
+        return -y_score if self._turned() else y_score
+
+    def _scores_of(self, output):
+        y_score = super()._scores_of(output)
+        if not hasattr(self, "pos_label_"):
+            return y_score
+        y_score = y_score - self.threshold_
+        return -y_score if self._turned() else y_score
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # The optimum predicts few samples positive, whatever the labels.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def cuts(scores, positive, weight):
+    """The distinct scores from the largest down, and the weights at or above each of them."""
+    order = scores.argsort(descending=True, stable=True)
+    scores, own = scores[order], weight[order]
+    found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)
+    last = torch.cat([scores[1:] != scores[:-1], torch.ones(1, dtype=torch.bool)])
+    return scores[last], found[last], selected[last]

@@ -1,1 +1,0 @@
-"""k labels per row."""

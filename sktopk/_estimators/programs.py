@@ -1,0 +1,292 @@
+"""Classifiers trained on losses that are linear programs: AUC, F-score, recall at precision."""
+
+from dataclasses import KW_ONLY
+from itertools import combinations
+
+import numpy as np
+from sklearn.metrics import fbeta_score, roc_auc_score
+
+from sktopk._common._input import check_classes
+from sktopk._common._public import public
+from sktopk._common._scalars import check_number, check_option
+from sktopk._common._warnings import warn
+from sktopk._training.criteria._base import BatchCriterion
+from sktopk._training.criteria._program import ProgramCriterion
+from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
+from sktopk.losses.programs._fbeta import beta_shares
+from sktopk.metrics import recall_at_precision_score
+
+from ._heads import LabelHead, RankingHead
+from ._parameters import estimator
+from ._ranking import RankingClassifier, cuts
+
+# Least number of positives in a minibatch: a program needs several of both classes.
+MIN_POSITIVES = 10
+AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
+
+
+def program_head(classifier, make_loss):
+    """The head of a ranking whose loss is one of the minibatch as a whole."""
+    return RankingHead(
+        name=type(classifier).__name__.removesuffix("Classifier"),
+        make=lambda: ProgramCriterion(make_loss()),
+        metric=classifier._metric,
+        cut=classifier._cut,
+        min_positives=MIN_POSITIVES,
+        pretrain=classifier.pretrain > 0,
+    )
+
+
+@estimator
+@public
+class AUCClassifier(RankingClassifier):
+    r"""Rank all samples: the area under the ROC curve, of two classes or more.
+
+    .. math::
+        \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
+        \ell\bigl(f(x_j) - f(x_i)\bigr)
+
+    With the hinge it is the optimum of a linear program [1]_, in closed form
+    (:func:`sktopk.losses.pairwise_auc_loss`). For more than two classes it is a mean over classes
+    against the rest, over pairs of classes, or over pairs with the difference of their scores.
+
+    `score` is this area. For two classes `threshold_` maximizes the true-positive rate minus the
+    false-positive rate on the training set; for more, `predict` is the highest score.
+
+    Parameters
+    ----------
+    surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
+        The function l of the distance; "squared_hinge" is another name of "quadratic".
+    multi_class : {"ovr", "ovo", "mu"}, default="ovr"
+        What is averaged for more than two classes; `pos_label` must then be None.
+    margin : float, default=1.0
+        Distance that scores should keep, positive.
+
+    See Also
+    --------
+    sktopk.losses.pairwise_auc_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import AUCClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> AUCClassifier(n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.98
+    True
+    """
+
+    surrogate: str = "hinge"
+    multi_class: str = "ovr"
+    _: KW_ONLY
+    margin: float = 1.0
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.margin, "margin", 0, bounds="neither")
+        check_option(self.surrogate, "surrogate", AUC_SURROGATES)
+        check_option(self.multi_class, "multi_class", ("ovr", "ovo", "mu"))
+
+    def _check_classes(self, y, name="y"):
+        classes = check_classes(y, name)
+        if len(classes) == 2:
+            return super()._check_classes(classes, name)
+        if self.pos_label is not None:
+            raise ValueError(
+                f"pos_label must be None where {name} has {len(classes)} classes; got "
+                f"{self.pos_label!r}"
+            )
+        return classes
+
+    def _make_head(self):
+        def make_loss():
+            return PairwiseAUCLoss(
+                margin=self.margin, surrogate=self.surrogate, multi_class=self.multi_class
+            )
+
+        if hasattr(self, "pos_label_"):
+            return program_head(self, make_loss)
+        return LabelHead(
+            name="AUC",
+            make=lambda: BatchCriterion(make_loss()),
+            metric=self._metric,
+            k=1,
+            pretrain=self.pretrain > 0,
+        )
+
+    def _metric(self, target, scores, weight):
+        areas = list(areas_of(scores, np.asarray(target, dtype=int), weight, self.multi_class))
+        if not areas:
+            warn("score: y has no two known classes, the score is NaN")
+            return np.nan
+        return float(np.mean(areas))
+
+    def _cut(self, scores, positive, weight):
+        score, found, selected = cuts(scores, positive, weight)
+        false = selected - found
+        rates = found / found[-1].clamp(min=1e-300) - false / false[-1].clamp(min=1e-300)
+        return score[rates.argmax()]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        tags.classifier_tags.poor_score = False
+        return tags
+
+
+def areas_of(scores, target, weight, multi_class):
+    """The areas that `multi_class` averages, over the classes that `target` has."""
+    present = [c for c in np.unique(target[weight > 0]) if c >= 0]
+    if len(present) < 2:
+        return
+    if scores.ndim == 1:
+        known = target >= 0
+        yield roc_auc_score(target[known] == 1, scores[known], sample_weight=weight[known])
+    elif multi_class == "ovr":
+        for c in present:
+            yield roc_auc_score(target == c, scores[:, c], sample_weight=weight)
+    else:
+        for a, b in combinations(present, 2):
+            rows = (target == a) | (target == b)
+            is_a, own, pair = target[rows] == a, weight[rows], scores[rows][:, [a, b]]
+            if multi_class == "mu":
+                yield roc_auc_score(is_a, pair[:, 0] - pair[:, 1], sample_weight=own)
+            else:
+                yield roc_auc_score(is_a, pair[:, 0], sample_weight=own)
+                yield roc_auc_score(~is_a, pair[:, 1], sample_weight=own)
+
+
+@estimator
+@public
+class FScoreClassifier(RankingClassifier):
+    r"""Balance precision and recall: the F-score at the best threshold.
+
+    .. math::
+        F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
+        {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
+
+    The loss bounds 1 - F by hinges. It is a linear-fractional program in the threshold and the
+    hinges [1]_, solved in closed form (:func:`sktopk.losses.fbeta_loss`).
+
+    `score` is the F-score of `predict`. `threshold_` maximizes the F-score of the training set.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Recall counts beta times as much as precision, positive.
+    margin : float, default=1.0
+        Distance that scores should keep, positive.
+
+    See Also
+    --------
+    sktopk.losses.fbeta_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import FScoreClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> FScoreClassifier(n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    beta: float = 1.0
+    _: KW_ONLY
+    margin: float = 1.0
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.beta, "beta", 0, bounds="neither")
+        check_number(self.margin, "margin", 0, bounds="neither")
+
+    def _make_head(self):
+        return program_head(self, lambda: FBetaLoss(beta=self.beta, margin=self.margin))
+
+    def _metric(self, positive, scores, weight):
+        predicted = self._above_threshold(scores) > 0
+        if not (positive.any() or predicted.any()):
+            warn("score: no positives, neither true nor predicted, the score is NaN")
+            return np.nan
+        beta = float(self.beta)
+        return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))
+
+    def _cut(self, scores, positive, weight):
+        score, found, selected = cuts(scores, positive, weight)
+        recall, precision = beta_shares(float(self.beta))
+        return score[(found / (precision * selected + recall * found[-1])).argmax()]
+
+
+@estimator
+@public
+class RecallAtPrecisionClassifier(RankingClassifier):
+    r"""Find positives while a given share of the predicted ones is positive.
+
+    .. math::
+        \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
+
+    The loss bounds both by hinges and penalizes a missing precision
+    (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). For a guarantee on new
+    samples use :class:`BudgetClassifier`.
+
+    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest with this
+    precision on the training set, or the one of the highest precision.
+
+    Parameters
+    ----------
+    precision : float, default=0.8
+        The precision p, in (0, 1].
+    margin : float, default=1.0
+        Distance that scores should keep, positive.
+
+    See Also
+    --------
+    PrecisionAtRecallClassifier : The other way round.
+    sktopk.losses.recall_at_precision_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import RecallAtPrecisionClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> RecallAtPrecisionClassifier(n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    precision: float = 0.8
+    _: KW_ONLY
+    margin: float = 1.0
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.precision, "precision", 0, 1, bounds="right")
+        check_number(self.margin, "margin", 0, bounds="neither")
+
+    def _make_head(self):
+        return program_head(
+            self, lambda: RecallAtPrecisionLoss(precision=self.precision, margin=self.margin)
+        )
+
+    def _metric(self, positive, scores, weight):
+        return recall_at_precision_score(
+            positive, scores, precision=float(self.precision), sample_weight=weight
+        )
+
+    def _cut(self, scores, positive, weight):
+        score, found, selected = cuts(scores, positive, weight)
+        # The last digit of a sum of weights must not decide.
+        reached = found >= float(self.precision) * selected * (1 - 1e-12)
+        if reached.any():
+            return score[reached.nonzero()[-1, 0]]
+        precision = found / selected
+        return score[(precision == precision.max()).nonzero()[-1, 0]]

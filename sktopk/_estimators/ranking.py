@@ -1,0 +1,567 @@
+"""The DeepTopPush family: positives above a threshold that depends on the scores."""
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+
+from sktopk._common._public import public
+from sktopk._common._scalars import check_call, check_number, check_option
+from sktopk._common._warnings import warn
+from sktopk.losses import KthLargest, SurrogateQuantile
+from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
+from sktopk.losses._groups import check_takes_groups
+from sktopk.losses._top_push import pat_mat_np_threshold, top_push_k_threshold, top_push_threshold
+from sktopk.losses._top_quantile import (
+    PRECISION_AT_RECALL_ERRORS,
+    pat_mat_threshold,
+    precision_at_recall_threshold,
+    recall_at_k_threshold,
+)
+from sktopk.metrics import (
+    positives_at_top_score,
+    precision_at_recall_score,
+    recall_at_k_score,
+    true_positive_rate_at_fpr_score,
+)
+
+from ._between_scores import midway_above
+from ._parameters import estimator
+from ._ranking import RankingClassifier, cuts
+
+
+def check_share(tau, of, of_a_number):
+    """Raise unless tau is a share; name the class that takes a number."""
+    if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
+        raise ValueError(
+            f"tau must be a share of the {of}, in (0, 1); got {tau}. A number of {of} is the k of "
+            f"{of_a_number}(k={tau})"
+        )
+    check_number(tau, "tau", 0, 1, bounds="neither")
+
+
+@estimator
+@public
+class DeepTopPushClassifier(RankingClassifier):
+    r"""Rank positives above every negative.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = \max_{j : y_j = 0} f(x_j)
+
+    For a list that is read until the first false alarm [1]_. For a fixed number or share of the
+    samples use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. On minibatches t is the
+    largest score of the minibatch and of the hard examples kept from earlier ones.
+
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
+    training score of a negative.
+
+    Parameters
+    ----------
+    buffer_size : int or "auto", default=1
+        Number of hard negatives kept from earlier minibatches. 1 is the paper's delayed sample, 0
+        trains without it, "auto" is 102, for an ensemble 16 per network.
+
+    See Also
+    --------
+    TopPushKClassifier : Lets k - 1 negatives stay on top.
+    sktopk.losses.top_push_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import DeepTopPushClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = DeepTopPushClassifier(n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = 1
+
+    _threshold = staticmethod(top_push_threshold)
+    _midway = staticmethod(midway_above)
+
+    def _metric(self, positive, scores, weight):
+        return positives_at_top_score(positive, scores, sample_weight=weight)
+
+
+@estimator
+@public
+class TopPushKClassifier(RankingClassifier):
+    r"""Rank positives above the k-th highest negative.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f^-_{[k]}
+
+    As :class:`DeepTopPushClassifier`, but k - 1 negatives may be outliers or mislabelled [1]_.
+
+    `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between the
+    k-th largest training score of a negative and the next lower score.
+
+    Parameters
+    ----------
+    k : int, default=5
+        Rank of the negative that is the threshold, at most the number of negatives; the fitted
+        attribute is `k_`.
+
+    Attributes
+    ----------
+    k_ : int
+        The k used.
+
+    See Also
+    --------
+    sktopk.losses.top_push_k_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import TopPushKClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = TopPushKClassifier(k=3, n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    k: int = 5
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = "auto"
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.k, "k", 1, integer=True)
+
+    def _make_head(self):
+        self.k_ = clipped(self.k, self._class_totals()[0], "negatives", hasattr(self, "n_groups_"))
+        return super()._make_head()
+
+    def _threshold(self):
+        return top_push_k_threshold(self.k_)
+
+    def _metric(self, positive, scores, weight):
+        return positives_at_top_score(positive, scores, k=self.k, sample_weight=weight)
+
+
+@estimator
+@public
+class RecallAtKClassifier(RankingClassifier):
+    r"""Find positives among the k highest scores, of each group or of all samples.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f_{[k]}
+
+    For a fixed number of samples that are reviewed [1]_, such as 100 per day: k counts per group if
+    `fit` gets `groups`, else in the whole training set. A k below 1 is a share of the samples.
+
+    `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
+    training score and the next lower one. On other samples it may select more or fewer:
+    `predict_top` and :class:`BudgetClassifier` select exactly n.
+
+    Parameters
+    ----------
+    k : int or float, default=100
+        Number of samples, at least 1, or share of them, in (0, 1). The fitted attribute is `k_`.
+
+    Attributes
+    ----------
+    k_ : int or float
+        The k used.
+
+    See Also
+    --------
+    sktopk.losses.recall_at_k_loss : The loss on torch tensors.
+    BudgetClassifier : A review budget for any classifier.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    Ten per day, of days that need not be those of `fit`:
+
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import RecallAtKClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> day = np.arange(len(y)) // 100
+    >>> clf = RecallAtKClassifier(k=10, n_estimators=2, random_state=0).fit(X, y, groups=day)
+    >>> clf.predict_top(X, n=10, groups=day).shape
+    (60,)
+    """
+
+    k: int | float = 100
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = "auto"
+
+    def _check_params(self):
+        super()._check_params()
+        is_share = isinstance(self.k, Real) and 0 < self.k < 1
+        check_number(self.k, "k", 0 if is_share else 1, integer=not is_share)
+
+    def _make_head(self):
+        grouped, self.k_ = hasattr(self, "n_groups_"), self.k
+        if isinstance(self.k, Integral):
+            self.k_ = clipped(self.k, self.class_count_.sum(), "samples", grouped)
+        return super()._make_head()
+
+    def _threshold(self):
+        is_number = isinstance(self.k_, Integral)
+        return recall_at_k_threshold(self.k_) if is_number else pat_mat_threshold(float(self.k_))
+
+    def _metric(self, positive, scores, weight):
+        return recall_at_k_score(positive, scores, k=self.k, sample_weight=weight)
+
+
+@estimator
+@public
+class PatMatClassifier(RankingClassifier):
+    r"""Find positives among a share tau of the samples, such as the first 1 % of a list.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
+
+    The ranker to begin with: Pat&Mat with the threshold at the quantile itself [1]_.
+
+    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between the
+    quantile of the training scores and the next lower one. On other samples it may select more or
+    fewer: `predict_top` and :class:`BudgetClassifier` select exactly n.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Share of the samples that are reviewed, in (0, 1).
+
+    See Also
+    --------
+    PatMatNPClassifier : A share of the negatives.
+    sktopk.losses.pat_mat_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import PatMatClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PatMatClassifier(tau=0.1, n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    tau: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = "auto"
+
+    def _check_params(self):
+        super()._check_params()
+        check_share(self.tau, "samples", "RecallAtKClassifier")
+
+    def _threshold(self):
+        return pat_mat_threshold(self.tau)
+
+    def _metric(self, positive, scores, weight):
+        return recall_at_k_score(positive, scores, k=self.tau, sample_weight=weight)
+
+
+@estimator
+@public
+class PatMatNPClassifier(RankingClassifier):
+    r"""Rank positives above all but a share tau of the negatives.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
+
+    The Neyman-Pearson form of Pat&Mat [1]_: most true positives at a false-positive rate of about
+    tau. :class:`RecallAtFPRClassifier` has a threshold that depends on more than one negative.
+
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_` is
+    between the quantile of the training scores of negatives and the next lower score.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Share of the negatives above the threshold, in (0, 1).
+
+    See Also
+    --------
+    PatMatClassifier : A share of all samples.
+    sktopk.losses.pat_mat_np_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import PatMatNPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PatMatNPClassifier(n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    tau: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = "auto"
+
+    def _check_params(self):
+        super()._check_params()
+        check_share(self.tau, "negatives", "TopPushKClassifier")
+
+    def _threshold(self):
+        return pat_mat_np_threshold(self.tau)
+
+    def _metric(self, positive, scores, weight):
+        return true_positive_rate_at_fpr_score(positive, scores, fpr=self.tau, sample_weight=weight)
+
+
+@estimator
+@public
+class RecallAtFPRClassifier(RankingClassifier):
+    r"""Find positives while at most a share of the negatives is above the threshold.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
+
+    The surrogate l counts the errors on both sides of a free threshold t. With the hinge the loss is
+    :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program; with the quadratic
+    surrogate it is the original Pat&Mat-NP [1]_.
+
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest at
+    which at most a share `fpr` of the negatives of the training set is above. For a guarantee on
+    other samples use :class:`BudgetClassifier`.
+
+    Parameters
+    ----------
+    fpr : float, default=0.01
+        Share of the negatives above the threshold, in (0, 1).
+    surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
+        The function l: max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). The threshold has a
+        closed form for the hinge only; the others take several times as long.
+
+    See Also
+    --------
+    PatMatNPClassifier : The threshold at a score.
+    sktopk.losses.SurrogateQuantile : The threshold of this loss.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 11.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import RecallAtFPRClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = RecallAtFPRClassifier(fpr=0.02, n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    fpr: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "hinge"
+    buffer_size: int | str = "auto"
+
+    _midway = staticmethod(midway_above)
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.fpr, "fpr", 0, 1, bounds="neither")
+
+    def _threshold(self):
+        return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
+
+    def _metric(self, positive, scores, weight):
+        return true_positive_rate_at_fpr_score(
+            positive, scores, fpr=float(self.fpr), sample_weight=weight
+        )
+
+    def _cut(self, scores, positive, weight):
+        """The highest score at which too many negatives would be above the threshold."""
+        score, found, _ = cuts(scores, ~positive, weight)
+        # The last digit of a sum of weights must not decide.
+        beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
+        return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
+
+
+@estimator
+@public
+class PrecisionAtRecallClassifier(RankingClassifier):
+    r"""Find a share of the positives with the fewest negatives among them.
+
+    .. math::
+        \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
+        t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
+
+    At a fixed recall r, few false positives are a high precision (Prec@Rec, eq. 4 of [1]_). The
+    same as a linear program is :func:`sktopk.losses.precision_at_recall_program_loss`.
+
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the training
+    score that a share r of the positives reaches and the next lower score.
+
+    Parameters
+    ----------
+    recall : float, default=0.8
+        The recall r, in (0, 1].
+
+    See Also
+    --------
+    RecallAtPrecisionClassifier : The other way round.
+    sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import PrecisionAtRecallClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PrecisionAtRecallClassifier(n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    recall: float = 0.8
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = "auto"
+
+    errors = PRECISION_AT_RECALL_ERRORS
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.recall, "recall", 0, 1, bounds="right")
+
+    def _threshold(self):
+        return precision_at_recall_threshold(self.recall)
+
+    def _metric(self, positive, scores, weight):
+        return precision_at_recall_score(positive, scores, recall=self.recall, sample_weight=weight)
+
+
+@estimator
+@public
+class ThresholdClassifier(RankingClassifier):
+    r"""Rank with a threshold of your own: positives above it, negatives below it, or both.
+
+    .. math::
+        \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
+        + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
+
+    The classifiers of this family are this one with a fixed threshold (eq. 1 and 5 of [1]_).
+
+    `score` is the share of the counted samples on the right side of the threshold. `threshold_` is
+    between the threshold of the training scores and the next lower score.
+
+    Parameters
+    ----------
+    threshold : callable, default=KthLargest("all", tau=0.01)
+        Called as ``threshold(scores, positive, weight)``: :class:`sktopk.losses.KthLargest`,
+        :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile`,
+        :class:`sktopk.losses.FixedThreshold` or a function. A rank k is one of the training set.
+    errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
+        Which samples should be on the other side. A dict such as ``{"false_positives": 0.1,
+        "false_negatives": 0.9}`` counts both, with the weights lambda.
+
+    See Also
+    --------
+    sktopk.losses.accuracy_at_top_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 1 and 5.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import ThresholdClassifier
+    >>> from sktopk.losses import TopMean
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = ThresholdClassifier(TopMean("negatives", k=5), n_estimators=2, random_state=0)
+    >>> clf.fit(X, y).predict_top(X, n=5).shape
+    (5,)
+    """
+
+    threshold: Callable = KthLargest("all", tau=0.01)
+    errors: str | dict[str, float] = "false_negatives"
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int | str = "auto"
+
+    def _check_params(self):
+        super()._check_params()
+        check_threshold(self.threshold)
+        check_call(self.threshold, "threshold", "scores", "positive", "weight")
+        if not isinstance(self.errors, dict):
+            check_option(self.errors, "errors", ERRORS)
+        check_errors(self.errors)
+
+    def _check_groups(self, groups):
+        if groups is not None:
+            check_takes_groups(self.threshold)
+
+    def _threshold(self):
+        return self.threshold
+
+    def _metric(self, positive, scores, weight):
+        scores = torch.from_numpy(scores).double()
+        positive, weight = torch.from_numpy(positive), torch.from_numpy(weight).double()
+        above = scores >= self._cut(scores, positive, weight)
+        kinds, score = check_errors(self.errors), 0.0
+        for kind, factor in kinds:
+            finds = kind == "false_negatives"
+            is_right, counted = (above, positive) if finds else (~above, ~positive)
+            counted = counted * weight
+            if factor and not counted.any():
+                warn("score: y has no sample that counts, the score is NaN")
+                return np.nan
+            if factor:
+                score += factor * float((counted * is_right).sum() / counted.sum())
+        return score / sum(factor for _, factor in kinds)
+
+
+def clipped(k, n_samples, what, of_groups):
+    """The rank k, at most the number of samples; of groups it is left to the loss."""
+    most = max(1, int(n_samples))
+    if of_groups or k <= most:
+        return k
+    warn(f"k={k} must be at most the number of {what} ({most}): k_={most} is used")
+    return most

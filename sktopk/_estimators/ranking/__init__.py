@@ -1,1 +1,0 @@
-"""An order of rows, with a threshold."""

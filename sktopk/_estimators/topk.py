@@ -1,0 +1,239 @@
+"""TopKClassifier: k labels per sample."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from sktopk._common._input import own_labels
+from sktopk._common._public import public
+from sktopk._common._scalars import check_number, check_option
+from sktopk._common._types import RowsLike
+from sktopk._common._warnings import warn
+from sktopk._training.criteria._custom import CustomLoss
+from sktopk.losses._loss import check_k
+from sktopk.losses._mixtures import check_k_distribution
+from sktopk.metrics import topk_accuracy_score
+
+from ._base import BaseNetClassifier
+from ._heads import LabelHead
+from ._losses import LOSSES, log_frequencies, make_criterion, named_like, own_parameters
+from ._parameters import estimator
+
+
+@estimator
+@public
+class TopKClassifier(BaseNetClassifier):
+    r"""Classifier for the k best labels of each sample.
+
+    It minimizes the mean of a loss :math:`L_k(f(x), y)` that asks for the label among the k
+    highest scores rather than in first place. That pays where labels are noisy or overlap; with
+    clean labels and enough data cross-entropy is as good.
+
+    Parameters
+    ----------
+    loss : str or nn.Module, default="smooth_topk"
+        "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
+        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
+        "focal"; for long tails "logit_adjusted", "smooth_topk_adjusted", "ldam",
+        "noised_topk_imbalanced" [3]_. Or a module called as ``loss(scores, target)``.
+    k : int or dict, default=5
+        The k of the loss and of `predict_topk`, at most n_classes - 1; the fitted attribute is
+        `k_`. A dict such as ``{1: 0.1, 5: 0.9}`` trains for several k, with weights.
+    tau : float, default=1.0
+        Temperature of the smooth losses, positive.
+    sigma : float, default=0.2
+        Standard deviation of the noise of the noised losses.
+    loss_params : dict, default=None
+        Parameters that only the loss has, such as ``{"gamma": 1.0}`` of "focal".
+        ``loss__gamma`` can be set and searched directly.
+    order : {"cross_entropy", None}, default="cross_entropy"
+        How the k labels of a top-k loss are ordered. With "cross_entropy" the network has two heads:
+        cross-entropy gives `predict`, `predict_proba` and the order, the loss adds the k - 1 best
+        other labels. None: one head, trained with the loss alone. Losses without k, and ``k_=1``,
+        always have one head.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each label, multiplied with `sample_weight`.
+
+    Attributes
+    ----------
+    k_ : int
+        The k used.
+
+    See Also
+    --------
+    sktopk.losses.smooth_topk_loss : The default loss on torch tensors.
+    sktopk.model_selection.compare_losses : A comparison of losses, with intervals.
+    sktopk.metrics.make_topk_scorer : What to pass as `scoring` to a search.
+
+    References
+    ----------
+    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
+       ICLR 2018, eq. 9 and 10.
+    .. [2] Sawada, Kaneko, Sagi. "Trade-offs in Top-k Classification Accuracies on Losses for
+       Deep Learning", 2020, eq. 5 and 6.
+    .. [3] Garcin, Servajean, Joly, Salmon. "Stochastic smoothing of the top-K calibrated hinge
+       loss for deep imbalanced classification", ICML 2022, eq. 8 to 13.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sktopk import TopKClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = TopKClassifier(k=2, n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_topk(X[:1])
+    array([[0, 1]])
+    """
+
+    loss: str | nn.Module | Callable = "smooth_topk"
+    _: KW_ONLY
+    k: int | dict[int, float] = 5
+    tau: float = 1.0
+    sigma: float = 0.2
+    loss_params: dict | None = None
+    order: str | None = "cross_entropy"
+    class_weight: dict | str | None = None
+
+    def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
+        """Predict the k labels of highest score.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        k : int, default=None
+            Number of labels, 1 <= k < n_classes; None is `k_`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Best first; the first of them is the label of `predict`. Tied labels are in the order of
+            `classes_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If k is not an integer or out of range.
+        """
+        scores = self._scores(X)
+        k = self.k_ if k is None else check_k(k, len(self.classes_))
+        combined = self._head.combine(torch.from_numpy(scores)).numpy()
+        if k == 1:
+            index = combined.argmax(axis=1)[:, np.newaxis]
+        else:
+            index = np.argsort(-combined, axis=1, kind="stable")[:, :k]
+        return self.classes_[index]
+
+    def score(
+        self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the top-k accuracy at `k_`, which searches without `scoring` use.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            True labels; None only for a Dataset that has them. A label unseen in `fit` is a miss.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            Share of the samples whose label is among the k highest scores. Ties count by their
+            chance. NaN, with a warning, if no sample has a positive weight.
+        """
+        y_score, y = self.decision_function(X), own_labels(X, y, needed=True)
+        return topk_accuracy_score(
+            y, y_score, k=self.k_, labels=self.classes_, sample_weight=sample_weight
+        )
+
+    def _check_params(self):
+        super()._check_params()
+        if isinstance(self.loss, str):
+            check_option(self.loss, "loss", tuple(LOSSES))
+        elif not isinstance(self.loss, nn.Module):
+            raise TypeError(
+                f"loss must be one of {', '.join(map(repr, LOSSES))} or an nn.Module called as "
+                f"loss(scores, target); got {self.loss!r}"
+            )
+        if isinstance(self.k, dict):
+            check_k_distribution(self.k)
+        for k in self.k if isinstance(self.k, dict) else [self.k]:
+            check_number(k, "k", 1, integer=True)
+        check_option(self.order, "order", ("cross_entropy", None))
+        check_number(self.tau, "tau", 0, bounds="neither")
+        check_number(self.sigma, "sigma", 0)
+        self._check_loss_params()
+
+    def _check_loss_params(self):
+        given, known = self.loss_params, own_parameters(self.loss)
+        if given is None:
+            return
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise TypeError(f"loss_params must be a dict of parameters by name; got {given!r}")
+        if unknown := sorted(given.keys() - known):
+            allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
+            raise ValueError(
+                f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
+                f"{unknown}"
+            )
+
+    def _named_loss(self):
+        return LOSSES[self.loss] if isinstance(self.loss, str) else named_like(self.loss)
+
+    def _make_head(self):
+        n_classes, loss, named = len(self.classes_), self.loss, self._named_loss()
+        k = max(self.k) if isinstance(self.k, dict) else self.k
+        self.k_ = min(int(k), n_classes - 1)
+        if self.k_ < k and self.k != type(self).k:  # nobody asked for the default
+            warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
+        params, several = {}, self.k
+        if isinstance(loss, str):
+            params = {name: getattr(self, name) for name in named.params}
+            params |= self.loss_params or {}
+            if "k" in params:
+                params["k"] = self.k_
+            if isinstance(self.k, dict):
+                several = {}
+                for each, weight in self.k.items():
+                    each = min(each, self.k_)
+                    several[each] = several.get(each, 0.0) + weight
+        elif self._holds_out() and not CustomLoss(loss).is_weighted:
+            raise TypeError(
+                "Held-out samples have weight 0: loss must take sample_weight or have a reduction "
+                f"attribute; got {type(loss).__name__}. Set calibration=None and "
+                "n_iter_no_change=None to train it without"
+            )
+        has_k = named is not None and "k" in named.params
+        return LabelHead(
+            name=loss if isinstance(loss, str) else type(loss).__name__,
+            make=lambda: make_criterion(loss, params, n_classes, several),
+            metric=self._metric,
+            k=self.k_,
+            order=self.order is not None and has_k and self.k_ > 1,
+            models_proba=self._plans_proba() and (self.k_ > 1 or not has_k),
+            balanced=named is not None and named.counts,
+            pretrain=self.pretrain > 0 and loss != "cross_entropy",
+        )
+
+    def _holds_out(self):
+        held_out = self.calibration is not None or self.n_iter_no_change is not None
+        return held_out and self.n_estimators > 1
+
+    def _metric(self, target, y_score, weight):
+        classes = np.arange(len(self.classes_))
+        return topk_accuracy_score(target, y_score, k=self.k_, labels=classes, sample_weight=weight)
+
+    def _plans_proba(self):
+        named = self._named_loss()
+        if named is None:
+            return False
+        return named.models_proba or (self.order is not None and "k" in named.params)
+
+    def _with_prior(self, scores):
+        if not self._head.models_proba or self._head.order:
+            return scores
+        added = log_frequencies(self.net_.criterion_.losses)
+        return scores + np.asarray(added, dtype=scores.dtype)

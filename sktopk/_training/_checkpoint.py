@@ -1,0 +1,226 @@
+"""Training that continues after a crash: the file in which one call of fit keeps its progress."""
+
+import io
+import os
+import platform
+from pickle import UnpicklingError
+
+import joblib
+import numpy as np
+import skorch
+import torch
+from skorch.callbacks import LRScheduler
+
+from sktopk._common._atomic_file import write_atomically
+from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._warnings import warn
+
+from ._process import rng_state, world_size
+from ._state import load_net_state, net_state
+
+
+class CheckpointError(OSError):
+    """A checkpoint cannot be read or written."""
+
+
+class Checkpoint:
+    """The file of one call of fit.
+
+    It holds tensors and plain values and is read with ``torch.load(weights_only=True)``, so that
+    reading it runs no code. It restores network, optimizer, random generators, history, early
+    stopping and learning-rate schedules; parameters come from the estimator, never from the file.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    call : dict
+        What makes a call the same, see `describe_call`.
+
+    Raises
+    ------
+    CheckpointError
+        If the file, or its folder, cannot be read or written.
+    ValueError
+        If the file is damaged or belongs to another call.
+    """
+
+    def __init__(self, path, call):
+        if world_size() > 1:
+            raise ValueError(
+                "checkpoint needs a single process; got "
+                f"{world_size()} processes that train together"
+            )
+        check_path(path)
+        self.name, self.path, self.call = path, os.path.realpath(path), call
+        self.found = None
+        try:
+            # What was read is what is written later: another writer shows.
+            self.mark = self._mark()
+            if self.mark is not None:
+                self.found = torch.load(self.path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint={path!r} cannot be read ({error.strerror}): give permission or pass "
+                "another path"
+            ) from error
+        except (RuntimeError, EOFError, UnpicklingError, ValueError, KeyError) as error:
+            raise self._refused(f"is damaged or no checkpoint ({type(error).__name__})") from error
+        if self.found is not None:
+            if not isinstance(self.found, dict) or not isinstance(self.found.get("call"), dict):
+                raise self._refused("is no checkpoint")
+            then = self.found["call"]
+            changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
+            if changed:
+                raise self._refused(
+                    f"belongs to another call of fit, with other {', '.join(changed)}"
+                )
+
+    def seed(self, seed):
+        """The seed of the call that wrote the file, or `seed` for a new one."""
+        self._seed = int(seed if self.found is None else self.found["seed"])
+        return self._seed
+
+    def begin(self, net):
+        """Put a net that starts to train where the file left it; return the epochs done."""
+        if self.found is None:
+            # Whatever makes writing impossible shows before hours of training.
+            self.end_epoch(net, 0)
+            return 0
+        found, self.found = self.found, None
+        try:
+            load_net_state(net, found["net"])
+            if net.draws:
+                torch.set_rng_state(net.rng_state[0])
+                if len(net.rng_state) > 1:
+                    torch.cuda.set_rng_state(net.rng_state[1], torch.device(net.device))
+            for name, callback in net.callbacks_:
+                if name in found["callbacks"]:
+                    _part(callback).load_state_dict(found["callbacks"][name])
+            net.stop_training = found["stopped"]
+            return int(found["n_epochs"])
+        except Exception as error:  # a damaged file can make anything fail
+            raise self._refused(f"does not fit this network and its callbacks ({error})") from error
+
+    def end_epoch(self, net, n_epochs):
+        """Write the file."""
+        if net.draws:
+            net.rng_state = rng_state(torch.device(net.device))
+        parts = {name: _part(callback) for name, callback in net.callbacks_}
+        state = {
+            "call": self.call,
+            "seed": self._seed,
+            "n_epochs": n_epochs,
+            "stopped": bool(net.stop_training),
+            "net": _plain(net_state(net)),
+            "callbacks": {
+                name: _plain(part.state_dict()) for name, part in parts.items() if part is not None
+            },
+        }
+        content = io.BytesIO()
+        torch.save(state, content)
+        if self._mark() not in (None, self.mark):
+            raise CheckpointError(
+                f"checkpoint={self.name!r} was written by another fit: each fit needs its own path"
+            )
+        try:
+            write_atomically(self.path, [content.getbuffer()], one_writer=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint={self.name!r} cannot be written after epoch {n_epochs} "
+                f"({error.strerror}): make room or pass another path"
+            ) from error
+        self.mark = self._mark()
+
+    def remove(self):
+        """Delete the file of a fit that has ended."""
+        try:
+            if self._mark() == self.mark is not None:
+                os.unlink(self.path)
+        except OSError as error:
+            warn(
+                f"checkpoint={self.name!r} could not be removed after the fit ({error.strerror}): "
+                "delete it before the next fit"
+            )
+
+    def _mark(self):
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _refused(self, reason):
+        return ValueError(
+            f"checkpoint={self.name!r} {reason}. Delete the file to train anew, or pass another "
+            "path: each fit needs its own"
+        )
+
+
+def check_path(path):
+    """Raise unless `path` names a file in a folder that exists."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"checkpoint must be the path of a file or None; got {path!r}")
+    name = os.fspath(path)
+    if "\0" in str(name):
+        raise ValueError(f"checkpoint must be a path without NUL characters; got {path!r}")
+    if os.path.isdir(name) or not os.path.basename(name):
+        raise IsADirectoryError(f"checkpoint must be the path of a file; {path!r} is a folder")
+    folder = os.path.dirname(os.path.realpath(name))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(
+            f"checkpoint={path!r} must lie in an existing folder; there is no {folder!r}"
+        )
+
+
+def describe_call(estimator, data, validation):
+    """What makes a call of fit the same: parameters, data and versions, as hashes by name."""
+    params = estimator.get_params(deep=False)
+    params.pop("verbose", None)
+    # Functions and classes go by name, other objects by their content.
+    call = {name: _hash(value) for name, value in params.items()}
+    call["versions"] = " ".join(
+        (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
+    )
+    call["estimator"] = type(estimator).__qualname__
+    for which, part in {"": data, "_val": validation}.items():
+        if part is not None:
+            # Samples of a Dataset are read during training only.
+            X = part.X.shape if isinstance(part.X, LazyRows) else part.X
+            call |= {f"X{which}": _hash(X), f"y{which}": _hash(part.y)}
+            call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
+    return call
+
+
+def _hash(value):
+    if isinstance(value, list | tuple):
+        return joblib.hash([_hash(each) for each in value])
+    if isinstance(value, torch.nn.Module):
+        state = {name: each.numpy() for name, each in value.state_dict().items()}
+        return joblib.hash((repr(value), state))
+    try:
+        return joblib.hash(value)
+    except Exception:  # what cannot be pickled, such as a lambda, goes by its name
+        return f"{type(value).__qualname__} {getattr(value, '__qualname__', '')}"
+
+
+def _part(callback):
+    """The object whose state a checkpoint keeps for a callback, or None."""
+    if isinstance(callback, LRScheduler):
+        callback = getattr(callback, "lr_scheduler_", None)
+    has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
+    return callback if has_state else None
+
+
+def _plain(value):
+    """Nested plain values and tensors, as ``weights_only`` allows them."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, np.generic):
+        return value.item()
+    if callable(value) and not isinstance(value, torch.Tensor):
+        return None
+    return value

@@ -1,1 +1,0 @@
-"""Training that goes on after a crash."""
