@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 from _choosing import TUNING
 from _clinc150 import clinc150
-from _paired import RULE, Finding, gain
+from _paired import RULE, gain
 from _patch_features import patch_features
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 
@@ -174,16 +174,6 @@ def cases(runs):
     """The judged runs of each table and k."""
     judged = runs[runs.seed != TUNING]
     return [(data, k, here) for (data, k), here in judged.groupby(["data", "k"], sort=False)]
-
-
-def findings(runs):
-    """Each loss against cross-entropy by macro top-k accuracy."""
-    return [
-        Finding.of_gain(loss, f"long tail of {data}, 100:1", f"macro top-{k}", won)
-        for data, k, here in cases(runs)
-        for loss in CHOICES
-        if loss not in BASELINES and (won := against(here, loss, "macro")) is not None
-    ]
 
 
 METRICS = ("macro", "rare third", "frequent third")

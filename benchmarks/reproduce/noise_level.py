@@ -14,7 +14,7 @@ from functools import cache, partial
 import numpy as np
 import torch
 from _image_files import load_cifar100
-from _networks import ConvNet, DenseNet
+from _networks import AS_PUBLISHED, ConvNet, DenseNet
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from skorch.callbacks import LRScheduler
 
@@ -77,8 +77,7 @@ def run(loss, sigma, n_noise, training, size, seed):
         k=K,
         sigma=sigma,
         module=partial(network, size=size),
-        n_members=1,
-        warm_up=0,
+        **AS_PUBLISHED,
         batch_size=64,
         max_epochs=sizes["max_epochs"],
         random_state=seed,

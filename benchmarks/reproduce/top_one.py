@@ -25,8 +25,8 @@ from itertools import chain
 import numpy as np
 from _balanced import Baseline
 from _image_files import load_cifar100, load_fashion_mnist, load_mnist
-from _networks import ConvNet
-from _paired import RULE, Finding, gain
+from _networks import AS_PUBLISHED, ConvNet
+from _paired import RULE, gain
 from _protocol import RESULTS, arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from _top_figures import draw_boxes, draw_curves, draw_thresholds
 from sklearn.base import clone
@@ -141,8 +141,7 @@ def untrained(part, method, seed, max_epochs):
         optimizer, training = "adam", ADAM
     clf = clone(clf).set_params(
         module=network,
-        n_members=1,
-        warm_up=0,
+        **AS_PUBLISHED,
         early_stopping=False,
         batch_size=32,
         max_epochs=max_epochs,
@@ -223,23 +222,6 @@ METRICS = (
     "positives at top",
     "normalised AUC@quantile 0.1",
 )
-
-
-def findings(runs):
-    """Each method against the better BaseLine of its optimizer, on each set of images."""
-    found = []
-    for data, here in runs[runs.part == "tables"].groupby("data", sort=False):
-        for method, (_, optimizer, _) in METHODS.items():
-            if method in BASELINES:
-                continue
-            loss, *how = method.split(", ")
-            for metric in METRICS:
-                won = to_baseline(here, method, metric, RIVALS[optimizer])
-                if won is None:
-                    continue
-                setting = ", ".join([f"one class of {data}", *how])
-                found.append(Finding.of_gain(loss, setting, metric, won))
-    return found
 
 
 def by_optimizer(runs):
