@@ -21,6 +21,7 @@ from itertools import product
 import numpy as np
 from _choosing import TUNING
 from _clinc150 import clinc150
+from _networks import UNSCALED, ScaledMLP
 from _paired import RULE, gain
 from _patch_features import patch_features
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
@@ -85,10 +86,8 @@ def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, 
         loss,
         k=k,
         sigma=sigma,
-        module=network if loss in OF_COSINES else MLP,
-        n_members=1,
-        warm_up=0,
-        score_scale=score_scale,
+        module=network if loss in OF_COSINES else ScaledMLP,
+        **UNSCALED,
         optimizer="adamw",
         learning_rate=rate,
         weight_decay=decay,
@@ -100,7 +99,7 @@ def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, 
         random_state=seed,
     )
     if loss not in OF_COSINES:
-        clf.set_params(hidden_layer_sizes=(HIDDEN,))
+        clf.set_params(hidden_layer_sizes=(HIDDEN,), module__factor=score_scale)
     else:
         clf.set_params(loss__max_margin=max_margin, loss__scale=loss_scale)
     clf.fit(X, y, X_val=valid[0], y_val=valid[1])
