@@ -21,7 +21,6 @@ import io
 import time
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 
 import numpy as np
@@ -39,7 +38,6 @@ from sktopk import losses
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 
-PACKAGES = ("sktopk", "libauc", "difftopk", "pytopk", "torch", "scikit-learn")
 COLUMNS = ("score", "ms", "error")
 N_SPLITS, K = 3, 5
 HIDDEN, BATCH, EPOCHS, STEPS = (64,), 128, 10, 400
@@ -220,15 +218,6 @@ def settings(args):
     ]
 
 
-def installed():
-    """Packages and versions."""
-    for name in PACKAGES:
-        try:
-            yield f"{name} {version(name)}"
-        except PackageNotFoundError:
-            yield f"{name} missing"
-
-
 HEADERS = {
     "rankers": {"score": "average precision", "ms": "fit, ms"},
     "top-k losses": {"score": "top-5 accuracy", "ms": "step, ms"},
@@ -248,7 +237,7 @@ def show(name, value):
 
 def page(runs):
     """A table for each part: means over the splits, with the errors."""
-    lines = ["# sktopk beside its peers", "", "Versions: " + ", ".join(installed()) + ".", ""]
+    lines = ["# sktopk compared with other packages", ""]
     lines += [*(__doc__.split("\n\n")[1].splitlines()), ""]
     lines += [f"Means over {N_SPLITS} splits, one thread. Made by `benchmarks/peers.py`.", "", READ]
     for part, (_, tables, methods) in PARTS.items():

@@ -10,10 +10,9 @@ from reproduce._protocol import markdown
 
 from ._data import HALF, HALVES, MAX_TEST, MAX_TRAIN, TABLES
 from ._differences import by_job, by_table, clearly_lost
-from ._jobs import JOBS, MULTICLASS
+from ._jobs import JOBS
 from ._methods import DEFAULTS, FEW_SPLITS, METHODS, OURS, OWN
 
-OWN_CROSS_ENTROPY = "TopKClassifier, cross-entropy"
 KEYS = ["table", "method", "split"]
 TITLES = {"binary": "Two classes", "multiclass": "Several classes"}
 
@@ -159,30 +158,6 @@ def scores_by_table(scores, kind):
     return text
 
 
-def beside_cross_entropy(lines):
-    """Return what the loss of `TopKClassifier` changes, in points, by dataset.
-
-    The lines are made with ``--methods TopKClassifier --set loss=cross_entropy --label
-    cross-entropy``.
-    """
-    lines = lines.set_index(["method", "table", "split"])
-    if OWN_CROSS_ENTROPY not in lines.index.unique("method"):
-        return []
-    alone, both = lines.loc[OWN_CROSS_ENTROPY], lines.loc["TopKClassifier"]
-    both = both.loc[both.index.isin(alone.index)]
-    jobs = list(MULTICLASS)
-    change = 100 * (both[jobs] - alone.loc[both.index, jobs]).groupby("table").mean()
-    rows = [[table, *(f"{value:+.2f}" for value in row)] for table, row in change.iterrows()]
-    return [
-        "",
-        "## Several classes: the default loss compared with cross-entropy, same network",
-        "",
-        f"Differences in points, mean of at least {both.groupby('table').size().min()} splits.",
-        "",
-        markdown(["dataset", *jobs], rows),
-    ]
-
-
 def page(lines, figure="top_of_the_table.png"):
     """Return the page: ranks and differences on the held-out half, then all scores."""
     scores = job_scores(lines)
@@ -203,7 +178,6 @@ def page(lines, figure="top_of_the_table.png"):
     ]
     for half in HALVES[::-1]:
         text += ["", f"## Mean ranks, {half} half", *mean_ranks(scores, half)]
-    text += beside_cross_entropy(lines)
     text += [
         "",
         "## sktopk compared with each method, reporting half",
