@@ -237,8 +237,12 @@ def show(name, value):
 
 def page(runs):
     """A table for each part: means over the splits, with the errors."""
-    lines = ["# sktopk compared with other packages", ""]
-    lines += [*(__doc__.split("\n\n")[1].splitlines()), ""]
+    lines = [
+        "# sktopk compared with other packages",
+        "",
+        *(__doc__.split("\n\n")[1].splitlines()),
+        "",
+    ]
     lines += [f"Means over {N_SPLITS} splits, one thread. Made by `benchmarks/peers.py`.", "", READ]
     for part, (_, tables, methods) in PARTS.items():
         names, rows = HEADERS[part], []

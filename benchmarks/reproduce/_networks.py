@@ -30,7 +30,6 @@ class ScaledMLP(MLP):
                 parameter.div_(factor)
 
     def forward(self, X):
-        """Return the scores of the inputs X."""
         return self.factor * super().forward(X)
 
 

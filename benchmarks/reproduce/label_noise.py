@@ -106,7 +106,7 @@ def network(loss, score_scale, learning_rate, weight_decay, seed, epochs, *, k=K
         loss,
         k=k,
         module=ScaledMLP,
-        module__factor=score_scale,
+        net_params={"module__factor": score_scale},
         hidden_layer_sizes=(512,),
         **UNSCALED,
         optimizer="adamw",
