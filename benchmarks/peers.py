@@ -226,8 +226,7 @@ READ = """\
 - LibAUC's losses are worse than cross-entropy in the same loop on annthyroid. On coil2000
   `AUCMLoss`, `APLoss` and `pAUC_DRO_Loss` are better. A step with them takes about 3 times as long.
 - `pat_mat_loss` expects batches with the share of positives of the data, not one half.
-- difftopk's port of the smooth loss ends in NaN at the larger learning rate on leaves100; ours does
-  not."""
+- difftopk's port of the smooth loss ends in NaN at the larger learning rate on leaves100."""
 
 
 def show(name, value):
