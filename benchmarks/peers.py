@@ -12,8 +12,6 @@ Times are CPU times. A run that fails is a line with its error.
     pip install ".[bench]"
     pip install --no-deps libauc     # its images and graphs are not used here
     OMP_NUM_THREADS=1 python benchmarks/peers.py
-
-Runs in the CSV are not repeated: delete their lines to repeat them.
 """
 
 import contextlib
