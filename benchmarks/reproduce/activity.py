@@ -21,7 +21,7 @@ import io
 import zipfile
 
 import numpy as np
-from _paired import RULE, Finding, gain
+from _paired import RULE, gain
 from _protocol import (
     arguments,
     markdown,
@@ -178,27 +178,6 @@ def against(runs, baseline, metric):
         runs, DEEP_TOP_PUSH, metric, baselines=[baseline], column="method", pair=["number"],
         overlap=TEST_SHARE / (1 - TEST_SHARE),
     )  # fmt: skip
-
-
-# Of the metrics: the factor to points, and what is counted then.
-POINTS = {
-    "activity of 5%": (100, "activity of the first 5 %, hundredths of a deviation"),
-    "rank correlation": (100, "rank correlation with the activity"),
-    "active of 5 %": (1, "active of the first 5 %"),
-}
-
-
-def findings(runs):
-    """DeepTopPush against cross-entropy with the same network, over the splits at random."""
-    found = []
-    random = runs[runs.number != PUBLISHED]
-    for data, here in random.groupby("data", sort=False):
-        for metric, (factor, name) in POINTS.items():
-            points = here.assign(**{metric: factor * here[metric]})
-            won = against(points, CROSS_ENTROPY, metric)
-            if won is not None:
-                found.append(Finding.of_gain(DEEP_TOP_PUSH, f"{data} molecules", name, won))
-    return found
 
 
 def ordered(runs):

@@ -12,7 +12,6 @@ from scipy.sparse import csr_matrix, vstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
-from tabular_network import TABLES as TRIED_ON
 
 from sktopk.datasets import (
     inject_label_noise,
@@ -252,8 +251,6 @@ def halves():
 
 
 HALF = halves()
-# The network of the defaults is one of several that were tried on these, in both halves.
-TRIED = {TABLES[name].family for name in TRIED_ON}
 
 
 @cache
