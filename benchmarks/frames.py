@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _datasets import load_pmlb
 from lightgbm import LGBMClassifier
 from reproduce._protocol import (
     arguments,
@@ -45,7 +46,6 @@ from sklearn.model_selection import train_test_split
 from skorch.callbacks import Callback
 
 from sktopk import PatMatClassifier, TopVotingClassifier
-from sktopk.datasets import load_pmlb
 from sktopk.metrics import precision_at_k_score
 from sktopk.modules import TabularMLP
 

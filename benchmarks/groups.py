@@ -21,6 +21,7 @@ from itertools import product
 
 import numpy as np
 import torch
+from _datasets import load_clinc150
 from reproduce._protocol import (
     RESULTS,
     arguments,
@@ -36,7 +37,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import RecallAtKClassifier, TopKClassifier, TopPushKClassifier
-from sktopk.datasets import load_clinc150
 from sktopk.losses import (
     SurrogateQuantile,
     TopMean,

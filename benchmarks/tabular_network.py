@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from _datasets import load_adbench, load_pmlb
 from sklearn.metrics import average_precision_score, log_loss
 from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn import functional as F
 
-from sktopk.datasets import load_adbench, load_pmlb
 from sktopk.modules import TabularMLP
 
 RESULTS = Path(__file__).parent / "results"

@@ -6,15 +6,8 @@ from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
-from real_data import clinc150, digits, leaves100, letter, trec, word_counts
-from reproduce._image_files import load_cifar100, load_fashion_mnist, load_mnist
-from scipy.sparse import csr_matrix, vstack
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.model_selection import train_test_split
-from tabular_network import TABLES as TRIED_ON
-
-from sktopk.datasets import (
+from _datasets import (
+    data_file,
     inject_label_noise,
     load_adbench,
     load_clinc150,
@@ -23,7 +16,13 @@ from sktopk.datasets import (
     load_pmlb,
     make_long_tail,
 )
-from sktopk.datasets._folders import data_file
+from real_data import clinc150, digits, leaves100, letter, trec, word_counts
+from reproduce._image_files import load_cifar100, load_fashion_mnist, load_mnist
+from scipy.sparse import csr_matrix, vstack
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import train_test_split
+from tabular_network import TABLES as TRIED_ON
 
 MAX_TRAIN = MAX_TEST = 8000
 TRAIN_SHARE = 2 / 3
