@@ -8,7 +8,35 @@ from sklearn.utils import indexable
 from sktopk._common._input import as_lazy, check_given, take_params, take_rows
 from sktopk._common._scalars import on_host
 from sktopk._common._warnings import warn
-from sktopk.metrics._logged import labelled_rows
+
+# Rounding of a share such as 1 / 3 that was written to a file and read.
+_ROUNDING = 1e-12
+
+
+def labelled_rows(propensity, n_samples, of="X"):
+    """Return the numbers of the rows of known label, and the propensity of each.
+
+    Raises
+    ------
+    ValueError
+        Unless it is a probability in (0, 1] or NaN for each row, and not NaN for all.
+    """
+    values = np.asarray(on_host(propensity, "propensity"))
+    values = values.astype(np.float64) if values.dtype.kind in "fiub" else values
+    if values.dtype != np.float64 or values.shape != (n_samples,):
+        raise ValueError(
+            f"propensity must be {n_samples} numbers, one per row of {of}, NaN where the label is "
+            f"not known; got dtype {values.dtype} and shape {values.shape}"
+        )
+    known = np.flatnonzero(~np.isnan(values))
+    refused = values[known][~((values[known] > 0) & (values[known] <= 1 + _ROUNDING))]
+    if len(refused):
+        raise ValueError(
+            f"propensity must be in (0, 1], or NaN where the label is not known; got {refused[0]:g}"
+        )
+    if not len(known):
+        raise ValueError("propensity must be known for at least one row; got NaN for all")
+    return known, np.minimum(values[known], 1.0)
 
 
 class Log(NamedTuple):

@@ -1,4 +1,4 @@
-"""Statistics of scores on splits that share rows."""
+"""Statistics of scores on splits that share samples."""
 
 from bisect import bisect_left
 from math import ceil, inf, sqrt
