@@ -37,11 +37,11 @@ def budget_curve(
 
 
 def budget_curve_of_groups(
-    y_true, y_score, groups, share_of_groups, *, pos_label, value, **options
+    y_true, y_score, *, groups, share_of_groups=0.8, pos_label=None, value=None, **options
 ):
     """Return the same for k samples of each group, with a band that holds a share of them."""
     check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
-    metric = _checked_metric(options["metric"], value, options["max_k"], options["budget"])
+    metric = _checked_metric(value=value, **options)
     positive = is_positive(y_true, pos_label)
     y_score = check_score(y_score, len(positive))
     codes = encode_groups(groups, len(positive))
@@ -49,11 +49,11 @@ def budget_curve_of_groups(
         value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
     # Recall is defined for groups with positives.
     known = np.unique(codes[positive] if metric == "recall" and positive.any() else codes)
-    k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k"), []
+    k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k", None), []
     for own in (codes == code for code in known):
         each = None if value is None else value[own]
         curves.append(budget_curve(positive[own], y_score[own], value=each, **options))
-    curve = {"k": k[:max_k], "metric": metric, "budget": options["budget"], "by": "group"}
+    curve = {"k": k[:max_k], "metric": metric, "budget": options.get("budget"), "by": "group"}
     for name in ("score", "chance", "ideal"):
         # A group of fewer samples keeps the score of all of them.
         padded = [np.pad(c[name], (0, len(k) - len(c[name])), mode="edge") for c in curves]
@@ -65,7 +65,7 @@ def budget_curve_of_groups(
     return curve
 
 
-def _checked_metric(metric, value, max_k, budget):
+def _checked_metric(metric=None, value=None, max_k=None, budget=None):
     """Return the metric, which `value` may decide, after a check of the options."""
     metric = ("recall" if value is None else "value") if metric is None else metric
     check_option(metric, "metric", ("precision", "recall", "value"))

@@ -71,10 +71,6 @@ def budget_table(
     TypeError, ValueError
         If there are not two labels, a budget exceeds `n_rows`, or an argument is not allowed.
 
-    See Also
-    --------
-    BudgetCurveDisplay : The curve over all numbers of samples.
-
     References
     ----------
     .. [1] B. Efron. Bootstrap methods: another look at the jackknife. The Annals of Statistics

@@ -74,10 +74,6 @@ def make_topk_scorer(
         If an argument is out of its range. When called: if the scores are not one per class, as
         for the pairwise scores of ``SVC(decision_function_shape="ovo")``.
 
-    See Also
-    --------
-    topk_accuracy_score : The definition, including ties and empty classes.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -61,11 +61,6 @@ def set_coverage_score(
         If `y_set` holds other values than 0 and 1, shapes disagree, `labels` are repeated or of
         another kind than `y_true` (strings and numbers), or an argument is out of its range.
 
-    See Also
-    --------
-    set_size_score : The price of coverage.
-    sktopk.SetClassifier : Sets of a wanted coverage from any classifier.
-
     References
     ----------
     .. [1] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
@@ -115,10 +110,6 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     ValueError
         If `y_set` holds other values than 0 and 1, or the weights are not allowed.
 
-    See Also
-    --------
-    set_coverage_score : How often the label is in the set.
-
     Examples
     --------
     >>> from sktopk.metrics import set_size_score
@@ -156,10 +147,6 @@ def make_set_scorer(score: str) -> SetScorer:
         When called: if the estimator has no ``predict_set``, like scikit-learn's pipelines.
     ValueError
         If `score` is unknown.
-
-    See Also
-    --------
-    set_coverage_score, set_size_score : The definitions.
 
     Examples
     --------

@@ -142,18 +142,12 @@ def recall_at_k_score(
     -------
     score : float
         In [0, 1]. It is 1 if `k` is at least the number of samples, with a warning if `k` is
-        more. NaN, with an `UndefinedMetricWarning`, without positives of positive weight.
+        more. NaN, with a warning, without positives.
 
     Raises
     ------
     TypeError, ValueError
         As in `precision_at_k_score`.
-
-    See Also
-    --------
-    precision_at_k_score : Share of positives among the selected samples.
-    enrichment_factor_score : Recall at a fraction, divided by the recall of chance.
-    EnrichmentDisplay : All k at once, drawn.
 
     Examples
     --------
@@ -210,18 +204,12 @@ def enrichment_factor_score(
     -------
     score : float
         From 0 to the smaller of n / k and n over the number of positives. It is 1 for a random
-        order, and if all scores are tied. NaN, with an `UndefinedMetricWarning`, without
-        positives of positive weight.
+        order, and if all scores are tied. NaN, with a warning, without positives.
 
     Raises
     ------
     TypeError, ValueError
         If `fraction` is not a number in (0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    bedroc_score : Enrichment with weights that fall with the rank, in [0, 1].
-    EnrichmentDisplay : All fractions at once, drawn.
 
     Examples
     --------

@@ -38,8 +38,7 @@ def precision_quantile_curve(
     -------
     precision : ndarray of shape (n_samples + 1,)
         Element k is the expected precision of the k best samples. Element 0 is its limit, the
-        precision of the samples tied at the top. NaN, with an `UndefinedMetricWarning`, without
-        positives of positive weight.
+        precision of the samples tied at the top. NaN, with a warning, without positives.
     quantile : ndarray of shape (n_samples + 1,)
         Share of the samples (of their weight) that is selected, increasing from 0 to 1.
 
@@ -47,10 +46,6 @@ def precision_quantile_curve(
     ------
     TypeError, ValueError
         As in `precision_at_k_score`.
-
-    See Also
-    --------
-    auc_at_quantile_score : Area under the curve.
 
     References
     ----------
@@ -116,16 +111,12 @@ def auc_at_quantile_score(
     -------
     score : float
         In [0, 1]. It is the share of positives if all scores are tied, and 1 without negatives.
-        NaN, with an `UndefinedMetricWarning`, without positives of positive weight.
+        NaN, with a warning, without positives.
 
     Raises
     ------
     TypeError, ValueError
         If `quantile` is not a number in (0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    precision_quantile_curve : The curve.
 
     References
     ----------
@@ -203,17 +194,13 @@ def bedroc_score(
     Returns
     -------
     score : float
-        1 if all positives are above all negatives, 0 if all are below. NaN, with an
-        `UndefinedMetricWarning`, without positives or without negatives of positive weight.
+        1 if all positives are above all negatives, 0 if all are below. NaN, with a warning,
+        without positives or without negatives.
 
     Raises
     ------
     TypeError, ValueError
         If `alpha` is not a positive finite number, or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    enrichment_factor_score : Up to a cut, rather than with weights.
 
     References
     ----------

@@ -43,17 +43,12 @@ def precision_at_recall_score(
     Returns
     -------
     score : float
-        In [0, 1]; 1 without negatives. NaN, with an `UndefinedMetricWarning`, without positives
-        of positive weight.
+        In [0, 1]; 1 without negatives. NaN, with a warning, without positives.
 
     Raises
     ------
     TypeError, ValueError
         If `recall` is not a number in (0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    precision_at_k_score : Precision at a number of samples.
 
     References
     ----------
@@ -67,9 +62,8 @@ def precision_at_recall_score(
     >>> precision_at_recall_score(y_true, y_score, recall=0.5)
     0.6666...
     """
-    return precision_at_recall(
-        Ranking.from_labels(y_true, y_score, pos_label, sample_weight), recall
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return precision_at_recall(ranking, recall)
 
 
 def precision_at_recall(ranking, recall):
@@ -109,17 +103,12 @@ def recall_at_precision_score(
     Returns
     -------
     score : float
-        In [0, 1]; 0 if no threshold has the precision. NaN, with an `UndefinedMetricWarning`,
-        without positives of positive weight.
+        In [0, 1]; 0 if no threshold has the precision. NaN, with a warning, without positives.
 
     Raises
     ------
     TypeError, ValueError
         If `precision` is not a number in (0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    precision_at_recall_score : Precision at a given recall.
 
     Examples
     --------
@@ -130,9 +119,8 @@ def recall_at_precision_score(
     >>> recall_at_precision_score(y_true, y_score, precision=0.9)
     0.3333...
     """
-    return recall_at_precision(
-        Ranking.from_labels(y_true, y_score, pos_label, sample_weight), precision
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return recall_at_precision(ranking, precision)
 
 
 def recall_at_precision(ranking, precision):
@@ -179,17 +167,12 @@ def positives_at_top_score(
     -------
     score : float
         In [0, 1]. A positive tied with the k-th negative is not above it. It is 1 with fewer
-        than k negatives, with a warning unless `k` is 1. NaN, with an `UndefinedMetricWarning`,
-        without positives of positive weight.
+        than k negatives, with a warning unless `k` is 1. NaN, with a warning, without positives.
 
     Raises
     ------
     TypeError, ValueError
         If `k` is not an integer of at least 1, or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    true_positive_rate_at_fpr_score : The same for a share of the negatives.
 
     References
     ----------
@@ -250,18 +233,12 @@ def true_positive_rate_at_fpr_score(
     -------
     score : float
         In [0, 1]. Tied samples that would exceed the rate are not selected, nor are the
-        positives among them. NaN, with an `UndefinedMetricWarning`, without positives or without
-        negatives of positive weight.
+        positives among them. NaN, with a warning, without positives or without negatives.
 
     Raises
     ------
     TypeError, ValueError
         If `fpr` is not a number in [0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    positives_at_top_score : The same for a number of negatives.
-    partial_auc_log_score : Mean over rates of different orders of magnitude.
 
     Examples
     --------
@@ -270,9 +247,8 @@ def true_positive_rate_at_fpr_score(
     >>> true_positive_rate_at_fpr_score(y_true, y_score, fpr=0.5)
     0.75
     """
-    return true_positive_rate_at_fpr(
-        Ranking.from_labels(y_true, y_score, pos_label, sample_weight), fpr
-    )
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return true_positive_rate_at_fpr(ranking, fpr)
 
 
 def true_positive_rate_at_fpr(ranking, fpr):
@@ -323,19 +299,13 @@ def partial_auc_log_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, without positives or without negatives
-        of positive weight.
+        In [0, 1]. NaN, with a warning, without positives or without negatives.
 
     Raises
     ------
     TypeError, ValueError
         If the rates are not numbers with 0 < min_fpr < max_fpr <= 1, `method` is unknown, or as
         in `precision_at_k_score`.
-
-    See Also
-    --------
-    true_positive_rate_at_fpr_score : At one rate.
-    sklearn.metrics.roc_auc_score : With ``max_fpr``, the area over the rate itself.
 
     Examples
     --------

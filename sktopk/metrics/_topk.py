@@ -137,11 +137,6 @@ def topk_auc_log_score(
     ValueError
         As in `topk_accuracy_score`.
 
-    See Also
-    --------
-    topk_accuracy_score : One point of the curve.
-    partial_auc_log_score : A similar score for two classes.
-
     Examples
     --------
     >>> from sktopk.metrics import topk_auc_log_score
@@ -204,10 +199,6 @@ def shot_accuracy_score(
     ValueError
         If `class_counts` does not fit the columns or is negative, if few > many, or as in
         `topk_accuracy_score`.
-
-    See Also
-    --------
-    topk_accuracy_score : One number, over samples or over all classes.
 
     References
     ----------

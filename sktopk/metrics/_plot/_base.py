@@ -28,12 +28,11 @@ _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 _GROUP_WIDTH = 0.8
 
 
-class CurveDisplay:
-    """Base of displays with one curve per classifier, or one per test fold.
+class ScoreDisplay:
+    """Base of displays that are made of labels and scores.
 
-    A subclass defines `from_predictions` and two class methods. `_curve` returns the arguments of
-    the constructor from labels, scores and those parameters of `from_predictions` that `_options`
-    names. `_join` returns the arguments for all folds from a list of those of each fold.
+    A subclass defines the class method `_curve`, which returns the arguments of the constructor
+    from labels, scores and the parameters that `_options` names.
     """
 
     _options = ()
@@ -75,6 +74,74 @@ class CurveDisplay:
         label, y_score = cls._scores(estimator, X, kwargs.pop(cls._label, None))
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, y_score, name=name, **{cls._label: label}, **kwargs)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve of given scores.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels.
+        y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Real scores; a larger score means that the class is more likely.
+        name : str, default=None
+            Name of the curve. None: "Classifier".
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Options of the curve, which the class describes, and of `plot`.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed; the extra "plot" installs it.
+        TypeError, ValueError
+            If labels and scores do not fit together, or an argument is not allowed.
+        """
+        options = cls._split(kwargs)
+        arguments = {"name": "Classifier" if name is None else name}
+        return cls._draw(arguments | cls._curve(y_true, y_score, **options), ax, options, **kwargs)
+
+    @classmethod
+    def _split(cls, kwargs):
+        """Take the options of the curve out of `kwargs`, and return them."""
+        return {each: kwargs.pop(each) for each in cls._options if each in kwargs}
+
+    @classmethod
+    def _defaults(cls, estimator, X, kwargs):
+        """Return arguments of `from_predictions` that follow from the estimator."""
+        return {}
+
+    @classmethod
+    def _draw(cls, arguments, ax, options, **kwargs):
+        """Draw a new display; `options` are those that its curve was made with."""
+        return cls(**arguments).plot(ax, **kwargs)
+
+    @classmethod
+    def _scores(cls, estimator, X, label):
+        """Return the label, which may be None, and the scores of an estimator."""
+        return scores_of_two_classes(estimator, X, label)
+
+
+class CurveDisplay(ScoreDisplay):
+    """Base of displays with one curve per classifier, or one per test fold.
+
+    The class method `_join` returns the arguments for all folds from a list of those of each.
+    """
 
     @classmethod
     def from_cv_results(
@@ -123,7 +190,7 @@ class CurveDisplay:
                 "cv_results must come from cross_validate with return_estimator=True and "
                 f"return_indices=True; got the keys {sorted(cv_results)}"
             )
-        options = {each: kwargs.pop(each) for each in cls._options if each in kwargs}
+        options = cls._split(kwargs)
         label = options.pop(cls._label, None)
         arrays = {
             each: check_nonnegative(options.pop(each), each, len(y), "one per row of X")
@@ -140,21 +207,6 @@ class CurveDisplay:
         name = type(estimators[0]).__name__ if name is None else name
         name = f"{name} ({len(estimators)} folds)"
         return cls._draw({"name": name} | cls._join(folds), ax, options, **kwargs)
-
-    @classmethod
-    def _defaults(cls, estimator, X, kwargs):
-        """Return arguments of `from_predictions` that follow from the estimator."""
-        return {}
-
-    @classmethod
-    def _draw(cls, arguments, ax, options, **kwargs):
-        """Draw a new display; `options` are those that its curve was made with."""
-        return cls(**arguments).plot(ax, **kwargs)
-
-    @classmethod
-    def _scores(cls, estimator, X, label):
-        """Return the label, which may be None, and the scores of an estimator."""
-        return scores_of_two_classes(estimator, X, label)
 
 
 def import_pyplot(caller):

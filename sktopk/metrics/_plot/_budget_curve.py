@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk._common._types import Label
 from sktopk.metrics._budget_curve import budget_curve, budget_curve_of_groups
 from sktopk.metrics._ranking import is_positive, warn_of_scores
 from sktopk.metrics._top_scorer import scores_of_two_classes
@@ -42,15 +41,24 @@ class BudgetCurveDisplay(CurveDisplay):
         \text{value} = \sum_{i \le k} v_i y_i
 
     Ties count with their expectation in a random order. A random order of all samples gives the
-    chance line. The ideal line selects the positives first, highest value first. Make it with
-    `from_estimator`, `from_predictions` or `from_cv_results`; the constructor only stores arrays.
+    chance line. The ideal line selects the positives first, highest value first. The constructor
+    only stores arrays.
 
-    For a `BudgetClassifier`, `from_estimator` draws the classifier inside, and marks the number of
-    samples of X that it selects.
+    `from_estimator`, `from_predictions` and `from_cv_results` take these options:
 
-    With groups, such as days, k samples of each group are selected. The curve is the mean over
-    the groups, and a band around it holds most of their curves. The band shows the spread of the
-    groups, not the error of the mean.
+    - ``metric``: what to draw, "value" by default if ``value`` is given, else "recall". Recall is
+      NaN, with an `UndefinedMetricWarning`, without positives.
+    - ``value``: what each sample brings if it is positive and selected, such as money: finite,
+      nonnegative numbers in any unit. Only "value" takes it.
+    - ``max_k``: the largest k drawn. By default all samples.
+    - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the classifier
+      inside, and marks the number of samples of X that it selects.
+    - ``pos_label``: label of the positives, as in `precision_at_k_score`.
+    - ``groups`` (not of folds): group of each sample, such as its day: k samples of each group are
+      selected. The curve is the mean over the groups (of recall: over those with positives). A
+      group of fewer than k samples keeps the score of all its samples.
+    - ``share_of_groups``: the share of the groups inside the band around the mean at each k, in
+      (0, 1), 0.8 by default. The band shows the spread of the groups, not the error of the mean.
 
     Parameters
     ----------
@@ -76,18 +84,11 @@ class BudgetCurveDisplay(CurveDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the curve.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    line_ : matplotlib Line2D or list of them
-        The curve, or the curves of the folds.
-    chance_level_ : matplotlib Line2D or None
-        The chance line.
-    ideal_ : matplotlib Line2D or None
-        The ideal line.
-    budget_ : matplotlib Line2D or None
-        The mark of the budget.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    line_, chance_level_, ideal_, budget_ : matplotlib Line2D
+        The curve, or a list of the curves of folds, the reference lines and the mark of the
+        budget (or None).
     band_ : matplotlib PolyCollection or None
         The band of the groups.
 
@@ -114,7 +115,7 @@ class BudgetCurveDisplay(CurveDisplay):
     (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
-    _options = ("metric", "value", "max_k", "budget", "pos_label")
+    _options = ("metric", "value", "max_k", "budget", "pos_label", "groups", "share_of_groups")
 
     def __init__(
         self,
@@ -142,75 +143,6 @@ class BudgetCurveDisplay(CurveDisplay):
         self.high = high
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        metric: str | None = None,
-        value: ArrayLike | None = None,
-        max_k: int | None = None,
-        budget: int | None = None,
-        pos_label: Label | None = None,
-        groups: ArrayLike | None = None,
-        share_of_groups: float = 0.8,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curve of given scores.
-
-        Parameters
-        ----------
-        y_true, y_score : array-like of shape (n_samples,)
-            Two labels, and real scores, as in `precision_at_k_score`.
-        metric : {"precision", "recall", "value"}, default=None
-            What to draw. None: "value" if `value` is given, else "recall". Recall is NaN, with
-            an `UndefinedMetricWarning`, without positives.
-        value : array-like of shape (n_samples,), default=None
-            What a sample brings if it is positive and selected, such as money: finite and
-            nonnegative, in any unit. Only "value" takes it.
-        max_k : int, default=None
-            Largest k drawn. None: all samples.
-        budget : int, default=None
-            The k to mark. None: no mark.
-        pos_label : int, float, bool or str, default=None
-            Label of the positives, as in `precision_at_k_score`.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Curve, chance and ideal are then means over
-            the groups (of recall: over the groups with positives). A group of fewer than k
-            samples keeps the score of all its samples.
-        share_of_groups : float, default=0.8
-            Share of the groups inside the band at each k, in (0, 1): 0.8 is from the quantile
-            0.1 of the groups to the quantile 0.9.
-        name : str, default=None
-            Name of the curve. None: "Classifier".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            As in `plot`. With `max_k`, `n_budgets` is None by default.
-
-        Returns
-        -------
-        display : BudgetCurveDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If matplotlib is missing, there are not two labels, or an argument is not allowed.
-        """
-        options = {"metric": metric, "value": value, "max_k": max_k, "budget": budget}
-        options |= {"pos_label": pos_label}
-        if groups is None:
-            curve = budget_curve(y_true, y_score, **options)
-        else:
-            curve = budget_curve_of_groups(y_true, y_score, groups, share_of_groups, **options)
-        warn_of_scores(y_true, y_score, is_positive(y_true, pos_label))
-        curve["name"] = "Classifier" if name is None else name
-        return cls._draw(curve, ax, options, **kwargs)
-
-    @classmethod
     def _draw(cls, arguments, ax, options, **kwargs):
         if options.get("max_k") is not None:
             kwargs.setdefault("n_budgets", None)
@@ -234,7 +166,13 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _curve(cls, y_true, y_score, **options):
-        return budget_curve(y_true, y_score, **options)
+        if options.get("groups") is not None:
+            curve = budget_curve_of_groups(y_true, y_score, **options)
+        else:
+            options = {name: each for name, each in options.items() if "groups" not in name}
+            curve = budget_curve(y_true, y_score, **options)
+        warn_of_scores(y_true, y_score, is_positive(y_true, options.get("pos_label")))
+        return curve
 
     @classmethod
     def _join(cls, folds):

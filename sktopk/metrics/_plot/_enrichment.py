@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_option
-from sktopk._common._types import Label
 from sktopk.metrics._top_curves import precision_quantile_curve
 
 from ._base import CurveDisplay, curve_axes, draw_curves, draw_legend, draw_reference
@@ -25,8 +24,10 @@ class EnrichmentDisplay(CurveDisplay):
     The axis of the samples is logarithmic, so that the best 1 % of them can be seen. A random
     order finds the share f of the positives in the share f of the samples, a perfect order
     :math:`\min(1, f / \pi)` with the share of positives :math:`\pi`. The curve divided by the
-    chance line is the enrichment factor. Make it with `from_estimator`, `from_predictions` or
-    `from_cv_results`; the constructor only stores arrays.
+    chance line is the enrichment factor.
+
+    Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `pos_label`,
+    `ties` and `sample_weight` as in `precision_at_k_score`. The constructor only stores arrays.
 
     Parameters
     ----------
@@ -41,16 +42,10 @@ class EnrichmentDisplay(CurveDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the curve.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    line_ : matplotlib Line2D or list of them
-        The curve, or the curves of the folds.
-    chance_level_ : matplotlib Line2D or None
-        The chance line.
-    ideal_ : matplotlib Line2D or None
-        The ideal line.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    line_, chance_level_, ideal_ : matplotlib Line2D
+        The curve, or a list of the curves of folds, and the reference lines (or None).
 
     See Also
     --------
@@ -82,48 +77,6 @@ class EnrichmentDisplay(CurveDisplay):
         self.recall = recall
         self.prevalence = prevalence
         self.name = name
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        pos_label: Label | None = None,
-        ties: str = "expected",
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curve of given scores.
-
-        Parameters
-        ----------
-        y_true, y_score, pos_label, ties, sample_weight
-            As in `precision_quantile_curve`.
-        name : str, default=None
-            Name of the curve. None: "Classifier".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            As in `plot`.
-
-        Returns
-        -------
-        display : EnrichmentDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
-        TypeError, ValueError
-            As in `precision_quantile_curve`.
-        """
-        options = {"pos_label": pos_label, "ties": ties, "sample_weight": sample_weight}
-        curve = cls._curve(y_true, y_score, **options)
-        return cls(name="Classifier" if name is None else name, **curve).plot(ax, **kwargs)
 
     @classmethod
     def _curve(cls, y_true, y_score, **options):

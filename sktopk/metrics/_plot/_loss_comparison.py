@@ -35,7 +35,8 @@ class LossComparisonDisplay:
 
     The second term accounts for training samples that runs share. Each loss gets a verdict:
     better or worse if the interval does not hold zero; as good if the interval lies within the
-    shaded margin; else the runs cannot tell.
+    shaded margin; else the runs cannot tell. Each interval is about one loss: among twenty losses
+    equivalent to the baseline, one is expected to have an interval of level 0.95 without zero.
 
     Make it with `from_scores` or `from_cv_results`; the constructor only stores arrays.
 
@@ -43,18 +44,15 @@ class LossComparisonDisplay:
     ----------
     names : array-like of str of shape (n_losses,)
         The losses compared with the baseline.
-    difference : array-like of shape (n_losses,)
-        Mean difference of each loss from the baseline; positive is better.
-    half_width : array-like of shape (n_losses,)
-        Half the length of each confidence interval.
-    baseline : str, default="cross_entropy"
-        Name of the baseline.
-    metric : str, default="score"
-        Name of the score, for the axis.
+    difference, half_width : array-like of shape (n_losses,)
+        Mean difference of each loss from the baseline (positive is better), and half the length
+        of its confidence interval.
+    baseline, metric : str, default="cross_entropy" and "score"
+        Names of the baseline and of the score.
     confidence : float, default=0.95
-        Level of the intervals, for the axis.
+        Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        Difference that does not matter, in units of the score.
+        Difference that does not matter, in units of the score and at least 0.
     name : str, default=None
         Name of these differences in the legend. None: no legend entry.
 
@@ -66,15 +64,6 @@ class LossComparisonDisplay:
         The points, the points with their intervals, the line at zero, and the shaded margin.
     texts_ : list of matplotlib Text
         The number and the verdict of each loss.
-
-    See Also
-    --------
-    sktopk.model_selection.compare_losses : Trains the losses and says what a verdict takes.
-
-    Notes
-    -----
-    Each interval is about one loss. Among twenty losses equivalent to the baseline, one is
-    expected to have an interval of level 0.95 without zero.
 
     References
     ----------
@@ -141,16 +130,8 @@ class LossComparisonDisplay:
         test_fraction : float
             Share of the samples that each run tests on, in [0, 1): 0.2 for 5 folds. 0 if no two
             runs share samples.
-        baseline : str, default="cross_entropy"
-            The loss that the others are compared with.
-        metric : str, default="score"
-            Name of the score, for the axis.
-        confidence : float, default=0.95
-            Level of the intervals, in (0, 1).
-        margin : float, default=0.01
-            Difference that does not matter, in units of the score and at least 0.
-        name : str, default=None
-            Name in the legend, to tell several displays on one axes. None: no entry.
+        baseline, metric, confidence, margin, name
+            As in the constructor.
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import n_kept
-from sktopk._common._types import RowsLike
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 
-from ._base import curve_axes, draw_bars, draw_legend, draw_reference
+from ._base import ScoreDisplay, curve_axes, draw_bars, draw_legend, draw_reference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +22,13 @@ _TOP = 1.02
 _PAD = 5
 
 
-class ShotAccuracyDisplay:
+class ShotAccuracyDisplay(ScoreDisplay):
     """Bars of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Make it with `from_estimator` or `from_predictions`; the constructor only stores numbers.
+    Make it with `from_estimator` or `from_predictions`, which take `class_counts`, `labels`, `k`,
+    `few`, `many`, `ties` and `sample_weight` as in `shot_accuracy_score`. In `from_estimator`,
+    `class_counts` is by default the ``class_count_`` of the estimator. The constructor only stores
+    numbers.
 
     Parameters
     ----------
@@ -66,6 +67,9 @@ class ShotAccuracyDisplay:
     [0.5, 1.0, 0.0]
     """
 
+    _options = ("class_counts", "labels", "k", "few", "many", "ties", "sample_weight")
+    _label = "labels"
+
     def __init__(
         self,
         accuracy: dict[str, float],
@@ -84,107 +88,25 @@ class ShotAccuracyDisplay:
         self.chance = chance
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: RowsLike,
-        y: ArrayLike,
-        *,
-        class_counts: ArrayLike | None = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the bars of a fitted classifier.
+    def _scores(cls, estimator, X, label):
+        return predict_scores(estimator, X)
 
-        Parameters
-        ----------
-        estimator : object
-            Fitted classifier with ``classes_`` and ``decision_function`` or ``predict_proba``.
-        X : array-like of shape (n_samples, n_features)
-            Samples to classify.
-        y : array-like of shape (n_samples,)
-            True labels. Unknown ones are few-shot classes with accuracy 0.
-        class_counts : array-like of shape (n_classes,), default=None
-            Number of training samples of each class, in the order of ``classes_``. None: the
-            ``class_count_`` of the estimator.
-        name : str, default=None
-            Name of the bars. None: the class name of the estimator.
-        **kwargs : dict
-            As in `from_predictions`.
-
-        Returns
-        -------
-        display : ShotAccuracyDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `estimator` is no fitted classifier with scores, or as in `from_predictions`.
-        """
-        if class_counts is None:
-            class_counts = getattr(estimator, "class_count_", None)
-        if class_counts is None:
-            raise ValueError(
-                "class_counts must be given, the training rows of each class in the order of "
-                f"classes_: {type(estimator).__name__} has no class_count_"
-            )
-        classes, y_score = predict_scores(estimator, X)
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(
-            y, y_score, class_counts=class_counts, labels=classes, name=name, **kwargs
+    @classmethod
+    def _defaults(cls, estimator, X, kwargs):
+        if hasattr(estimator, "class_count_") or "class_counts" in kwargs:
+            return {"class_counts": getattr(estimator, "class_count_", None)}
+        raise ValueError(
+            "class_counts must be given, the training samples of each class in the order of "
+            f"classes_: {type(estimator).__name__} has no class_count_"
         )
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        class_counts: ArrayLike,
-        labels: ArrayLike | None = None,
-        k: int = 5,
-        few: int = 20,
-        many: int = 100,
-        ties: str = "expected",
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the bars of given scores.
-
-        Parameters
-        ----------
-        y_true, y_score, class_counts, labels, k, few, many, ties, sample_weight
-            As in `shot_accuracy_score`.
-        name : str, default=None
-            Name of the bars. None: "Classifier".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            As in `plot`.
-
-        Returns
-        -------
-        display : ShotAccuracyDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
-        TypeError, ValueError
-            As in `shot_accuracy_score`.
-        """
+    def _curve(cls, y_true, y_score, *, class_counts, k=5, few=20, many=100, **options):
         shots = {"k": k, "few": few, "many": many}
-        options = {"labels": labels, "ties": ties, "sample_weight": sample_weight}
         scores = shot_accuracy_score(y_true, y_score, class_counts=class_counts, **shots, **options)
-        accuracy = [scores[group] for group in _GROUPS]
-        name = "Classifier" if name is None else name
         n_classes = len(class_counts)
         chance = min(1.0, n_kept(k, n_classes) / n_classes)
-        return cls(accuracy, **shots, name=name, chance=chance).plot(ax, **kwargs)
+        return {"accuracy": [scores[group] for group in _GROUPS], "chance": chance, **shots}
 
     def plot(
         self,

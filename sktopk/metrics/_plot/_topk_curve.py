@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
-    Make it with `from_estimator`, `from_predictions` or `from_cv_results`; the constructor only
-    stores arrays.
+    Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `max_k`
+    (default 10, cut to the number of classes) and `labels`, `average`, `ties` and `sample_weight`
+    as in `topk_accuracy_score`. The constructor only stores arrays.
 
     Parameters
     ----------
@@ -37,14 +38,10 @@ class TopKCurveDisplay(CurveDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the curve.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    line_ : matplotlib Line2D or list of them
-        The curve, or the curves of the folds.
-    chance_level_ : matplotlib Line2D or None
-        The chance line.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    line_, chance_level_ : matplotlib Line2D
+        The curve, or a list of the curves of folds, and the chance line (or None).
 
     See Also
     --------
@@ -79,59 +76,11 @@ class TopKCurveDisplay(CurveDisplay):
         self.chance = chance
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        labels: ArrayLike | None = None,
-        max_k: int = 10,
-        average: str = "micro",
-        ties: str = "expected",
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curve of given scores.
-
-        Parameters
-        ----------
-        y_true, y_score, labels
-            As in `topk_accuracy_score`.
-        max_k : int, default=10
-            Largest k, cut to the number of classes.
-        average, ties, sample_weight
-            As in `topk_accuracy_score`.
-        name : str, default=None
-            Name of the curve. None: "Classifier".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            As in `plot`.
-
-        Returns
-        -------
-        display : TopKCurveDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
-        TypeError, ValueError
-            If `max_k` is no integer of at least 1, or as in `topk_accuracy_score`.
-        """
-        options = {"max_k": max_k, "average": average, "ties": ties, "sample_weight": sample_weight}
-        curve = cls._curve(y_true, y_score, labels=labels, **options)
-        return cls(name="Classifier" if name is None else name, **curve).plot(ax, **kwargs)
-
-    @classmethod
     def _scores(cls, estimator, X, label):
         return predict_scores(estimator, X)
 
     @classmethod
-    def _curve(cls, y_true, y_score, labels, max_k=10, sample_weight=None, **options):
+    def _curve(cls, y_true, y_score, labels=None, max_k=10, sample_weight=None, **options):
         check_count(max_k, "max_k")
         ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
         k = np.arange(1, min(max_k, ranks.n_classes) + 1)
