@@ -42,11 +42,8 @@ def set_coverage_score(
         True or 1 where the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
         The class of each column; for a fitted classifier its ``classes_``.
-    average : {"micro", "macro"}, default="micro"
-        Mean over samples, or mean over the classes found in `y_true` (with positive weight) of
-        the mean over their samples.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; weight 2 equals the sample twice.
+    average, sample_weight
+        As in `topk_accuracy_score`.
 
     Returns
     -------

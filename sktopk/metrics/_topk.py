@@ -118,19 +118,15 @@ def topk_auc_log_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like
-        True labels and scores, as in `topk_accuracy_score`.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, as in `topk_accuracy_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights.
+    y_true, y_score, labels, sample_weight
+        As in `topk_accuracy_score`.
 
     Returns
     -------
     score : float
         In [0, 1]: 1 if every label has the highest score. Tied labels get the mean of log r over
         the places that they share. A label that is not in `labels` counts as the last. NaN, with
-        an `UndefinedMetricWarning`, without samples of positive weight.
+        a warning, without samples of positive weight.
 
     Raises
     ------
@@ -175,17 +171,13 @@ def shot_accuracy_score(
     class_counts : array-like of shape (n_classes,)
         Number of training samples of each column's class, in the order of `labels`; the
         ``class_count_`` of a fitted `TopKClassifier`.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, as in `topk_accuracy_score`.
-    k : int or float, default=5
-        Number of labels, or fraction of the classes.
+    labels, k
+        As in `topk_accuracy_score`.
     few, many : float, default=20 and 100
         A class with fewer than `few` training samples is a few-shot class, one with more than
         `many` a many-shot class.
-    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        What a label counts that is tied at the k-th place, as in `topk_accuracy_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights of the samples inside their class.
+    ties, sample_weight
+        As in `topk_accuracy_score`.
 
     Returns
     -------

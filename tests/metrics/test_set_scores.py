@@ -84,22 +84,3 @@ def test_no_rows_of_weight_are_undefined():
             )
         with pytest.warns(UndefinedMetricWarning, match="set_size_score: no row of positive"):
             assert np.isnan(set_size_score(y_set, sample_weight=weight))
-
-
-BAD = {
-    "fractions": ({"y_set": [[0.5, 1.0]]}, "y_set must hold True"),
-    "one dimension": ({"y_set": [1]}, "2D array"),
-    "missing label": ({"y_true": [np.nan]}, "y_true contains NaN"),
-    "few classes": ({"labels": [0]}, r"labels must be 2 distinct labels.*got \[0\]"),
-    "other kind": ({"labels": ["a", "b"]}, "labels and y_true must be of one kind"),
-    "average": ({"average": "weighted"}, "average must be one of 'micro', 'macro'"),
-    "weights": ({"sample_weight": [-1]}, "sample_weight must be finite and nonnegative"),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
-def test_arguments_are_checked(change, message):
-    good = {"y_true": [1], "y_set": [[0, 1]], "labels": [0, 1]}
-    assert set_coverage_score(**good) == 1.0
-    with pytest.raises(ValueError, match=message):
-        set_coverage_score(**{**good, **change})

@@ -101,38 +101,21 @@ def test_no_negatives(score, params):
         assert score(y_true, y_score, **params) == recall
 
 
-@every_score
-def test_bad_rows_are_refused(score, params):
+def test_labels_that_do_not_tell_which_is_positive_are_refused():
     cases = [
-        (dict(y_true=[0, 1], y_score=[1.0, np.nan]), "y_score must not contain NaN"),
-        (dict(y_true=[0, 1], y_score=["a", "b"]), "y_score must hold real numbers; got dtype"),
-        (dict(y_true=[0, 1], y_score=np.eye(2)), r"y_score must have shape .* got shape \(2, 2\)"),
-        (dict(y_true=[0, 1], y_score=[1.0]), "one score per row of y_true, 2; got 1"),
-        (dict(y_true=[[0, 1]], y_score=[1.0]), r"y_true must have shape .* got shape \(1, 2\)"),
-        (dict(y_true=[0.0, np.nan], y_score=[1.0, 2.0]), "y_true contains NaN"),
-        (dict(y_true=["a", None], y_score=[1.0, 2.0]), "none missing; got None in sample 1"),
-        (dict(y_true=pd.Series([1, pd.NA]), y_score=[1.0, 2.0]), "none missing; got <NA> in sam"),
         (dict(y_true=["a", "b", "c"], y_score=[1, 2, 3]), "two labels; got 3: 'a', 'b', 'c'"),
         (dict(y_true=[3, 3], y_score=[1, 2]), "only 3, which does not tell .*: pass pos_label"),
-        (dict(y_true=["no"], y_score=[1]), "only 'no', which does not tell .*: pass pos_label"),
-        (
-            dict(y_true=["fraud", "ok"], y_score=[1, 2]),
-            "only 'fraud' and 'ok', which does not tell",
-        ),
+        (dict(y_true=["fraud", "ok"], y_score=[1, 2]), "only 'fraud' and 'ok', which does not"),
         (dict(y_true=[1, 2], y_score=[1, 2]), "only 1 and 2, which does not tell"),
         (dict(y_true=[-1, 0], y_score=[1, 2]), "only -1 and 0, which does not tell"),
-        (dict(y_true=[0, 1], y_score=[1, 2], pos_label=2), r"one of \[0, 1\]; got 2"),
-        (dict(y_true=["0", "1"], y_score=[1, 2], pos_label=1), "y_true and pos_label .*one kind"),
-        (
-            dict(y_true=np.arange(50) / 7, y_score=np.arange(50)),
-            "two labels; got 50 values. Make it binary, for example y_true >= 6.429",
-        ),
-        (dict(y_true=[0, 1], y_score=[1, 2], sample_weight=[1, -1]), "sample_weight must be fin"),
-        (dict(y_true=[0, 1], y_score=[1, 2], sample_weight=[1]), "sample_weight must be 2 numbers"),
+        (dict(y_true=np.array(["a", 1], dtype=object), y_score=[1, 2]), "labels of one kind"),
+        (dict(y_true=["a", None], y_score=[1, 2], pos_label="a"), "none missing; got None in sa"),
+        (dict(y_true=pd.Series([1, pd.NA]), y_score=[1, 2]), "none missing; got <NA> in sample 1"),
+        (dict(y_true=np.arange(50) / 7, y_score=np.arange(50)), "for example y_true >= 6.429"),
     ]
     for case, match in cases:
         with pytest.raises(ValueError, match=match):
-            score(**case, **params)
+            precision_at_k_score(**case, k=1)
 
 
 @pytest.mark.parametrize(
@@ -157,20 +140,6 @@ def test_parameters_out_of_range_are_refused(score, name, refused):
     for value in ("1", None, True):
         with pytest.raises(TypeError, match=f"^{name} must be .*got {value!r}"):
             score([0, 1], [1, 2], **{name: value})
-
-
-def test_bad_options_are_refused():
-    with pytest.raises(ValueError, match=r"ties must be one of .* got 'first'"):
-        recall_at_k_score([0, 1], [1, 2], k=1, ties="first")
-    with pytest.raises(ValueError, match="method must be one of 'exact', 'sampled'; got 'roc'"):
-        partial_auc_log_score([0, 1], [1, 2], method="roc")
-    for groups, match in [
-        (["a"], r"groups must name .* each of the 2 rows; got shape \(1,\)"),
-        ([0.0, np.nan], "groups contains NaN"),
-        (["a", None], "groups must name .* got None"),
-    ]:
-        with pytest.raises(ValueError, match=match):
-            recall_at_k_score([0, 1], [1, 2], k=1, groups=groups)
 
 
 @every_score

@@ -160,32 +160,6 @@ def test_nothing_to_average_warns_and_is_nan(average):
         )
 
 
-BAD = {
-    "k zero": (dict(k=0), ValueError, "k must be an integer >= 1 or a fraction .* got 0"),
-    "k NaN": (dict(k=np.nan), ValueError, "k must be .* got nan"),
-    "k bool": (dict(k=True), TypeError, "k must be .* got True"),
-    "average": (dict(average="weighted"), ValueError, "average must be one of .*'weighted'"),
-    "ties": (dict(ties="random"), ValueError, "ties must be one of .* got 'random'"),
-    "NaN scores": (dict(y_score=[[0, 1], [np.nan, 1]]), ValueError, "y_score must not contain NaN"),
-    "string scores": (dict(y_score=[["0", "1"]] * 2), ValueError, "y_score must be a dense array"),
-    "3-d scores": (dict(y_score=np.ones((2, 2, 1))), ValueError, r"y_score must .*\(2, 2, 1\)"),
-    "NaN label": (dict(y_true=[0, np.nan]), ValueError, "y_true contains NaN"),
-    "lengths": (dict(y_true=[0, 1, 0]), ValueError, "same number of rows; got 3 and 2"),
-    "too few labels": (dict(labels=[0]), ValueError, r"labels must name .* got shape \(1,\)"),
-    "labels repeated": (dict(labels=[1, 1]), ValueError, r"labels must be distinct; got \[1, 1\]"),
-    "labels of other kind": (dict(labels=["0", "1"]), ValueError, "'0' in labels and 0 in y_true"),
-    "class missing": (dict(y_true=[0, 0]), ValueError, r"got 1\. Pass labels.*range\(2\)"),
-    "weight negative": (dict(sample_weight=[1, -2]), ValueError, "sample_weight must .* got -2"),
-    "weight NaN": (dict(sample_weight=[1, np.nan]), ValueError, "sample_weight must .* got nan"),
-}
-
-
-@pytest.mark.parametrize(("kwargs", "error", "match"), BAD.values(), ids=BAD.keys())
-def test_error_names_the_parameter_what_is_allowed_and_what_came(kwargs, error, match):
-    with pytest.raises(error, match=match):
-        topk_accuracy_score(**{"y_true": [0, 1], "y_score": np.eye(2), "k": 1, **kwargs})
-
-
 def test_shot_accuracy_is_the_macro_average_inside_each_group():
     rng = np.random.default_rng(6)
     counts = {"a": 101, "b": 100, "c": 20, "d": 19, "e": 500, "f": 1}

@@ -92,12 +92,6 @@ class BudgetCurveDisplay(CurveDisplay):
     band_ : matplotlib PolyCollection or None
         The band of the groups.
 
-    See Also
-    --------
-    sktopk.BudgetClassifier : Selects the samples within a budget.
-    precision_at_k_score : One point of the curve of precision.
-    EnrichmentDisplay : The curve of recall on a logarithmic axis.
-
     Examples
     --------
     >>> from sktopk.metrics import BudgetCurveDisplay

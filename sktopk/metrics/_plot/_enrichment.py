@@ -47,12 +47,6 @@ class EnrichmentDisplay(CurveDisplay):
     line_, chance_level_, ideal_ : matplotlib Line2D
         The curve, or a list of the curves of folds, and the reference lines (or None).
 
-    See Also
-    --------
-    recall_at_k_score : One point of the curve.
-    enrichment_factor_score : The same as a multiple of chance.
-    BudgetCurveDisplay : The curve against the number of samples; also precision.
-
     Examples
     --------
     >>> from sktopk.metrics import EnrichmentDisplay

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk.metrics._statistics import intervals_in_words, paired_differences, verdict_of
+from sktopk.metrics._statistics import (
+    best_runs,
+    intervals_in_words,
+    paired_differences,
+    verdict_of,
+)
 
 from ._base import curve_axes, draw_legend, draw_level
 
@@ -195,25 +199,7 @@ class LossComparisonDisplay:
         TypeError, ValueError
             If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
         """
-        if param not in cv_results:
-            known = [key for key in cv_results if key.startswith("param_")]
-            raise ValueError(f"param must be one of {known}; got {param!r}")
-        splits = (f"split{i}_test_{metric}" for i in count())
-        columns = [cv_results[key] for key in takewhile(cv_results.__contains__, splits)]
-        if not columns:
-            means = [key for key in cv_results if key.startswith("mean_test_")]
-            known = [key.removeprefix("mean_test_") for key in means]
-            raise ValueError(f"metric must be one of {known}; got {metric!r}")
-        runs = np.transpose(columns)
-        # What failed on a fold is the last to be chosen, and refused if there is nothing else.
-        mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
-        best = {}
-        for candidate, value in enumerate(cv_results[param]):
-            # A candidate without the parameter belongs to another grid of the search.
-            if value is not np.ma.masked:
-                other = best.setdefault(str(value), candidate)
-                best[str(value)] = max(other, candidate, key=lambda i: mean[i])
-        scores = {loss: runs[candidate] for loss, candidate in best.items()}
+        scores = best_runs(cv_results, param, metric)
         return cls.from_scores(scores, test_fraction=test_fraction, metric=metric, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
@@ -254,7 +240,9 @@ class LossComparisonDisplay:
             text += f": {verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
         self.margin_ = _draw_margin(ax, self.margin)
-        _leave_room(ax)
+        low, high = ax.dataLim.intervalx
+        low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+        ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)
         middle = below / 2
         ax.set_yticks(np.arange(len(rows)) + middle, rows)
         ax.set_ylim(len(rows) - 0.5 + middle, middle - 0.5)
@@ -273,11 +261,3 @@ def _draw_margin(ax, margin):
         if patch.get_label() == label:
             return patch
     return ax.axvspan(-margin, margin, color="0.93", zorder=0.5, linewidth=0, label=label)
-
-
-def _leave_room(ax):
-    """Keep the right of the axes free of intervals."""
-    low, high = ax.dataLim.intervalx
-    pad = 0.05 * (high - low)
-    low, high = low - pad, high + pad
-    ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)

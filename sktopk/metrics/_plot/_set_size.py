@@ -48,11 +48,6 @@ class SetSizeDisplay:
     bars_, line_, points_, target_line_ : matplotlib artists
         The shares of samples, the coverage of each bin with its points, and the target.
 
-    See Also
-    --------
-    set_coverage_score : The coverage over all sizes.
-    set_size_score : The mean of the distribution.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -51,10 +51,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
     bars_, chance_level_ : matplotlib artists
         The bars, many-shot first, and the chance line.
 
-    See Also
-    --------
-    shot_accuracy_score : The heights of the bars.
-
     Examples
     --------
     >>> from sktopk.metrics import ShotAccuracyDisplay

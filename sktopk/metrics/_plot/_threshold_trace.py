@@ -31,15 +31,14 @@ class ThresholdTraceDisplay:
     over the samples B of the minibatch and the `buffer_size` hard examples H kept from earlier
     minibatches (Figure 3 of [1]_). With batch normalization or dropout the inequality need not
     hold, because estimates are computed in training mode and true thresholds in evaluation mode.
+    :class:`sktopk.callbacks.TrueThreshold` records the true thresholds.
 
     Make it with `from_estimator`; the constructor only stores arrays.
 
     Parameters
     ----------
-    step : array-like of shape (n_steps,)
-        Numbers of the training steps.
-    threshold : array-like of shape (n_steps,)
-        Threshold that each step used.
+    step, threshold : array-like of shape (n_steps,)
+        Number of each training step, and the threshold that it used.
     true_threshold : array-like of shape (n_steps,), default=None
         Threshold over all training samples before each step. None: no line.
     name : str, default=None
@@ -54,10 +53,6 @@ class ThresholdTraceDisplay:
         moving averages over a fiftieth of the steps.
     band_ : matplotlib PolyCollection or None
         From the smallest to the largest of the averaged estimates.
-
-    See Also
-    --------
-    sktopk.DeepTopPushClassifier : Records both with :class:`sktopk.callbacks.TrueThreshold`.
 
     References
     ----------
@@ -126,11 +121,9 @@ class ThresholdTraceDisplay:
 
         Raises
         ------
-        TypeError
-            If `estimator` has no thresholds in its history, or `epoch` is neither an integer nor
-            a pair of them.
-        ValueError
-            If there is no such epoch, or it is one of cross-entropy, without a threshold.
+        TypeError, ValueError
+            If `estimator` has no thresholds in its history, there is no such epoch, or it is one
+            of cross-entropy, without a threshold.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))

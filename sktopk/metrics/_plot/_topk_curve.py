@@ -43,10 +43,6 @@ class TopKCurveDisplay(CurveDisplay):
     line_, chance_level_ : matplotlib Line2D
         The curve, or a list of the curves of folds, and the chance line (or None).
 
-    See Also
-    --------
-    topk_accuracy_score : One point of the curve.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits
