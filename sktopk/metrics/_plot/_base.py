@@ -38,12 +38,13 @@ class ScoreDisplay:
     _options = ()
     # The parameter of `_curve` that names classes, and is known from an estimator.
     _label = "pos_label"
+    _name = "Classifier"
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: RowsLike, y: ArrayLike, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the curve of a fitted classifier.
+        """Draw the display of a fitted classifier.
 
         Parameters
         ----------
@@ -54,7 +55,7 @@ class ScoreDisplay:
         y : array-like of shape (n_samples,)
             True labels.
         name : str, default=None
-            Name of the curve. None: the class name of the estimator.
+            Name in the legend. None: the class name of the estimator.
         **kwargs : dict
             As in `from_predictions`. A `pos_label` of None is the `pos_label_` of the classifier.
 
@@ -70,10 +71,11 @@ class ScoreDisplay:
         TypeError, ValueError
             If `estimator` is no fitted classifier with scores, or as in `from_predictions`.
         """
-        kwargs = cls._defaults(estimator, X, kwargs) | kwargs
+        kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
+        if name is not None:
+            kwargs["name"] = name
         label, y_score = cls._scores(estimator, X, kwargs.pop(cls._label, None))
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, y_score, name=name, **{cls._label: label}, **kwargs)
+        return cls.from_predictions(y, y_score, **{cls._label: label}, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -85,16 +87,17 @@ class ScoreDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of given scores.
+        """Draw the display of given scores.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Real scores; a larger score means that the class is more likely.
+            Real scores; a larger score means that the class is more likely. For a display of
+            sets, the sets.
         name : str, default=None
-            Name of the curve. None: "Classifier".
+            Name in the legend. None: "Classifier" or "Sets".
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
@@ -113,7 +116,7 @@ class ScoreDisplay:
             If labels and scores do not fit together, or an argument is not allowed.
         """
         options = cls._split(kwargs)
-        arguments = {"name": "Classifier" if name is None else name}
+        arguments = {"name": cls._name if name is None else name}
         return cls._draw(arguments | cls._curve(y_true, y_score, **options), ax, options, **kwargs)
 
     @classmethod

@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk._common._types import RowsLike
 from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
-from ._base import curve_axes, draw_bars, draw_level
+from ._base import ScoreDisplay, curve_axes, draw_bars, draw_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class SetSizeDisplay:
+class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
     Bars show the share of samples, a line the share of them whose set holds the label. If the
     line stays at the target, sets of all sizes are equally reliable. Larger points of the line
     stand for more samples.
 
-    Make it with `from_estimator` or `from_predictions`; the constructor only stores arrays.
+    Make it with `from_estimator`, of a `SetClassifier` or another estimator with ``predict_set``,
+    or with `from_predictions`, of sets as in `set_coverage_score`. Both take `sample_weight`,
+    `target` (by default the `coverage` of the estimator) and, with sets, their `labels`. The
+    constructor only stores arrays.
 
     Parameters
     ----------
@@ -61,6 +63,10 @@ class SetSizeDisplay:
     array([0, 1, 2, 3, 4])
     """
 
+    _options = ("labels", "sample_weight", "target")
+    _label = "labels"
+    _name = "Sets"
+
     def __init__(
         self,
         lower: ArrayLike,
@@ -79,102 +85,27 @@ class SetSizeDisplay:
         self.target = target
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: RowsLike,
-        y: ArrayLike,
-        *,
-        name: str | None = None,
-        target: float | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the sets of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted `SetClassifier`, or another estimator with ``predict_set`` and ``classes_``.
-        X : array-like of shape (n_samples, n_features)
-            Samples to classify.
-        y : array-like of shape (n_samples,)
-            True labels.
-        name : str, default=None
-            Name of the bars. None: the class name of the estimator and its `method`.
-        target : float, default=None
-            Coverage that was asked for. None: ``estimator.coverage``, if its method has one.
-        **kwargs : dict
-            As in `from_predictions`.
-
-        Returns
-        -------
-        display : SetSizeDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `estimator` has no ``predict_set``, or as in `from_predictions`.
-        """
-        classes, y_set = predict_sets(estimator, X)
-        method = getattr(estimator, "method", None)
-        if name is None:
-            name = type(estimator).__name__ + ("" if method is None else f" ({method})")
-        target = coverage_asked(estimator) if target is None else target
-        return cls.from_predictions(y, y_set, labels=classes, name=name, target=target, **kwargs)
+    def _scores(cls, estimator, X, label):
+        return predict_sets(estimator, X)
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_set: Any,
-        *,
-        labels: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        target: float | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw given sets.
+    def _defaults(cls, estimator, X, kwargs):
+        method = getattr(estimator, "method", None)
+        name = type(estimator).__name__ + ("" if method is None else f" ({method})")
+        return {"name": name, "target": coverage_asked(estimator)}
 
-        Parameters
-        ----------
-        y_true, y_set, labels, sample_weight
-            As in `set_coverage_score`.
-        name : str, default=None
-            Name of the bars. None: "Sets".
-        target : float, default=None
-            Coverage that was asked for.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : SetSizeDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
-        TypeError, ValueError
-            As in `set_coverage_score`, or if no sample has a positive weight.
-        """
+    @classmethod
+    def _curve(cls, y_true, y_set, *, labels, sample_weight=None, target=None):
         covered, _, y_set = covered_rows(y_true, y_set, labels)
         weight = row_weights(sample_weight, len(covered), "y_set")
         if not weight.any():
             raise ValueError("y_set must have a row of positive weight; got none")
-        size = set_sizes(y_set)
-        lower, upper = _bins(size[weight > 0].max())
-        bin_of = np.searchsorted(lower, size[weight > 0], side="right") - 1
-        weight, covered = weight[weight > 0], covered[weight > 0]
-        total, coverage = grouped_means(bin_of, covered, weight, len(lower))
-        name = "Sets" if name is None else name
-        display = cls(lower, upper, total / total.sum(), coverage, name=name, target=target)
-        return display.plot(ax, **kwargs)
+        size, present = set_sizes(y_set), weight > 0
+        lower, upper = _bins(size[present].max())
+        bin_of = np.searchsorted(lower, size[present], side="right") - 1
+        total, coverage = grouped_means(bin_of, covered[present], weight[present], len(lower))
+        shares = {"proportion": total / total.sum(), "coverage": coverage}
+        return {"lower": lower, "upper": upper, "target": target, **shares}
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the bars and the line; displays that share one axes stand side by side.
