@@ -309,6 +309,18 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
     np.testing.assert_array_equal(folds.score[0], one.score)
 
 
+@pytest.mark.filterwarnings("ignore:fpr <= 0.001")
+def test_the_ranking_is_drawn_if_nothing_may_be_selected(data):
+    X, y, X_test, y_test = data
+    inner = FrozenEstimator(LogisticRegression().fit(X, y))
+    params = {"constraint": "fpr", "budget": 0.001, "pos_label": "yes"}
+    clf = BudgetClassifier(inner, **params).fit(X, y)
+    display = BudgetCurveDisplay.from_estimator(clf, X_test, y_test)
+    plain = BudgetCurveDisplay.from_estimator(inner, X_test, y_test, pos_label="yes")
+    np.testing.assert_array_equal(display.score, plain.score)
+    assert display.budget_ is None
+
+
 def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand():
     y_true, y_score = np.arange(2000) % 20 == 0, np.random.default_rng(0).normal(size=2000)
     for params, shown in (
