@@ -95,19 +95,19 @@ bench: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,parquet,test,notebooks]"
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,test,notebooks]"
 	touch $@
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt $(TORCH_FLAGS) torch
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,parquet,test]"
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,test]"
 	touch $@
 
 $(DOCS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,parquet,test,docs]"
+	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,test,docs]"
 	touch $@
 
 clean:

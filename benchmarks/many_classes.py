@@ -22,9 +22,9 @@ from time import process_time
 
 import numpy as np
 import torch
+from sktopk._training._class_blocks import first_largest
 
 from sktopk import TopKClassifier
-from sktopk._training._class_blocks import first_largest
 
 LOSSES = {"cross_entropy": 1e-2, "smooth_topk": 1e-3}
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -1,19 +1,18 @@
 """Real tables for the benchmarks: digits ships with scikit-learn, the others are read from files.
 
-See :mod:`sktopk.datasets` for the files; SKTOPK_DATA names their folder, its default is
+See ``_datasets.py`` for the files; SKTOPK_DATA names their folder, its default is
 ``../shared/data`` beside the folder one works in.
 """
 
-from sklearn.datasets import load_digits
-from sklearn.feature_extraction.text import TfidfVectorizer
-
-from sktopk.datasets import (
+from _datasets import (
     load_clinc150,
     load_leaves100,
     load_merck_cyp3a4,
     load_pmlb,
     load_trec,
 )
+from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 
 def digits():

@@ -81,12 +81,9 @@ def test_documented_parameters_are_the_real_ones(name, value):
 
 OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton lightgbm".split()
 DISPLAYS = {
-    "BinarySetDisplay": ([[0.5, 0.2, 0.2, 0.1], [0.1, 0.6, 0.3, 0.0]], [0, 1]),
     "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
-    "BudgetTableDisplay": ({}, {}),
     "EnrichmentDisplay": ([0, 1], [0, 1]),
     "LossComparisonDisplay": (["a"], [0.5], [0.7]),
-    "PrecisionQuantileDisplay": ([0, 1], [0, 1]),
     "SetSizeDisplay": ([1], [2], [1.0], [0.9]),
     "ShotAccuracyDisplay": ([0.5, 0.6, 0.7],),
     "ThresholdTraceDisplay": ([1, 2], [0.5, 0.7]),

@@ -6,6 +6,14 @@ from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
+from _datasets import (
+    data_file,
+    load_adbench,
+    load_clinc150,
+    load_leaves100,
+    load_merck_cyp3a4,
+    load_pmlb,
+)
 from real_data import clinc150, digits, leaves100, letter, trec, word_counts
 from reproduce._image_files import load_cifar100, load_fashion_mnist, load_mnist
 from scipy.sparse import csr_matrix, vstack
@@ -13,16 +21,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 
-from sktopk.datasets import (
-    inject_label_noise,
-    load_adbench,
-    load_clinc150,
-    load_leaves100,
-    load_merck_cyp3a4,
-    load_pmlb,
-    make_long_tail,
-)
-from sktopk.datasets._folders import data_file
+from sktopk.datasets import inject_label_noise, make_long_tail
 
 MAX_TRAIN = MAX_TEST = 8000
 TRAIN_SHARE = 2 / 3

@@ -121,12 +121,22 @@ def check_call(function, name, *places, **params):
         ) from error
 
 
+def refuse_masked(values, name):
+    """Raise for an array with masked entries: NumPy's functions read the numbers below a mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
+            f"{values.size}. Drop these samples, or fill them with {name}.filled()"
+        )
+
+
 def on_host(values, name):
     """Return `values`, those of another library as an array of NumPy in the CPU's memory.
 
     With scikit-learn's array_api_dispatch on, arrays on another device and tensors with a gradient
     are copied to it; else NumPy cannot read them, and they are refused by `name`.
     """
+    refuse_masked(values, name)
     first = values[0] if isinstance(values, list | tuple) and values else values
     if isinstance(first, np.ndarray) or not hasattr(first, "__dlpack__"):
         return values

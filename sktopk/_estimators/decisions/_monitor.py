@@ -18,7 +18,7 @@ from sktopk._common._input import check_labels, check_table, take_rows
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_random, on_host
 from sktopk._common._types import RowsLike
-from sktopk.metrics._logged import labelled_rows
+from sktopk._estimators._logs import labelled_rows
 from sktopk.metrics._ranking import encode_groups
 
 from ._betting import RateBets, RowBets, ScoreBins

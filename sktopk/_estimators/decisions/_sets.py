@@ -120,8 +120,8 @@ class SetClassifier(CalibratedDecision):
         What the coverage is promised for, all but None for methods with coverage. None: all rows
         together. "class": the rows of each class. A class of fewer calibration rows
         than ceil(coverage / (1 - coverage)) is in every set, which keeps the promise, and
-        `fit` warns; of two classes the sets are one of them, both or none, see
-        :class:`~sktopk.metrics.BinarySetDisplay`. "cluster": the rows of classes with like
+        `fit` warns; of two classes the sets are one of them, both or none.
+        "cluster": the rows of classes with like
         scores, clustered conformal prediction [8]_, for many classes of too few rows. A random
         part of the calibration rows finds clusters by k-means, the others their thresholds;
         classes of too few rows to tell have the threshold of all rows, without a promise of
@@ -194,7 +194,6 @@ class SetClassifier(CalibratedDecision):
     sktopk.metrics.set_coverage_score : Share of rows, or of classes, that were covered.
     sktopk.metrics.set_size_score : Mean size of sets.
     sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
-    sktopk.metrics.BinarySetDisplay : The four sets of two classes.
 
     Notes
     -----
