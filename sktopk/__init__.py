@@ -25,7 +25,6 @@ __all__ = [
     "TopBoostClassifier",
     "TopKClassifier",
     "TopPushKClassifier",
-    "TopVotingClassifier",
     "make_pipeline",
 ]
 
@@ -53,7 +52,6 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
         RecallAtKClassifier,
         TopPushKClassifier,
     )
-    from ._estimators.voting._top_voting import TopVotingClassifier
 
 # Loaded when they are asked for (SPEC 1), so that metrics and decisions need no torch.
 _HOMES = {
@@ -76,7 +74,6 @@ _HOMES = {
     "TopBoostClassifier": "boosted._top_boost",
     "TopKClassifier": "labels._topk_classifier",
     "TopPushKClassifier": "ranking._top",
-    "TopVotingClassifier": "voting._top_voting",
     "make_pipeline": "_pipeline",
 }
 _SUBMODULES = (

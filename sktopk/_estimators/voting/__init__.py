@@ -1,1 +1,0 @@
-"""Networks that vote with trees."""
