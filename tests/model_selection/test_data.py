@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 
 from sktopk import TopKClassifier
 from sktopk.model_selection import compare_losses
+from sktopk.model_selection._baselines import PlainNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def scores_of(X, y):
+def scores_of(X, y, *steps):
     clf = TopKClassifier(k=1, hidden_layer_sizes=(), max_epochs=2, learning_rate=0.05)
+    clf = make_pipeline(*steps, clf) if steps else clf
     return compare_losses(clf, [], X, y, cv=2, grid=None, progress=False).scores
 
 
@@ -32,8 +37,11 @@ def test_tables_of_pyarrow_score_like_arrays(table):
 def test_columns_without_known_values_are_scored(table):
     X, y = table
     X[:, 1] = np.nan
-    found = scores_of(X, y)
-    assert found["hist_gradient_boosting"].mean() > 0.5
+    imputer = SimpleImputer(keep_empty_features=False)
+    assert scores_of(X, y, imputer)["hist_gradient_boosting"].mean() > 0.5
+    # Nothing imputes here: the column reaches boosting as it is.
+    trees = PlainNumbers(dense=True).fit(X)
+    assert HistGradientBoostingClassifier(max_iter=5).fit(trees.transform(X), y).score(X, y) > 0.4
 
 
 def test_entries_stored_in_two_parts_are_summed(table):
