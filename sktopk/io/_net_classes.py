@@ -11,7 +11,6 @@ from sktopk.modules import MLP, TabularMLP
 # its own without checking them: no file that may lie can bring any.
 REFUSED = {
     sktopk.TopBoostClassifier: "LightGBM reads",
-    sktopk.TopVotingClassifier: "scikit-learn follows",
 }
 NETS = tuple(
     each

@@ -9,7 +9,7 @@ from ._graph import OPSETS, Graph, behind, kinds_of
 from ._to_onnx import model_of
 
 _PREFIX = "Sktopk"
-OTHERS = sktopk.TopVotingClassifier, sktopk.BudgetClassifier, sktopk.ExpectedCostClassifier
+OTHERS = sktopk.BudgetClassifier, sktopk.ExpectedCostClassifier
 
 
 def register_onnx_converters(*subclasses: type) -> tuple[type, ...]:
@@ -19,7 +19,7 @@ def register_onnx_converters(*subclasses: type) -> tuple[type, ...]:
     gives what it gives of any classifier: a label and probabilities; scores where there are none,
     of two classes a column for each. So do classifiers inside of others, such as a
     ``CalibratedClassifierCV(PatMatClassifier())``, also where `to_onnx` meets them. All
-    classifiers with a network, `TopVotingClassifier`, `BudgetClassifier` and
+    classifiers with a network, `BudgetClassifier` and
     `ExpectedCostClassifier` are registered.
 
     Parameters

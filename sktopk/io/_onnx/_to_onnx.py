@@ -118,11 +118,6 @@ def model_of(onnx, estimator):
         from ._network import network_model
 
         model, dtype = network_model(onnx, classifier), classifier._numpy_dtype()
-    elif _is_vote(classifier):
-        from ._voting import voting_model
-
-        model, dtype = voting_model(onnx, classifier), classifier.estimator_._numpy_dtype()
-        slack = SLACK
     elif isinstance(classifier, GivenScores):
         model, dtype = given_scores(onnx, classifier), np.float64
     else:
@@ -147,19 +142,10 @@ def has_network(estimator):
     return isinstance(estimator, NetClassifier)
 
 
-def _is_vote(estimator):
-    """Tell whether it is a vote of a network of this package and other classifiers."""
-    if "torch" not in sys.modules:
-        return False
-    from sktopk import TopVotingClassifier
-
-    return isinstance(estimator, TopVotingClassifier)
-
-
 def _parts(estimator):
     """Steps before the classifier, the classifier, a decision around it."""
     steps, decision = [], None
-    while not (has_network(estimator) or _is_vote(estimator)):
+    while not has_network(estimator):
         if isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
         elif isinstance(estimator, Pipeline):
@@ -175,7 +161,7 @@ def _parts(estimator):
         else:
             raise TypeError(
                 "estimator must be a classifier of sktopk with a network, alone or in a "
-                "TopVotingClassifier, a BudgetClassifier, SetClassifier or ExpectedCostClassifier "
+                "BudgetClassifier, SetClassifier or ExpectedCostClassifier "
                 "around any classifier, or a Pipeline that ends in one; got "
                 f"{type(estimator).__name__}"
             )
