@@ -71,7 +71,7 @@ def main():
     )
     for name, model, X, labels in models():
         with tempfile.TemporaryDirectory() as folder:
-            path = to_onnx(model, Path(folder) / "model.onnx")
+            path = to_onnx(model, Path(folder) / "model.onnx", X[:200])
             session = onnxruntime.InferenceSession(path, options)
         scores = model.decision_function(X)
         gap = abs(session.run(["scores"], {"X": X})[0] - scores).max() / abs(scores).max()

@@ -147,6 +147,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         data = file.read()
     try:
         estimator = skops.loads(data, trusted=[*TRUSTED, *trusted])
+        _reset_parameters(estimator)
     except exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
             f"{path} is not loaded. {error} If you know these types and who wrote the file, name "
@@ -154,7 +155,6 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         ) from error
     except Exception as error:  # of many types: a damaged file can fail anywhere
         raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
-    _reset_parameters(estimator)
     return estimator
 
 

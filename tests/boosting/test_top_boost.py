@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import BudgetClassifier, Pipeline, TopBoostClassifier, TopKClassifier
 from sktopk._estimators.boosted._top_boost import Rows
 from sktopk.boosting import objective
-from sktopk.io import dump
+from sktopk.io import dump, load
 from sktopk.losses import KthLargest, TopMean, TopPushKLoss, accuracy_at_top_loss
 from sktopk.metrics import make_top_scorer, topk_accuracy_score
 from sktopk.model_selection import compare_losses
@@ -333,12 +333,14 @@ def test_compare_losses_takes_it_as_a_rival(several):
     assert {"boosted", "lightgbm"} <= set(found.summary().index)
 
 
-def test_a_file_without_pickle_refuses_it(binary, tmp_path):
-    clf = make().fit(*binary)
-    for estimator in (clf, Pipeline([("boost", clf)])):
-        with pytest.raises(ValueError, match="TopBoostClassifier cannot be kept in such a file"):
-            dump(estimator, tmp_path / "model")
-    assert not list(tmp_path.iterdir())
+def test_a_file_without_pickle_needs_trust_in_lightgbm(binary, tmp_path):
+    X, y = binary
+    pipe = Pipeline([("boost", make())]).fit(X, y)
+    path = dump(pipe, tmp_path / "model")
+    with pytest.raises(ValueError, match=r"lightgbm\.basic\.Booster"):
+        load(path)
+    loaded = load(path, trusted=["lightgbm.basic.Booster", "collections.OrderedDict"])
+    np.testing.assert_array_equal(loaded.decision_function(X), pipe.decision_function(X))
 
 
 def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):

@@ -225,7 +225,7 @@ def test_paths_and_arguments_are_checked(path):
     for call in (partial(dump, TopKClassifier()), load, lambda each: to_onnx(None, each, [[0]])):
         with pytest.raises(ValueError, match=r"NUL characters; got 'a\\x00b'"):
             call("a\0b")
-        with pytest.raises(TypeError, match="path must be .* got 3"):
+        with pytest.raises(TypeError, match=r"path must be .* got 3"):
             call(3)
     with pytest.raises(TypeError, match="estimator must be an estimator; got "):
         dump(path, TopKClassifier())
