@@ -6,7 +6,6 @@ python -m tests.without_torch
 import json
 import pickle
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -129,30 +128,19 @@ def scores():
 
 
 def files():
-    """Desks, sets, costs and a monitor, with and without a classifier, written and read again."""
+    """Desks and sets, with and without a classifier, written and read again."""
     desk = BudgetClassifier.from_scores(SCORES, Y, constraint="fpr", budget=0.2)
-    monitor = Monitor(desk, random_state=0)
-    monitor.update(SCORES, groups=DAYS)
-    monitor.update_labels(SCORES, Y)
     proba = GaussianNB().fit(X, SPECIES).predict_proba(X)
     steps = make_pipeline(StandardScaler(), LogisticRegression())
-    costs = ExpectedCostClassifier(GaussianNB(), cost_matrix=[[0, 1], [5, 0]])
     with TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         for kept, rows in (
             (desk, SCORES),
-            (monitor, None),
             (SetClassifier.from_scores(proba, SPECIES, method="lac"), proba),
             (SetClassifier(steps, method="aps").fit(FRAME, SPECIES), FRAME),
-            (make_pipeline(StandardScaler(), costs).fit(X, Y), X),
         ):
             again = io.load(io.dump(kept, path))
-            if rows is None:
-                assert again.report() == kept.report()
-            else:
-                assert (again.predict(rows) == kept.predict(rows)).all()
-            if rows is not None and find_spec("skl2onnx"):  # an extra
-                io.to_onnx(kept, path.with_suffix(".onnx"))
+            assert (again.predict(rows) == kept.predict(rows)).all()
         path.write_bytes(path.read_bytes()[:-1])
         try:
             io.load(path)

@@ -186,21 +186,16 @@ def test_parameters_inside_of_a_search_are_dropped(path):
     assert (loaded.n_jobs, loaded.verbose, loaded.estimator.memory) == (None, 0, None)
 
 
-@pytest.mark.parametrize(("name", "value"), [("verbose", 5), ("checkpoint", "progress")])
-def test_a_forged_parameter_of_the_network_does_nothing(
-    cancer, path, name, value, capsys, monkeypatch
-):
+def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     X, y = cancer
-    monkeypatch.chdir(path.parent)
     clf = RecallAtKClassifier(k=50, module=MLP, random_state=0).partial_fit(X, y)
     expected = clf.decision_function(X)
     dump(clf, path)
-    forged(path, with_value(name, value))
+    forged(path, with_value("verbose", 5))
     loaded = load(path)
     np.testing.assert_array_equal(loaded.decision_function(X), expected)
     loaded.partial_fit(X, y)
     assert capsys.readouterr() == ("", "")
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_weights_are_arrays_and_all_else_is_json(iris, path):

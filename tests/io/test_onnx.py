@@ -53,7 +53,6 @@ TWO_CLASSES = {
     "ranker": clone(RANKER).set_params(pos_label="yes"),
     "ranker of the first label": clone(RANKER).set_params(pos_label="no"),
     "threshold": ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL),
-    "linear": RecallAtKClassifier(k=50, hidden_layer_sizes=(), pos_label="yes", **QUICK),
 }
 STEPS = {
     "scaled components": [StandardScaler(), PCA(5)],
