@@ -6,8 +6,6 @@ python -m tests.without_torch
 import json
 import pickle
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
 import numpy as np
@@ -27,7 +25,6 @@ from sktopk import (
     Monitor,
     Pipeline,
     SetClassifier,
-    io,
     make_pipeline,
     metrics,
 )
@@ -127,35 +124,13 @@ def scores():
         display.from_estimator(clf, X, Y)
 
 
-def files():
-    """Desks and sets, with and without a classifier, written and read again."""
-    desk = BudgetClassifier.from_scores(SCORES, Y, constraint="fpr", budget=0.2)
-    proba = GaussianNB().fit(X, SPECIES).predict_proba(X)
-    steps = make_pipeline(StandardScaler(), LogisticRegression())
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "file"
-        for kept, rows in (
-            (desk, SCORES),
-            (SetClassifier.from_scores(proba, SPECIES, method="lac"), proba),
-            (SetClassifier(steps, method="aps").fit(FRAME, SPECIES), FRAME),
-        ):
-            again = io.load(io.dump(kept, path))
-            assert (again.predict(rows) == kept.predict(rows)).all()
-        path.write_bytes(path.read_bytes()[:-1])
-        try:
-            io.load(path)
-        except ValueError:
-            return
-    raise AssertionError("a file that was cut off was loaded")
-
-
 def loaded():
     """The packages of nets that are in this process."""
     return sorted({name.split(".")[0] for name in sys.modules} & {"torch", "skorch"})
 
 
 def main():
-    for part in (desks, sets, costs, scores, files):
+    for part in (desks, sets, costs, scores):
         part()
     elsewhere = Parallel(n_jobs=2)(delayed(loaded)() for _ in range(2))
     json.dump([loaded(), *elsewhere], sys.stdout)

@@ -1,4 +1,7 @@
-"""dump and load: an estimator in a file of skops."""
+"""dump and load: an estimator in a file of skops.
+
+skops is imported on demand: it imports all of scikit-learn and, where it is installed, torch.
+"""
 
 import inspect
 import os
