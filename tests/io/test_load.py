@@ -140,15 +140,12 @@ def test_a_function_without_a_name_is_not_written(path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_refused(iris, path, share):
+def test_a_truncated_file_and_a_pickle_are_refused(iris, path, share):
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
     with pytest.raises(ValueError, match=f"{path} cannot be loaded"):
         load(path)
-
-
-def test_a_pickle_is_refused_and_not_read(path):
     path.write_bytes(pickle.dumps(Recorder()))
     with pytest.raises(ValueError, match=f"{path} cannot be loaded"):
         load(path)

@@ -20,7 +20,6 @@ from sklearn.preprocessing import (
 )
 from torch import nn
 
-import sktopk.io
 from sktopk import (
     AUCClassifier,
     BudgetClassifier,
@@ -231,7 +230,3 @@ def test_what_has_no_graph_is_refused_by_name(cancer, iris, path):
         with pytest.raises(ValueError, match=message):
             to_onnx(clf, path, samples)
     assert not path.exists()
-
-
-def test_the_names_are_there():
-    assert sorted(sktopk.io.__all__) == dir(sktopk.io) == ["dump", "load", "to_onnx"]
