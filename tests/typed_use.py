@@ -63,7 +63,7 @@ def decisions(X: np.ndarray, y: np.ndarray) -> None:
     assert_type(scores, SetClassifier)
     assert_type(dump(desk, "desk.sktopk"), str)
     load(Path("desk.sktopk"))
-    to_onnx(desk, Path("desk.onnx"))
+    to_onnx(RecallAtKClassifier().fit(X, y), Path("ranker.onnx"), X)
 
 
 def scores(y_true: list[int], y_score: list[float]) -> None:

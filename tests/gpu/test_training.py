@@ -175,11 +175,10 @@ def test_a_fit_does_not_go_on_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["smooth_topk", "noised_topk", "DeepTopPush", "FScore"])
-def test_files_go_from_the_gpu_to_the_cpu(name, table, tmp_path):
+def test_files_keep_a_network_of_the_gpu(name, table, tmp_path):
     clf = fitted(name, table)
-    dump(clf, tmp_path / "clf")
-    loaded = load(tmp_path / "clf", device="cpu")
-    assert not next(loaded.net_.module_.parameters()).is_cuda
+    loaded = load(dump(clf, tmp_path / "clf"))
+    assert next(loaded.net_.module_.parameters()).is_cuda
     np.testing.assert_allclose(
         loaded.decision_function(table[0]), clf.decision_function(table[0]), atol=1e-9
     )
