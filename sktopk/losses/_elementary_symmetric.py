@@ -28,21 +28,6 @@ _BLOCK = 1 << 18
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
-# Number of classes from which on a GPU makes the two long passes with kernels of Triton. None:
-# never, until benchmarks/gpu.py has shown from where on they win.
-TRITON_FROM = None
-
-
-def fused_passes(scores):
-    """The kernels for these scores, or None where torch makes the passes."""
-    if TRITON_FROM is None or scores.shape[1] < TRITON_FROM or torch.compiler.is_compiling():
-        return None
-    on_gpu = scores.device.type == "cuda" and scores.dtype == torch.float32
-    if not on_gpu or not scores.is_contiguous():
-        return None
-    from . import _smooth_topk_triton
-
-    return _smooth_topk_triton if _smooth_topk_triton.triton else None
 
 
 def row_blocks(scores):
@@ -164,9 +149,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     products[0][1] = 1.0
     tilt, rest = torch.ones_like(u[0]), None
     if left_out.shape[1] < n_classes:
-        passes = fused_passes(scores)
-        power_sums = passes.power_sums if passes else _rest_and_power_sums
-        rest, p = power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
+        rest, p = _rest_and_power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
         tilt = (p[0] / k).clamp(min=1.0)
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
@@ -237,10 +220,6 @@ def rest_inclusion(sums, coefficients):
     sign[1::2] = -1.0
     coefficients = (coefficients * sign).to(rest.dtype)
     to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype)
-    passes = fused_passes(rest)
-    if passes is not None:
-        passes.inclusion(rest, to_odds, coefficients)
-        return rest
     coefficients, to_odds = coefficients.unsqueeze(2), to_odds.unsqueeze(1)
     for rows in row_blocks(rest):
         odds = rest[rows].mul_(to_odds[rows])
