@@ -7,6 +7,8 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+from ._elementary_symmetric import largest
+
 # Of float32, in which most losses are computed.
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
@@ -115,6 +117,17 @@ def nan_above(values, largest):
     if ends is not None and ends[1] < float("inf"):
         return values
     return values * torch.where(largest < torch.inf, torch.ones_like(largest), torch.nan)
+
+
+def from_largest(scores, k=1):
+    """Return the scores minus the k-th largest of each sample, a constant for the gradient.
+
+    A number that is added to scores near this level keeps its digits, however large the level
+    is. Losses that depend on differences of scores have the same value and gradient.
+    """
+    known = scores.detach()
+    level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
+    return scores - level.nan_to_num(0.0, 0.0, 0.0)
 
 
 def check_once(name):

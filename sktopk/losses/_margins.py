@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, reduce
+from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_largest, reduce
 
 
 def check_class_counts(class_counts, scores):
@@ -161,9 +161,7 @@ def ldam_loss(
     scale = check_nonnegative(scale, "scale", positive=True)
     margins = class_margins(class_counts, max_margin, scores)
     label = target.unsqueeze(1)
-    # In units of the largest, lest scores times the scale leave the range of their dtype.
-    demanded = scores - scores.detach().amax(1, keepdim=True).nan_to_num(0.0)
-    demanded.scatter_add_(1, label, -margins[label])
+    demanded = from_largest(scores).scatter_add_(1, label, -margins[label])
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 
@@ -228,7 +226,7 @@ def logit_adjusted_loss(
     scores, target = check_hard(scores, target, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    adjusted = scores + tau * (counts / counts.sum()).log()
+    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
     loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 

@@ -20,6 +20,7 @@ from ._loss import (
     check_nonnegative,
     check_once,
     check_scores,
+    from_largest,
     is_soft,
     nan_above,
     reduce,
@@ -274,9 +275,11 @@ def smooth_topk_adjusted_loss(
     tensor(1.3863)
     """
     scores = check_scores(scores)
-    unit = check_k(k, scores.shape[1], most=MAX_K) * check_nonnegative(tau, "tau")
+    k = check_k(k, scores.shape[1], most=MAX_K)
+    unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    adjusted = scores + unit * (counts / counts.sum()).log()
+    # Not the largest: the loss depends on scores near the k-th.
+    adjusted = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
     return smooth_topk_loss(
         adjusted,
         target,
