@@ -20,15 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._accuracy_at_top import SLOPES, SURROGATES, along, check_threshold, fill, get_surrogate
-from ._groups import (
-    Ordered,
-    check_groups,
-    check_takes_groups,
-    first_in,
-    largest_in,
-    sum_in,
-)
+from ._accuracy_at_top import SLOPES, SURROGATES, along, fill, get_surrogate
+from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -513,55 +506,3 @@ class _Root(torch.autograd.Function):
         total = sum_in(ctx.codes, len(root), slope)
         factor = gradient / torch.where(total == 0, 1.0, total)
         return None, factor[ctx.codes] * slope, None, None, None
-
-
-@dataclass(frozen=True)
-class FixedThreshold:
-    r"""Another threshold with its gradient cut off: an ablation, which may diverge.
-
-    .. math::
-        t = t(s), \qquad \nabla t := 0
-
-    The published Grill does so. Positives are pushed above a value that follows them up
-    (eq. 13 of [1]_): its appendix E has data on which the weights grow without bound.
-
-    Parameters
-    ----------
-    threshold : callable
-        For example ``KthLargest("negatives", k=1)``.
-
-    Raises
-    ------
-    TypeError
-        If `threshold` is not callable.
-
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 13, appendix E.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import FixedThreshold, KthLargest
-    >>> scores = torch.tensor([4.0, 3.0], requires_grad=True)
-    >>> FixedThreshold(KthLargest("all", k=1))(scores, torch.tensor([True, False]))
-    tensor(4.)
-    """
-
-    threshold: object
-
-    def __post_init__(self):
-        check_threshold(self.threshold)
-
-    def __call__(
-        self,
-        scores: Tensor,
-        positive: Tensor,
-        weight: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Tensor:
-        if groups is None:
-            return self.threshold(scores, positive, weight).detach()
-        check_takes_groups(self.threshold)
-        return self.threshold(scores, positive, weight, groups).detach()

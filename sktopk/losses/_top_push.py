@@ -217,14 +217,14 @@ def pat_mat_np_loss(
     return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
-class TopPushLoss(LossModule, of=top_push_loss):
+class DeepTopPushLoss(LossModule, of=top_push_loss):
     """Module of :func:`top_push_loss`.
 
     Examples
     --------
     >>> import torch
-    >>> from sktopk.losses import TopPushLoss
-    >>> TopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    >>> from sktopk.losses import DeepTopPushLoss
+    >>> DeepTopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
     tensor(1.2500)
     """
 

@@ -11,8 +11,8 @@ from sktopk._common._types import RowsLike
 from sktopk._estimators._calibration import calibrate, calibrated_proba, is_planned, way_out
 from sktopk._estimators._net_classifier import NetClassifier
 from sktopk._training._class_blocks import best_classes
-from sktopk.losses import topk_inclusion_proba
 from sktopk.losses._loss import check_k
+from sktopk.losses._smooth_topk import topk_inclusion_proba
 
 from ._losses import LOSSES, log_frequencies
 

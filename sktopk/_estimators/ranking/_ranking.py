@@ -43,7 +43,6 @@ from sktopk._estimators._parameters import estimator
 from sktopk._estimators._validation import MeanOverGroups, refuse_groups, rows_of_groups
 from sktopk._training._process import joined
 from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import FixedThreshold
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics._top_scorer import TopScorer
@@ -688,8 +687,6 @@ class TopClassifier(RankingClassifier):
 
     def _score_threshold(self, scores, positive, weight):
         threshold = self._threshold()
-        if isinstance(threshold, FixedThreshold):
-            threshold = threshold.threshold  # which differs in its gradient alone
         if getattr(threshold, "k", None) is not None:
             # A piece of a stream has a part of the ranks.
             k = self._scaled(threshold.k, threshold.of, positive, weight)
