@@ -128,15 +128,9 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Sums over the k-subsets of the classes, weighted by exp of the sum of scores / scale.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (n_samples, n_classes)
-    head : Tensor of shape (n_samples, at most 2 * k)
-        The largest scores in descending order, the k-th of them finite.
-    left_out : Tensor of shape (n_samples, m)
-        Classes that are no part of the rest: those of `head`, and any that take no part.
-    keep_rest : bool
-        Whether `rest_inclusion` will follow.
+    `head` are the largest scores in descending order, at most 2 k, the k-th of them finite.
+    `left_out` are classes that are not part of the rest: those of `head`, and any that take no
+    part. `keep_rest` tells whether `rest_inclusion` will follow.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -172,11 +166,8 @@ def head_inclusion(sums):
 
     The adjoint of the product of factors, run backwards: positive terms only. It yields one
     of the two probabilities; the other follows by one step of
-    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable once.
-
-    Returns
-    -------
-    in_k, in_k_less_1 : Tensor of shape (2 * k, n_samples)
+    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable once. Both have shape
+    (2 * k, n_samples).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -203,11 +194,7 @@ def rest_coefficients(sums):
 
     The same with y shifted by one gives P_(k-1)(j). The odds o_j are below 1 for every class
     below rank 2k, so the alternating sum is stable; y decreases from 1, the Z being
-    log-concave.
-
-    Returns
-    -------
-    y : Tensor of shape (k + 1, n_samples)
+    log-concave, and has shape (k + 1, n_samples).
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])
