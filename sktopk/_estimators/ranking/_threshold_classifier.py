@@ -42,7 +42,8 @@ class ThresholdClassifier(TopClassifier):
     threshold : callable, default=KthLargest("all", tau=0.01)
         Called as ``threshold(scores, positive, weight)``: :class:`sktopk.losses.KthLargest`,
         :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile` or a function.
-        A rank k is one of the training set; on minibatches, and in pieces of a stream, it stands for the same share.
+        A rank k is one of the training set; on minibatches, and in pieces of a stream, it stands
+        for the same share.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Which rows should be on the other side. A dict such as ``{"false_positives": 0.1,
         "false_negatives": 0.9}`` counts both, with the weights lambda.
