@@ -66,6 +66,16 @@ def test_bounds_the_topk_error_from_above(case):
     assert (loss >= case.bound * error.double() - 1e-12).all()
 
 
+@every([case for case in CLASSES if not case.name.startswith(("topk_g", "topk_t"))])
+def test_a_better_label_costs_less_and_a_better_other_class_more(case):
+    scores, target = class_batch(n_samples=60)
+    _, gradient = value_and_gradient(case, scores, target)
+    label = one_hot(target, N_CLASSES) == 1
+    if "label_smoothing" not in case.parameters:
+        assert (gradient[label] <= 1e-12).all()
+        assert (gradient[~label] >= -1e-12).all()
+
+
 def test_convex_hinge_bounds_the_hinge():
     scores, target = class_batch(n_samples=200)
     for k in (1, 3):

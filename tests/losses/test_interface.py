@@ -35,7 +35,7 @@ DRAWING = [case for case in CLASSES if case.noised]
 # Modules.
 
 
-@every(MODULES)
+@every(first_of_each(MODULES))
 def test_module_equals_function_and_survives_pickle_and_copy(case):
     scores, target = case.batch()
     weight = torch.linspace(0, 2, len(scores))

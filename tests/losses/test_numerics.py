@@ -21,6 +21,7 @@ from tests.losses.cases import (
     assert_same,
     class_batch,
     every,
+    first_of_each,
     fixed_noise,
     program_batch,
     top_batch,
@@ -82,7 +83,7 @@ def test_nan_or_infinity_anywhere_makes_the_loss_of_its_sample_nan(case):
             assert case(bad, target).isnan()
 
 
-@every(OF_TWO)
+@every(first_of_each(OF_TWO))
 def test_nan_or_infinity_in_any_sample_makes_the_loss_of_two_classes_nan(case):
     scores, target = case.batch()
     for value in (math.nan, math.inf):
@@ -97,7 +98,7 @@ def test_nan_or_infinity_in_any_sample_makes_the_loss_of_two_classes_nan(case):
                 assert case(bad, torch.zeros_like(target)).isnan()
 
 
-@every(LOSSES)
+@every(first_of_each(LOSSES))
 def test_weights_that_are_not_finite_and_nonnegative_are_refused(case):
     scores, target = case.batch()
     for value in (math.nan, math.inf, -math.inf, -1.0):
@@ -200,7 +201,7 @@ def test_float32_has_the_value_of_float64(case):
             assert_near(case, loss, exact, size)
 
 
-@every(LOSSES)
+@every(first_of_each(LOSSES))
 def test_float32_has_the_gradient_of_float64(case):
     scores, target = case.batch(dtype=torch.float32, n_samples=20)
     noise = {"noise": fixed_noise(scores)} if getattr(case, "noised", False) else {}
@@ -213,7 +214,7 @@ def test_float32_has_the_gradient_of_float64(case):
         assert_same(slope.double() / unit, exact / unit, 2e-5)
 
 
-@every(OF_TWO)
+@every(first_of_each(OF_TWO))
 def test_classes_of_weights_far_apart_have_the_value_and_gradient_of_float64(case):
     scores, target = case.batch(dtype=torch.float32)
     for exponent in (-100, 100):
@@ -224,7 +225,7 @@ def test_classes_of_weights_far_apart_have_the_value_and_gradient_of_float64(cas
         torch.testing.assert_close(gradient.double(), slope, rtol=2e-5, atol=1e-6)
 
 
-@every(LOSSES)
+@every(first_of_each(LOSSES))
 def test_half_precision_is_computed_in_float32_with_autocast_or_without(case):
     scores, target = case.batch(dtype=torch.float32)
     for dtype, size in ((torch.float16, 65504.0), (torch.bfloat16, LARGEST)):
@@ -239,7 +240,7 @@ def test_half_precision_is_computed_in_float32_with_autocast_or_without(case):
         assert_near(case, case(half, target), case(half.double(), target), size)
 
 
-@every(COMPARED)
+@every(first_of_each(LOSSES))
 def test_float64_is_finite_up_to_its_own_size(case):
     """Where the margin is nothing beside them, losses of larger scores are larger in proportion."""
     scores, target = case.batch()
@@ -286,7 +287,7 @@ def test_transition_weight_keeps_its_digits_in_float32():
     assert_same(loss, torch.zeros(50), 1e-6)
 
 
-@every(LOSSES)
+@every(first_of_each(LOSSES))
 def test_no_step_of_the_gradient_is_nan(case):
     """A NaN between two steps may be masked in the end; anomaly detection sees it."""
     scores, target = case.batch(dtype=torch.float32)
@@ -312,7 +313,7 @@ def set_flush_denormal():
     torch.set_flush_denormal(False)
 
 
-@every(LOSSES)
+@every(first_of_each(LOSSES))
 def test_denormal_scores_are_next_to_equal(case, set_flush_denormal):
     # The order of tied classes may change these, and a k that is a sum of weights.
     of_ties = case.name in ("topk_grouping_loss", "topk_transition_loss", "precision_at_k_loss")
@@ -400,7 +401,7 @@ def penalty(case, weight, features, target):
     return gradient.square().sum()
 
 
-@every([*OF_CLASSES, *OF_TWO])
+@every([*OF_CLASSES, *TOP[5:10], *first_of_each(PROGRAMS), PROGRAMS[-1]])
 def test_a_gradient_penalty_is_right_or_refused(case):
     scores, target = case.batch()
     generator = torch.Generator().manual_seed(5)

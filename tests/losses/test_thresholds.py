@@ -55,37 +55,37 @@ def test_share_is_the_rank_that_is_meant(tau):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("weight", [0.1, 0.3, 0.7, 1.1, 1 / 3])
-def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
-    # Ten rows of weight 0.7 weigh 7, though in float32 a little less.
-    exact = Fraction(1, 3) if weight == 1 / 3 else Fraction(str(weight))
-    for n in range(10, 200, 10):
-        weights = torch.full((n,), weight, dtype=dtype)
-        for j in range(1, math.floor(exact * n) + 1):
-            assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
-        # Less than one row is no whole one.
-        j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
-        found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
-        assert found == min(math.ceil(j / exact), n)
+def test_rounding_of_weights_does_not_move_the_rank(dtype):
+    for weight in (0.1, 0.3, 0.7, 1.1, 1 / 3):
+        # Ten rows of weight 0.7 weigh 7, though in float32 a little less.
+        exact = Fraction(1, 3) if weight == 1 / 3 else Fraction(str(weight))
+        for n in range(10, 200, 10):
+            weights = torch.full((n,), weight, dtype=dtype)
+            for j in range(1, math.floor(exact * n) + 1):
+                assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
+            # Less than one row is no whole one.
+            j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
+            found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
+            assert found == min(math.ceil(j / exact), n)
 
 
-@every_group
 @pytest.mark.parametrize("kind", [KthLargest, TopMean])
-def test_weights_that_sum_to_one_have_the_threshold_of_their_share(kind, of):
-    scores, target = top_batch()
-    positive, n = target == 1, len(scores)
-    rows = references.rows_of(target.tolist(), of)
-    for tau in (0.05, 0.3, 0.5):
-        groups = torch.zeros(n, dtype=torch.long)
-        for more in ({}, {"groups": groups}):
-            t = kind(of, tau=tau)(scores, positive, torch.full((n,), 1e-6), **more)
-            share = Fraction(str(tau)) * len(rows)
-            own, ones = [float(s) for s in scores[rows]], [Fraction(1)] * len(rows)
-            if kind is KthLargest:
-                expected = references.weighted_kth_largest(own, ones, share)
-            else:
-                expected = references.weighted_top_mean(own, ones, share)
-            assert t.item() == pytest.approx(float(expected), rel=1e-5)
+def test_weights_that_sum_to_one_have_the_threshold_of_their_share(kind):
+    for of in GROUPS:
+        scores, target = top_batch()
+        positive, n = target == 1, len(scores)
+        rows = references.rows_of(target.tolist(), of)
+        for tau in (0.05, 0.3, 0.5):
+            groups = torch.zeros(n, dtype=torch.long)
+            for more in ({}, {"groups": groups}):
+                t = kind(of, tau=tau)(scores, positive, torch.full((n,), 1e-6), **more)
+                share = Fraction(str(tau)) * len(rows)
+                own, ones = [float(s) for s in scores[rows]], [Fraction(1)] * len(rows)
+                if kind is KthLargest:
+                    expected = references.weighted_kth_largest(own, ones, share)
+                else:
+                    expected = references.weighted_top_mean(own, ones, share)
+                assert t.item() == pytest.approx(float(expected), rel=1e-5)
 
 
 @given(
@@ -145,21 +145,12 @@ def test_a_light_row_counts_beside_heavy_ones(rows, rank, dtype):
         assert_same(kind("all", **rank)(*twice, groups), expected.expand(2))
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
-def test_all_rows_are_all_of_them_however_light(unit):
-    scores, positive = torch.tensor([2.0, 1.0]), torch.tensor([True, True])
-    weight = unit * torch.tensor([1.0, 1e-9], dtype=torch.float64)
-    for more in ({}, {"groups": torch.zeros(2, dtype=torch.long)}):
-        assert KthLargest("positives", tau=1.0)(scores, positive, weight, **more).item() == 1
-
-
-@every_group
-@pytest.mark.parametrize("kind", [KthLargest, TopMean])
-def test_larger_rank_than_the_group_ends_at_its_smallest_score(kind, of):
-    scores, target = top_batch()
-    rows = references.rows_of(target.tolist(), of)
-    t = kind(of, k=100)(scores, target == 1)
-    assert_same(t, scores[rows].min() if kind is KthLargest else scores[rows].mean())
+def test_all_rows_are_all_of_them_however_light():
+    for unit in (1e-9, 1.0, 1e9):
+        scores, positive = torch.tensor([2.0, 1.0]), torch.tensor([True, True])
+        weight = unit * torch.tensor([1.0, 1e-9], dtype=torch.float64)
+        for more in ({}, {"groups": torch.zeros(2, dtype=torch.long)}):
+            assert KthLargest("positives", tau=1.0)(scores, positive, weight, **more).item() == 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -195,17 +186,17 @@ def test_rises_with_the_scores(threshold):
 
 
 @every_threshold
-@pytest.mark.parametrize("weighted", [False, True])
-def test_empty_group_has_no_threshold(threshold, weighted):
-    scores = torch.tensor([1.0, 2.0, 3.0])
-    of = getattr(threshold, "of", "all")
-    positive = torch.full((3,), of == "negatives")
-    weight = torch.zeros(3) if weighted or of == "all" else None
-    value, gradient = value_and_gradient(threshold, scores, positive, weight)
-    assert value == -torch.inf
-    assert (gradient == 0).all()
-    nothing = value_and_gradient(threshold, scores[:0], positive[:0], None)
-    assert nothing[0] == -torch.inf
+def test_empty_group_has_no_threshold(threshold):
+    for weighted in (False, True):
+        scores = torch.tensor([1.0, 2.0, 3.0])
+        of = getattr(threshold, "of", "all")
+        positive = torch.full((3,), of == "negatives")
+        weight = torch.zeros(3) if weighted or of == "all" else None
+        value, gradient = value_and_gradient(threshold, scores, positive, weight)
+        assert value == -torch.inf
+        assert (gradient == 0).all()
+        nothing = value_and_gradient(threshold, scores[:0], positive[:0], None)
+        assert nothing[0] == -torch.inf
 
 
 @every_threshold
@@ -214,84 +205,77 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
         assert again == threshold
         assert repr(again) == repr(threshold)
     assert eval(repr(threshold)) == threshold
+    scores, target = top_batch(dtype=torch.float32)
+    assert threshold(scores, target == 1).dtype == torch.float32
+    assert threshold(scores, target) == threshold(scores, target == 1)
     with pytest.raises(AttributeError):
         threshold.of = "positives"
-
-
-@every_threshold
-def test_keeps_dtype_and_inputs(threshold):
-    scores, target = top_batch(dtype=torch.float32)
-    inputs = scores, target == 1, torch.ones(len(scores))
-    before = [tensor.detach().clone() for tensor in inputs]
-    assert threshold(*inputs).dtype == torch.float32
-    assert all(torch.equal(tensor, old) for tensor, old in zip(inputs, before, strict=True))
 
 
 # The quantile with a surrogate.
 
 
 @every_surrogate
-@every_group
-def test_surrogate_quantile_is_the_root(of, surrogate):
-    for seed, tau in enumerate([1e-6, 0.01, 0.3, 0.999, 1.0]):
-        scores, target = top_batch(n_samples=60, seed=seed)
-        labels, values = target.tolist(), scores.tolist()
-        t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
-        assert references.surrogate_mean(values, labels, of, t, surrogate) == pytest.approx(
-            tau, rel=1e-11, abs=1e-12
+def test_surrogate_quantile_is_the_root(surrogate):
+    for of in GROUPS:
+        for seed, tau in enumerate([1e-6, 0.01, 0.3, 0.999, 1.0]):
+            scores, target = top_batch(n_samples=60, seed=seed)
+            labels, values = target.tolist(), scores.tolist()
+            t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
+            assert references.surrogate_mean(values, labels, of, t, surrogate) == pytest.approx(
+                tau, rel=1e-11, abs=1e-12
+            )
+            assert t == pytest.approx(
+                references.surrogate_quantile(values, labels, of, tau, surrogate), abs=1e-9
+            )
+            assert t >= references.kth_largest(values, labels, of, tau=tau)
+
+
+@every_surrogate
+def test_surrogate_quantile_has_the_gradient_of_its_docstring(surrogate):
+    for tau in (1e-6, 0.3, 1.0):
+        scores, target = top_batch(n_samples=30)
+        value, gradient = value_and_gradient(
+            SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
         )
-        assert t == pytest.approx(
-            references.surrogate_quantile(values, labels, of, tau, surrogate), abs=1e-9
+        slopes = [
+            references.SLOPES[surrogate](s - value.item()) * (y == 0)
+            for s, y in zip(scores.tolist(), target.tolist(), strict=True)
+        ]
+        expected = torch.tensor([slope / sum(slopes) for slope in slopes], dtype=torch.float64)
+        assert_same(gradient, expected, 1e-11)
+
+
+@every_surrogate
+def test_surrogate_quantile_of_tied_and_weighted_rows(surrogate):
+    for tau in (1e-6, 0.5, 1.0):
+        positive = torch.zeros(5, dtype=torch.bool)
+        tied = torch.tensor([2.0, 2.0, 1.0, 1.0, 1.0]).double()
+        threshold = SurrogateQuantile("negatives", tau, surrogate)
+        value, gradient = value_and_gradient(threshold, tied, positive)
+        weighted, of_weighted = value_and_gradient(
+            threshold, tied[1:3], positive[1:3], torch.tensor([2.0, 3.0])
         )
-        assert t >= references.kth_largest(values, labels, of, tau=tau)
+        assert_same(weighted, value)
+        shared = torch.stack([gradient[:2].sum(), gradient[2:].sum()])
+        assert_same(of_weighted, shared, 1e-9)
+        equal, gradient = value_and_gradient(threshold, torch.full((5,), 4.0).double(), positive)
+        assert references.SURROGATES[surrogate](4 - equal.item()) == pytest.approx(tau, rel=1e-9)
+        assert_same(gradient, torch.full((5,), 0.2, dtype=torch.float64))
 
 
 @every_surrogate
-@pytest.mark.parametrize("tau", [1e-6, 0.3, 1.0])
-def test_surrogate_quantile_has_the_gradient_of_its_docstring(surrogate, tau):
-    scores, target = top_batch(n_samples=30)
-    value, gradient = value_and_gradient(
-        SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
-    )
-    slopes = [
-        references.SLOPES[surrogate](s - value.item()) * (y == 0)
-        for s, y in zip(scores.tolist(), target.tolist(), strict=True)
-    ]
-    expected = torch.tensor([slope / sum(slopes) for slope in slopes], dtype=torch.float64)
-    assert_same(gradient, expected, 1e-11)
-
-
-@every_surrogate
-@pytest.mark.parametrize("tau", [1e-6, 0.5, 1.0])
-def test_surrogate_quantile_of_tied_and_weighted_rows(surrogate, tau):
-    positive = torch.zeros(5, dtype=torch.bool)
-    tied = torch.tensor([2.0, 2.0, 1.0, 1.0, 1.0]).double()
-    threshold = SurrogateQuantile("negatives", tau, surrogate)
-    value, gradient = value_and_gradient(threshold, tied, positive)
-    weighted, of_weighted = value_and_gradient(
-        threshold, tied[1:3], positive[1:3], torch.tensor([2.0, 3.0])
-    )
-    assert_same(weighted, value)
-    shared = torch.stack([gradient[:2].sum(), gradient[2:].sum()])
-    assert_same(of_weighted, shared, 1e-9)
-    equal, gradient = value_and_gradient(threshold, torch.full((5,), 4.0).double(), positive)
-    assert references.SURROGATES[surrogate](4 - equal.item()) == pytest.approx(tau, rel=1e-9)
-    assert_same(gradient, torch.full((5,), 0.2, dtype=torch.float64))
-
-
-@every_surrogate
-@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e30])
-@pytest.mark.parametrize("tau", [1e-3, 1.0])
-def test_surrogate_quantile_at_every_scale(surrogate, scale, tau):
-    scores, target = top_batch(dtype=torch.float32)
-    scores = scale * scores.detach()
-    value, gradient = value_and_gradient(
-        SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
-    )
-    group = scores[target == 0]
-    assert group.min() - 1 <= value <= group.max() + 21
-    assert gradient.isfinite().all()
-    assert gradient.sum() == pytest.approx(1, rel=1e-6)
+def test_surrogate_quantile_at_every_scale(surrogate):
+    for scale, tau in [(1e-30, 1e-3), (1e10, 1.0), (1e30, 1e-3), (1e30, 1.0)]:
+        scores, target = top_batch(dtype=torch.float32)
+        scores = scale * scores.detach()
+        value, gradient = value_and_gradient(
+            SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
+        )
+        group = scores[target == 0]
+        assert group.min() - 1 <= value <= group.max() + 21
+        assert gradient.isfinite().all()
+        assert gradient.sum() == pytest.approx(1, rel=1e-6)
 
 
 @every_surrogate
@@ -306,17 +290,17 @@ def test_surrogate_quantile_where_neighbouring_floats_are_2_apart(surrogate):
 
 
 @every_surrogate
-@pytest.mark.parametrize("tau", [0.01, 1.0])
-def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
-    # A score of -inf adds nothing to the sum; the mean is over all n.
-    scores = torch.tensor([3.0, 1.0] + 8 * [-torch.inf]).double()
-    threshold = SurrogateQuantile("all", tau, surrogate)
-    value, gradient = value_and_gradient(threshold, scores, scores > 0)
-    loss = references.SURROGATES[surrogate]
-    assert sum(loss(s - value.item()) for s in (3.0, 1.0)) / 10 == pytest.approx(tau, rel=1e-11)
-    assert_same(gradient.sum(), torch.tensor(1.0).double())
-    masked = torch.full_like(scores, -torch.inf)
-    assert threshold(masked, scores > 0) == -torch.inf
+def test_surrogate_quantile_counts_masked_rows(surrogate):
+    for tau in (0.01, 1.0):
+        # A score of -inf adds nothing to the sum; the mean is over all n.
+        scores = torch.tensor([3.0, 1.0] + 8 * [-torch.inf]).double()
+        threshold = SurrogateQuantile("all", tau, surrogate)
+        value, gradient = value_and_gradient(threshold, scores, scores > 0)
+        loss = references.SURROGATES[surrogate]
+        assert sum(loss(s - value.item()) for s in (3.0, 1.0)) / 10 == pytest.approx(tau, rel=1e-11)
+        assert_same(gradient.sum(), torch.tensor(1.0).double())
+        masked = torch.full_like(scores, -torch.inf)
+        assert threshold(masked, scores > 0) == -torch.inf
 
 
 @every_surrogate
