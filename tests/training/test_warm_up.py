@@ -29,8 +29,8 @@ from sktopk.losses import (
     SmoothTopKAdjustedLoss,
     cross_entropy_loss,
     smooth_topk_loss,
-    topk_inclusion_proba,
 )
+from sktopk.losses._smooth_topk import topk_inclusion_proba
 from sktopk.losses._thresholds import Largest
 from sktopk.modules import MLP
 from tests.losses import references

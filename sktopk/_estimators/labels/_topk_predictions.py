@@ -71,7 +71,7 @@ class TopKPredictions:
     ) -> np.ndarray:
         """Return the probability of each class to belong to the top k.
 
-        See :func:`sktopk.losses.topk_inclusion_proba`: exponents are ``c s / (k_ tau)`` for the
+        See Berrada, Zisserman and Kumar (2018), eq. 63: exponents are ``c s / (k_ tau)`` for the
         smooth losses, whose model they are, and s for any other. c is the `score_scale` where
         the loss had it, which is after a warm-up, and 1 where the scores have it themselves.
         "smooth_topk_adjusted" models classes that are equally frequent: its sets are not those
