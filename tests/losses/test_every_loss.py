@@ -155,7 +155,7 @@ def test_gradient_matches_finite_differences(case):
         assert torch.autograd.gradcheck(lambda s: case(s, target, sample_weight=weight), scores)  # noqa: B023
 
 
-@every(LOSSES)
+@every(first_of_each(LOSSES))
 def test_adding_a_constant_changes_nothing(case):
     scores, target = case.batch()
     loss, gradient = value_and_gradient(case, scores, target)
@@ -172,7 +172,7 @@ def test_adding_a_constant_changes_nothing(case):
 EXACT = [c for c in LOSSES if not getattr(c, "noised", False) and c.name != "accuracy_at_top_loss"]
 
 
-@every(EXACT)
+@every(first_of_each(EXACT))
 def test_adding_a_large_constant_changes_nothing_in_float32(case):
     scores, target = case.batch(dtype=torch.float32)
     # Even whole numbers, which float32 holds up to 2**25; all of one sign.
@@ -304,7 +304,7 @@ def test_batch_of_one_class(case):
                 assert (gradient == 0).all()
 
 
-@every(OF_TWO)
+@every(first_of_each(OF_TWO))
 def test_few_samples(case):
     # Ranks may be larger than the groups: the smallest score is then the threshold.
     for labels in ([1, 0], [0, 1], [1, 0, 0, 0], [0, 1, 1, 1]):

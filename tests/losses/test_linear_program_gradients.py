@@ -39,17 +39,6 @@ def test_finite_differences(output, method, shape, rng):
     assert gradcheck(solved(output, method=method), arguments)
 
 
-@pytest.mark.parametrize("output", ["fun", "x"])
-def test_finite_differences_of_a_batch(output, rng):
-    arguments = stacked([vertex_program(rng, 2, 4, 1) for _ in range(3)])
-    arguments[1] = arguments[1][0]  # a matrix of all programs
-    slack, multipliers = (torch.from_numpy(rng.exponential(size=(3, 4))) for _ in range(2))
-    arguments[2] = arguments[1].sum(-1) + slack  # x = 1 is feasible
-    arguments[0] = -multipliers @ arguments[1]
-    arguments[4] = arguments[3].sum(-1)
-    assert gradcheck(solved(output), with_gradient(arguments), fast_mode=True)
-
-
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("output", ["fun", "x"])
 @pytest.mark.parametrize("layout", ["coo", "csr"])
@@ -152,18 +141,3 @@ def test_second_derivatives_are_refused(output, rng):
     result = solved(output)(*arguments).sum()
     with pytest.raises(RuntimeError, match="linear_program can be differentiated once"):
         torch.autograd.grad(result, arguments[1], create_graph=True)
-
-
-@pytest.mark.parametrize("output", ["multipliers_ub", "multipliers_eq", "gap"])
-def test_multipliers_and_residuals_carry_no_gradient(output, rng):
-    arguments = with_gradient(tensors(vertex_program(rng, 4, 7, 1)))
-    assert not solved(output)(*arguments).requires_grad
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_gradients_have_the_dtype_of_the_argument(dtype):
-    b = torch.tensor([-2.0], dtype=dtype, requires_grad=True)
-    result = linear_program(torch.tensor([3.0]), -torch.ones(1, 1), b)
-    (result.fun + result.x.sum()).backward()
-    assert b.grad.dtype == dtype
-    assert b.grad.item() == pytest.approx(-4)

@@ -41,11 +41,10 @@ def test_equals_definition_whatever_ties(case):
 
 
 @every(SOLVED)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_equals_the_program_and_its_multipliers(case, weighted):
-    for seed in range(3):
+def test_equals_the_program_and_its_multipliers(case):
+    for seed in range(4):
         scores, target = program_batch(seed=seed)
-        weight = torch.linspace(0.0, 2.0, len(scores)) if weighted else None
+        weight = torch.linspace(0.0, 2.0, len(scores)) if seed % 2 else None
         closed = value_and_gradient(case, scores, target, sample_weight=weight)
         options = {"sample_weight": weight, "solver": "program"}
         assert_same(value_and_gradient(case, scores, target, **options), closed, 1e-8)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
-from torch.utils.checkpoint import checkpoint
 
 from sktopk.modules import TabularMLP
 
@@ -49,12 +48,6 @@ def test_scores_and_gradients_are_those_of_one_layer_after_the_other(
         torch.testing.assert_close(each, other)
 
 
-def test_no_rows_have_no_gradient():
-    net = network()
-    net(rows(0)).sum().backward()
-    assert all((each.grad == 0).all() for each in net.parameters())
-
-
 def test_derivatives_of_both_orders_are_those_of_finite_differences():
     net, x = network((4, 3)), rows()
     names, values = zip(*net.named_parameters(), strict=True)
@@ -64,25 +57,6 @@ def test_derivatives_of_both_orders_are_those_of_finite_differences():
 
     assert torch.autograd.gradcheck(scores, values)
     assert torch.autograd.gradgradcheck(scores, values)
-
-
-def test_a_network_that_learns_nothing_has_no_graph():
-    net = network().requires_grad_(False)
-    assert not net(rows()).requires_grad
-
-
-def test_gradients_of_each_row_by_vmap():
-    net, x = network(), rows()
-    parameters = {name: each.detach() for name, each in net.named_parameters()}
-
-    def loss(parameters, row):
-        return functional_call(net, parameters, (row.unsqueeze(0),)).square().sum()
-
-    each = vmap(grad(loss), (None, 0))(parameters, x)
-    for i in range(len(x)):
-        wanted = torch.autograd.grad(one_by_one(net, x[i : i + 1]).square().sum(), net.parameters())
-        for value, other in zip(each.values(), wanted, strict=True):
-            torch.testing.assert_close(value[i], other)
 
 
 # Within torch, which says it of itself.
@@ -114,29 +88,3 @@ def test_every_transform_has_its_derivatives(of_rows):
         assert hessian(at_once)(x).shape == (3, 5, 3, 5)
         _, along = jvp(at_once, (x,), (torch.ones_like(x),))
         torch.testing.assert_close(along, by_hand.sum())
-
-
-def test_hidden_layers_may_be_computed_again():
-    net, x = network(), rows()
-    wanted = torch.autograd.grad(net(x).square().sum(), net.parameters())
-    scores = checkpoint(net, x, use_reentrant=False)
-    found = torch.autograd.grad(scores.square().sum(), net.parameters())
-    for each, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(each, other)
-
-
-def test_rows_may_ask_for_a_gradient():
-    net, x = network(), rows()
-    x.requires_grad_()
-    (found,) = torch.autograd.grad(net(x).square().sum(), x)
-    (wanted,) = torch.autograd.grad(one_by_one(net, x).square().sum(), x)
-    torch.testing.assert_close(found, wanted)
-
-
-def test_mixed_precision_goes_layer_by_layer():
-    net = network(dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        scores = net(rows().float())
-    assert scores.dtype == torch.bfloat16
-    scores.float().sum().backward()
-    assert all(each.grad.dtype == torch.float32 for each in net.parameters())
