@@ -254,15 +254,6 @@ def test_a_category_is_a_column_and_any_other_value_none():
     assert not net.state_dict().keys() & of_parameters
 
 
-def test_the_rows_are_left_alone():
-    X = table()
-    X[0] = NAN
-    before = X.clone()
-    net = network(X)
-    net(X)
-    assert torch.equal(X.nan_to_num(), before.nan_to_num())
-
-
 @pytest.mark.parametrize("shape", [(0, 5), (4, 6), (5,)])
 def test_other_rows_are_refused(shape):
     with pytest.raises(ValueError, match="5 columns"):
