@@ -24,7 +24,6 @@ RANKED = [
     *(KthLargest(of, k=3) for of in GROUPS),
     *(TopMean(of, tau=0.4) for of in GROUPS),
     KthLargest("all", tau=0.4),
-    TopMean("negatives", k=3),
 ]
 QUANTILES = [
     SurrogateQuantile(of, 0.3, surrogate) for of, surrogate in zip(GROUPS, SURROGATES, strict=True)
