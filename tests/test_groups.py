@@ -37,7 +37,6 @@ from sktopk.callbacks import TrueThreshold
 from sktopk.io import dump, load
 from sktopk.losses import (
     FBetaLoss,
-    FixedThreshold,
     KthLargest,
     PairwiseAUCLoss,
     PrecisionAtRecallProgramLoss,
@@ -181,7 +180,6 @@ THRESHOLDS = {
     "mean": TopMean("negatives", k=3),
     "quantile": SurrogateQuantile("negatives", 0.2),
     "hinge": SurrogateQuantile("all", 0.3, "hinge"),
-    "fixed": FixedThreshold(KthLargest("all", k=2)),
 }
 every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
 KINDS = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from sktopk import TopKClassifier
-from sktopk.losses import topk_inclusion_proba
+from sktopk.losses._smooth_topk import topk_inclusion_proba
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 from sktopk.modules._members import Answer, ordered_sets

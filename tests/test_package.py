@@ -79,7 +79,7 @@ def test_documented_parameters_are_the_real_ones(name, value):
     assert documented == real[: len(documented)], name
 
 
-OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton lightgbm".split()
+OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis lightgbm".split()
 DISPLAYS = {
     "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
     "EnrichmentDisplay": ([0, 1], [0, 1]),
@@ -181,7 +181,7 @@ def test_matplotlib_is_imported_only_when_something_is_drawn(fresh):
 @pytest.mark.parametrize(
     ("folder", "allowed"),
     [
-        ("losses", {"torch", "scipy", "triton", "sktopk.losses"}),  # HiGHS and kernels, on demand
+        ("losses", {"torch", "scipy", "sktopk.losses"}),  # HiGHS, on demand
         ("modules", {"torch"}),
         (
             "metrics",
