@@ -494,8 +494,7 @@ class ThresholdClassifier(RankingClassifier):
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
         Called as ``threshold(scores, positive, weight)``: :class:`sktopk.losses.KthLargest`,
-        :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile`,
-        :class:`sktopk.losses.FixedThreshold` or a function. A rank k is one of the training set.
+        :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile` or a function. A rank k is one of the training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Which samples should be on the other side. A dict such as ``{"false_positives": 0.1,
         "false_negatives": 0.9}`` counts both, with the weights lambda.

@@ -233,7 +233,10 @@ class TopKClassifier(BaseNetClassifier):
         return named.models_proba or (self.order is not None and "k" in named.params)
 
     def _with_prior(self, scores):
+        return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
+
+    def _log_prior(self):
+        """What to add to scores so that their softmax gives probabilities."""
         if not self._head.models_proba or self._head.order:
-            return scores
-        added = log_frequencies(self.net_.criterion_.losses)
-        return scores + np.asarray(added, dtype=scores.dtype)
+            return 0.0
+        return log_frequencies(self.net_.criterion_.losses)

@@ -20,7 +20,7 @@ from ._trusted import TRUSTED
 # Parameters that name files, start processes or print.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
 # Where the state of a fitted network keeps the parameters that the network was built from.
-_PARAMS_OF_FIT = "_params_of_net"
+_PARAMS_OF_FIT = "_fit_params"
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -195,6 +195,9 @@ def _reset_own(estimator):
     defaults = {name: parameters[name].default for name in DROPPED if name in parameters}
     for name, default in defaults.items():
         setattr(estimator, name, None if default is inspect.Parameter.empty else default)
+    if isinstance(given := getattr(estimator, "net_params", None), dict):
+        defaults["net_params"] = {k: v for k, v in given.items() if k not in DROPPED} or None
+        estimator.net_params = defaults["net_params"]
     state = estimator.__getstate__() if hasattr(estimator, "net_") else {}
     of_fit = state.get(_PARAMS_OF_FIT, {})
     changed = {k: v for k, v in defaults.items() if k in of_fit and of_fit[k] != v}

@@ -15,7 +15,6 @@ _PARTS = (
     "sktopk._estimators.decisions._conformal.Conformity",
     "sktopk._estimators.decisions._guarantees.Rate",
     "sktopk._estimators.decisions._selection.CalibrationRows",
-    "sktopk.losses._thresholds.FixedThreshold",
     "sktopk.losses._thresholds.KthLargest",
     "sktopk.losses._thresholds.SurrogateQuantile",
     "sktopk.losses._thresholds.TopMean",

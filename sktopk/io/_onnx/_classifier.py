@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators.labels._topk_classifier import TopKClassifier
-from sktopk.modules import MemberLinear
+from sktopk._estimators._base import BaseNetClassifier
+from sktopk._estimators.topk import TopKClassifier
+from sktopk.modules._member_linear import MemberLinear
+from sktopk.modules._members import mean_of_members
 
 
 def has_network(estimator):
     """Whether it is a classifier of this package with a network."""
-    return isinstance(estimator, NetClassifier)
+    return isinstance(estimator, BaseNetClassifier)
 
 
 class _OneByOne(nn.Module):
@@ -42,7 +43,7 @@ class Outputs(nn.Module):
 
     Parameters
     ----------
-    classifier : NetClassifier
+    classifier : BaseNetClassifier
         Fitted; it is left as it is.
     """
 
@@ -62,13 +63,13 @@ class Outputs(nn.Module):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
         self.dtype, self.row_shape = net.dtype, tuple(classifier.input_shape_)
-        # Scores of ensemble members and of two heads as those of one network.
-        self.answer = net.answer
+        # Scores of two heads as those of one.
+        self.head = net.head
         self.n_classes = len(classifier.classes_)
         # Scores to add before the softmax; None if probabilities come from decision scores.
         self.log_frequencies, self.k = None, None
         if isinstance(classifier, TopKClassifier):
-            self.log_frequencies = torch.as_tensor(classifier._log_frequencies, dtype=self.dtype)
+            self.log_frequencies = torch.as_tensor(classifier._log_prior(), dtype=self.dtype)
             self.k = int(classifier.k_)
         # A tensor, as torch writes a plain number in float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
@@ -91,17 +92,22 @@ class Outputs(nn.Module):
 
     def forward(self, rows):
         """Return the outputs for rows (n_samples, ...)."""
-        scores_of_net = self.module(rows)
-        of_classes = self.answer(scores_of_net)
+        scores_of_net = mean_of_members(self.module(rows))
+        scores_of_net = scores_of_net.reshape(len(scores_of_net), -1)
+        of_classes = self.head.combine(scores_of_net)
         scores = self._decision(of_classes)
         outputs = scores, self._index(of_classes, scores)
         if not self.has_proba:
             return outputs
         if self.log_frequencies is not None:
-            before = self.answer.in_order(scores_of_net) + self.log_frequencies
+            before = self.head.order_scores(scores_of_net) + self.log_frequencies
+        elif scores.ndim == 2:
+            before = scores
         else:
-            before = scores if scores.ndim == 2 else torch.stack([-scores / 2, scores / 2], dim=1)
-        return *outputs, self._calibrated(before.double()).to(self.dtype)
+            positive = -scores if self.turned else scores
+            before = torch.stack([-positive / 2, positive / 2], dim=1)
+        proba = self._calibrated(before.double()).to(self.dtype)
+        return *outputs, proba.flip(1) if self.turned else proba
 
     def _decision(self, of_classes):
         """What `decision_function` returns."""
