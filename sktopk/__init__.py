@@ -9,9 +9,7 @@ __all__ = [
     "AUCClassifier",
     "BudgetClassifier",
     "DeepTopPushClassifier",
-    "ExpectedCostClassifier",
     "FScoreClassifier",
-    "Monitor",
     "PatMatClassifier",
     "PatMatNPClassifier",
     "Pipeline",
@@ -33,8 +31,6 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     from ._estimators._pipeline import Pipeline, make_pipeline
     from ._estimators.boosted._top_boost import TopBoostClassifier
     from ._estimators.decisions._budget import BudgetClassifier
-    from ._estimators.decisions._expected_cost import ExpectedCostClassifier
-    from ._estimators.decisions._monitor import Monitor
     from ._estimators.decisions._sets import SetClassifier
     from ._estimators.labels._topk_classifier import TopKClassifier
     from ._estimators.ranking._auc import AUCClassifier
@@ -60,9 +56,7 @@ _HOMES = {
     "AUCClassifier": "ranking._auc",
     "BudgetClassifier": "decisions._budget",
     "DeepTopPushClassifier": "ranking._top",
-    "ExpectedCostClassifier": "decisions._expected_cost",
     "FScoreClassifier": "ranking._programs",
-    "Monitor": "decisions._monitor",
     "PatMatClassifier": "ranking._top",
     "PatMatNPClassifier": "ranking._top",
     "Pipeline": "_pipeline",
