@@ -12,7 +12,7 @@ from sktopk._estimators.decisions._conformal import (
     Conformity,
     average_size_threshold,
     conformal_threshold,
-    n_rows_needed,
+    n_needed,
 )
 
 N_SAMPLES, N_CLASSES = 40, 6
@@ -119,7 +119,7 @@ def test_threshold_is_the_order_statistic(coverage, rng):
         rank = math.ceil((n + 1) * exact)
         expected = sorted(scores, reverse=True)[rank - 1] if rank <= n else -np.inf
         assert conformal_threshold(scores, float(coverage)) == expected
-        assert (n >= n_rows_needed(float(coverage))) == (rank <= n)
+        assert (n >= n_needed(float(coverage))) == (rank <= n)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.75, 0.9])

@@ -11,7 +11,6 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sktopk._estimators.decisions._guarantees import (
-    calibrate,
     clopper_pearson,
     count_threshold,
     drift,
@@ -23,7 +22,7 @@ from sktopk._estimators.decisions._guarantees import (
     share_p_value,
 )
 
-N_DRAWS = 2000
+N_DRAWS = 1000
 
 
 def binomial_cdf(x, n, p):
@@ -50,12 +49,6 @@ def test_limits_leave_half_the_error_in_each_tail(count, n, level):
         assert binomial_cdf(count, n, rate.high) == pytest.approx((1 - level) / 2, rel=1e-6)
 
 
-def test_a_limit_next_to_zero_is_exact():
-    rate = clopper_pearson(1, 100_000, 0.999999)
-    at_least_one = -math.expm1(100_000 * math.log1p(-rate.low))
-    assert at_least_one == pytest.approx(5e-7, rel=1e-6)
-
-
 def test_interval_covers_at_every_rate():
     n, level = 12, 0.9
     intervals = [clopper_pearson(count, n, level) for count in range(n + 1)]
@@ -74,11 +67,6 @@ def test_number_of_errors_allowed_is_the_largest_that_keeps_the_promise(rate, de
     for n in (0, 1, 5, 20, 59, 299):
         allowed = [x for x in range(n + 1) if binomial_cdf(x, n, rate) <= delta]
         assert n_errors_allowed(n, rate, delta) == max(allowed, default=-1)
-
-
-def test_tail_that_equals_delta_is_allowed():
-    assert n_errors_allowed(2, 0.5, 0.25) == 0
-    assert n_errors_allowed(2, 0.5, 0.75) == 1
 
 
 @pytest.mark.parametrize(("rate", "delta"), [(0.05, 0.05), (0.01, 0.1), (0.9, 0.05), (0.5, 0.25)])
@@ -241,7 +229,7 @@ def test_too_few_rows_are_told_how_many_it_takes():
     assert threshold == np.inf
     assert problem == (
         "fpr <= 0.05 with probability 0.95 needs at least 59 negatives among the calibration "
-        "rows; there are 58"
+        "samples; there are 58"
     )
     assert fpr_threshold(np.linspace(0, 1, 59), np.zeros(59, bool), 0.05, 0.05)[1] is None
     threshold, problem = recall_threshold(scores, ~negative, 0.95, 0.05)
@@ -251,7 +239,7 @@ def test_too_few_rows_are_told_how_many_it_takes():
         scores[:20], ~negative[:20], 0.9, 0.05, check_random_state(0)
     )
     assert threshold == np.inf
-    assert "needs at least 29 flagged calibration rows, all positive" in problem
+    assert "needs at least 29 flagged calibration samples, all positive" in problem
     assert "there are 16," in problem
 
 
@@ -260,50 +248,17 @@ def test_precision_that_cannot_be_shown_says_whether_more_rows_would_help():
     scores, y = np.linspace(2, 3, 240), np.tile([True, True, False, True], 60)
     threshold, problem = precision_threshold(scores, y, 0.95, 0.05, check_random_state(0))
     assert threshold == np.inf
-    assert "More rows will hardly help: it takes an estimator that ranks better" in problem
+    assert "More samples will hardly help: use an estimator that ranks better" in problem
     threshold, problem = precision_threshold(scores, y, 0.72, 0.05, check_random_state(0))
     assert threshold == np.inf
-    count, n = map(int, re.search(r"(\d+) of (\d+) calibration rows were", problem).groups())
-    needed, given = map(int, re.search(r"it takes about (\d+), not (\d+)", problem).groups())
+    count, n = map(int, re.search(r"(\d+) of (\d+) calibration samples were", problem).groups())
+    needed, given = map(
+        int, re.search(r"it needs about (\d+) samples, not (\d+)", problem).groups()
+    )
     assert given == 240
     for factor, is_enough in [(needed / given, True), (needed / given / 1.1, False)]:
         count_then, n_then = math.ceil(count * factor - 1e-9), math.ceil(n * factor - 1e-9)
         assert (1 - binomial_cdf(count_then - 1, n_then, 0.72) <= 0.05) == is_enough
-
-
-def test_calibration_says_what_infinite_thresholds_do():
-    options = dict(delta=0.05, random=check_random_state(0))
-    scores, positive = np.linspace(0, 1, 20), np.arange(20) >= 10
-    threshold, rates, problems = calibrate(
-        scores, positive, 20, constraint="fpr", budget=0.01, **options
-    )
-    assert threshold == np.inf
-    assert problems[0].endswith("there are 10. No row will be flagged")
-    assert "precision" not in rates  # of no row
-    assert rates["fpr"][:3] == (0, 10, 0.0)
-    threshold, rates, problems = calibrate(
-        scores, positive, 20, constraint="recall", budget=0.9, **options
-    )
-    assert threshold == -np.inf
-    assert problems[0].endswith("there are 10. Every row will be flagged")
-    assert rates["flagged"][:3] == (20, 20, 1.0)
-
-
-@pytest.mark.parametrize("constraint", ["fpr", "recall"])
-def test_thresholds_that_flag_nothing_or_everything_are_reported(constraint):
-    tied = np.zeros(100)
-    _, rates, problems = calibrate(
-        tied,
-        np.arange(100) < 50,
-        100,
-        constraint=constraint,
-        budget=0.2 if constraint == "fpr" else 0.8,
-        delta=0.05,
-        random=None,
-    )
-    which, count = ("no", 0) if constraint == "fpr" else ("every", 100)
-    assert problems == [f"{which} calibration row lies above the threshold"]
-    assert rates["flagged"].count == count
 
 
 def test_count_threshold_flags_the_budget_or_the_most_that_ties_allow(rng):
@@ -316,8 +271,8 @@ def test_count_threshold_flags_the_budget_or_the_most_that_ties_allow(rng):
             assert (problem is None) == (best == n_flagged)
             if problem is not None:
                 cut = np.sort(scores)[::-1][n_flagged]
-                assert problem.startswith(f"{np.sum(scores == cut)} rows tie at the cut")
-                assert f"it flags {best} of 50 calibration rows, not {n_flagged}" in problem
+                assert problem.startswith(f"{np.sum(scores == cut)} samples tie at the cut")
+                assert f"it flags {best} of 50 calibration samples, not {n_flagged}" in problem
 
 
 def test_threshold_separates_neighbouring_floats():
@@ -351,15 +306,15 @@ def test_p_value_counts_the_orders_of_old_and_new_scores(m, n_old, n_new):
 
 def test_drift_is_reported_with_both_shares():
     expected = clopper_pearson(4, 2000, 0.95)
-    (message,) = drift(np.arange(1000) < 31, expected)
-    assert message.startswith("flagged 3.1 % of 1000 rows, 0.2 % expected from 2000 calibration")
-    assert drift(np.arange(1000) < 9, expected) == []
-    (message,) = drift(np.zeros(5000, dtype=bool), clopper_pearson(100, 2000, 0.95))
-    assert message.startswith("flagged 0 % of 5000 rows, 5 % expected")
+    message = drift(np.arange(1000) < 31, expected)
+    assert message.startswith("flagged 3.1 % of 1000 samples, 0.2 % expected from 2000 calibration")
+    assert drift(np.arange(1000) < 9, expected) is None
+    message = drift(np.zeros(5000, dtype=bool), clopper_pearson(100, 2000, 0.95))
+    assert message.startswith("flagged 0 % of 5000 samples, 5 % expected")
 
 
 def test_drift_considers_how_few_calibration_rows_there_were():
     # 1 of 20 rows: a tenth of the new ones is no surprise, though it is at 50 of 1000.
     flagged = np.arange(10_000) < 1000
-    assert drift(flagged, clopper_pearson(1, 20, 0.95)) == []
-    assert drift(flagged, clopper_pearson(50, 1000, 0.95)) != []
+    assert drift(flagged, clopper_pearson(1, 20, 0.95)) is None
+    assert drift(flagged, clopper_pearson(50, 1000, 0.95)) is not None

@@ -13,12 +13,13 @@ from sktopk import SetClassifier
 CONFORMAL = ["lac", "aps", "raps", "pas"]
 NUMBER = r"([\d.]+\d)"
 MESSAGE = (
-    rf"^coverage=0\.9 will come out at about {NUMBER}: (\d+) of (\d+) classes have a single row "
-    rf"among the (\d+) given to fit, .* about {NUMBER} % of new rows .*at most {NUMBER} can"
+    rf"^coverage=0\.9 will come out at about {NUMBER}: (\d+) of (\d+) classes have a single "
+    "sample "
+    rf"among the (\d+) given to fit. About {NUMBER} % of new samples .*at most {NUMBER} can"
 )
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* single row among", "ignore:.* needs at least")
+pytestmark = pytest.mark.filterwarnings("ignore:.* single sample among", "ignore:.* needs at least")
 
 
 class Tail:
@@ -99,7 +100,7 @@ def test_rows_of_their_own_keep_the_promise_as_the_warning_says():
         assert "FrozenEstimator" in warned(SetClassifier(inner(), method="lac"), X, y)[0]
         fitted = FrozenEstimator(inner().fit(X[:1000], y[:1000]))
         messages = warned(clf := SetClassifier(fitted, method="lac"), X[1000:], y[1000:])
-        assert not any("single row" in each for each in messages)
+        assert not any("single sample" in each for each in messages)
         reached.append(coverage(clf, *tail.draw(2000)))
     assert np.mean(reached) > 0.9 - 4 * np.std(reached) / 12**0.5
 

@@ -166,6 +166,8 @@ class CalibratedDecision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, 
             )
         y, present = check_labels(y), None
         X, _ = indexable(X, y)
+        if y.dtype.kind == "M" and np.isnat(y).any():
+            raise ValueError("y must hold class labels, none missing; got NaT")
         if groups is not None:
             encode_groups(groups, len(y))  # raises what are no groups
         if sample_weight is not None:

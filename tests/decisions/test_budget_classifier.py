@@ -1,0 +1,323 @@
+"""Does BudgetClassifier keep its budget on new samples, whatever is inside?"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, binomtest, norm
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from sktopk import BudgetClassifier
+from sktopk.metrics import (
+    precision_at_recall_score,
+    recall_at_k_score,
+    recall_at_precision_score,
+    true_positive_rate_at_fpr_score,
+)
+from tests.scored import Column, column, frozen, labels
+
+ANY = [
+    LogisticRegression(),
+    make_pipeline(StandardScaler(), LinearSVC()),
+    HistGradientBoostingClassifier(max_iter=10, random_state=0),
+    RandomForestClassifier(10, random_state=0),
+]
+BUDGETS = {"count": 0.1, "fpr": 0.1, "recall": 0.6, "precision": 0.5, "fdr": 0.5}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(1500, weights=[0.8], random_state=0)
+    return X[:500], y[:500], X[500:1000], y[500:1000], X[1000:], y[1000:]
+
+
+def normal(rng, n, prevalence, shift):
+    positive = rng.random(n) < prevalence
+    return rng.normal(size=n) + shift * positive, positive
+
+
+@pytest.mark.filterwarnings("ignore:.* tie at the cut")
+@pytest.mark.parametrize("inner", ANY, ids=lambda inner: type(inner).__name__)
+@pytest.mark.parametrize("constraint", BUDGETS)
+def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
+    X, y, X_cal, y_cal, X_test, _ = data
+    held_out = BudgetClassifier(
+        inner,
+        budget=BUDGETS[constraint],
+        constraint=constraint,
+        validation_fraction=0.4,
+        random_state=0,
+    )
+    fitted = FrozenEstimator(clone(inner).fit(X, y))
+    for clf, rows in [
+        (held_out, (np.r_[X, X_cal], np.r_[y, y_cal])),
+        (clone(held_out).set_params(estimator=fitted), (X_cal, y_cal)),
+    ]:
+        clf.fit(*rows)
+        flagged = clf.predict(X_test) == 1
+        assert 0 < flagged.sum() < len(X_test)
+        np.testing.assert_array_equal(flagged, clf.decision_function(X_test) > 0)
+        one_by_one = np.concatenate([clf.predict(row[None]) for row in X_test[:20]])
+        np.testing.assert_array_equal(one_by_one, flagged[:20])
+        if constraint != "fdr":
+            assert sorted(clf.predict_top(X_test)) == np.flatnonzero(flagged).tolist()
+        assert clf.n_features_in_ == X.shape[1]
+    assert clf.estimator_ is fitted
+
+
+def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
+    scores = rng.permutation(100)
+    y = labels(rng.random(100) < 0.5)
+    clf = BudgetClassifier(frozen(), budget=7).fit(column(scores), y)
+    assert clf.threshold_ == 92.5
+    assert clf.predict(column([92, 93])).tolist() == ["no", "yes"]
+    assert clf.decision_function(column([92, 93])).tolist() == [-0.5, 0.5]
+    assert clf.set_params(budget=0.07).fit(column(scores), y).threshold_ == 92.5
+    # One sample alone is not flagged because it is the best of its batch.
+    assert clf.predict(column([3])).tolist() == ["no"]
+    X, y = column(rng.permutation(1000)), labels(rng.random(1000) < 0.3)
+    clf = BudgetClassifier(Column(), budget=100, random_state=0).fit(X, y)
+    assert clf.rates_["flagged"][:2] == (20, 200)
+    everything = BudgetClassifier(frozen(), budget=1000).fit(X, y)
+    assert everything.threshold_ == -np.inf
+    with pytest.warns(UserWarning, match="budget=1001 but only 1000 samples"):
+        everything.set_params(budget=1001).fit(X, y)
+
+
+def test_predictions_do_not_depend_on_the_size_of_the_folds(data):
+    X, y, *_ = data
+    inner = FrozenEstimator(LogisticRegression().fit(X[:200], y[:200]))
+    clf = BudgetClassifier(inner, budget=30)
+    X, y = X[200:], y[200:]
+    halves = [(np.arange(300), np.arange(150)), (np.arange(300), np.arange(150, 300))]
+    tens = [(np.arange(300), np.arange(i, i + 10)) for i in range(0, 300, 10)]
+    found = [cross_val_predict(clf, X, y, cv=folds) for folds in (halves, tens)]
+    np.testing.assert_array_equal(*found)
+    assert found[0].sum() == 30
+
+
+def test_calibration_samples_did_not_train(data):
+    X, y, *_ = data
+    clf = BudgetClassifier(Column(), validation_fraction=0.25, random_state=0).fit(X, y)
+    assert len(clf.estimator_.fit_X_) == 375
+    held_out = np.sort(np.setdiff1d(X[:, 0], clf.estimator_.fit_X_[:, 0]))
+    np.testing.assert_array_equal(np.sort(clf.calibration_scores_), held_out)
+    assert clf.rates_["flagged"][:2] == (13, 125)  # a tenth, rounded up
+    assert clf.threshold_ == pytest.approx((held_out[-13] + held_out[-14]) / 2)
+    assert clone(clf).fit(X, y).threshold_ == clf.threshold_
+    assert clone(clf).set_params(random_state=1).fit(X, y).threshold_ != clf.threshold_
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.1, 0.4])
+def test_delta_is_the_risk_of_the_threshold_and_of_the_intervals(delta, rng):
+    scores, y = rng.normal(size=500), ["no"] * 400 + ["yes"] * 100
+    clf = BudgetClassifier(frozen(), budget=0.1, constraint="fpr", delta=delta)
+    rates = clf.fit(column(scores), y).rates_
+    count = rates["fpr"].count
+    assert binom.cdf(count, 400, 0.1) <= delta < binom.cdf(count + 1, 400, 0.1)
+    above, positive = scores > clf.threshold_, np.array(y) == "yes"
+    of = {"flagged": above, "fpr": above[~positive], "recall": above[positive]}
+    of["precision"] = positive[above]
+    for name, each in of.items():
+        assert rates[name][:3] == (each.sum(), len(each), each.mean())
+        exact = binomtest(each.sum(), len(each)).proportion_ci(1 - delta, method="exact")
+        assert rates[name][3:] == pytest.approx((exact.low, exact.high))
+
+
+@pytest.mark.filterwarnings("ignore:precision >= 0.5", "ignore:fdr <= ")
+@pytest.mark.parametrize("constraint", ["fpr", "recall", "precision"])
+def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
+    rng, delta, n_draws = np.random.default_rng(0), 0.1, 300
+    budget = {"fpr": 0.2, "recall": 0.7, "precision": 0.5}[constraint]
+    violated = 0
+    for seed in range(n_draws):
+        scores, positive = normal(rng, 800, 0.25, 1.5)
+        clf = BudgetClassifier(
+            Column(), budget=budget, constraint=constraint, delta=delta, random_state=seed
+        )
+        t = clf.fit(column(scores), positive).threshold_
+        fpr, recall = norm.sf(t), norm.sf(t - 1.5)
+        if constraint == "precision":
+            violated += t < np.inf and 0.25 * recall / (0.25 * recall + 0.75 * fpr) < budget
+        else:
+            violated += fpr > budget if constraint == "fpr" else recall < budget
+    assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
+    assert violated > 0
+
+
+@pytest.mark.filterwarnings("ignore:fdr <= ")
+def test_false_discovery_rate_of_predict_and_predict_top_keeps_the_budget():
+    rng, budget, shares = np.random.default_rng(0), 0.3, []
+    found = np.zeros(2)
+    for seed in range(300):
+        scores, positive = normal(rng, 400, 0.25, 2)
+        clf = BudgetClassifier(frozen(), budget=budget, constraint="fdr", random_state=seed)
+        clf.fit(column(scores), labels(positive))
+        new, y = normal(rng, 100, 0.25, 2)
+        X = column(new)
+        chosen = [clf.predict(X) == "yes", np.isin(np.arange(100), clf.predict_top(X))]
+        shares.append([(each & ~y).sum() / max(1, each.sum()) for each in chosen])
+        found += [(each & y).sum() for each in chosen]
+    slack = 4 * np.std(shares, axis=0) / 300**0.5
+    assert (np.mean(shares, axis=0) <= budget + slack).all()
+    assert 0.3 * found[1] < found[0] < found[1]
+
+
+def test_conformal_selection_takes_each_group_as_a_batch(rng):
+    scores, positive = normal(rng, 400, 0.3, 2)
+    new, _ = normal(rng, 100, 0.3, 2)
+    groups = np.where(rng.random(100) < 0.3, "Mon", "Tue")
+    clf = BudgetClassifier(frozen(), budget=0.3, constraint="fdr", random_state=0)
+    clf.fit(column(scores), labels(positive))
+    chosen = clf.predict_top(column(new), groups=pd.Series(groups))
+    for name in ("Mon", "Tue"):
+        own = np.flatnonzero(groups == name)
+        assert set(own[clf.predict_top(column(new[own]))]) == set(chosen) & set(own)
+    with pytest.raises(ValueError, match="groups must be None without n"):
+        clf.set_params(constraint="fpr").predict_top(column(new), groups=groups)
+
+
+@pytest.mark.filterwarnings("ignore:.* tie at the cuts")
+@pytest.mark.parametrize("names", [None, ["Mon", "Tue", "Wed"], [3, 1, 2]])
+def test_predict_top_has_exactly_n_of_the_batch_or_of_each_group(names, rng):
+    scores = rng.integers(0, 9, size=90)
+    groups = None if names is None else rng.choice(names, size=90)
+    clf = BudgetClassifier(frozen()).fit(column(range(50)), labels(np.arange(50) > 20))
+    best = []
+    for name in names or [None]:
+        rows = [i for i in range(90) if groups is None or groups[i] == name]
+        best += sorted(rows, key=lambda i: (-scores[i], i))[:4]
+    best.sort(key=lambda i: (-scores[i], i))
+    assert clf.predict_top(column(scores), 4, groups).tolist() == best
+    pieces = iter(np.split(column(scores), [7, 50]))
+    assert clf.predict_top(pieces, 4, groups).tolist() == best
+
+
+def test_wrong_numbers_and_groups_of_predict_top_are_refused():
+    X, y = column(range(30)), labels(np.arange(30) > 20)
+    clf = BudgetClassifier(frozen()).fit(X, y)
+    for n, error in [(0, ValueError), (2.0, TypeError), (True, TypeError)]:
+        with pytest.raises(error, match="n "):
+            clf.predict_top(X, n)
+    with pytest.raises(ValueError, match=r"n=31 must be at most the number of samples of X \(30\)"):
+        clf.predict_top(X, 31)
+    with pytest.warns(UserWarning, match="n=20 but only 10 samples in the smallest of 1 groups"):
+        assert len(clf.predict_top(X, 20, ["a"] * 10 + ["b"] * 20)) == 30
+    for n, error in [(0, ValueError), (2.5, TypeError), ([3, 0], ValueError), ([], TypeError)]:
+        with pytest.raises(error, match="n must be"):
+            clf.hits_interval(X, n)
+    with pytest.raises(ValueError, match=r"n=31 must be at most the number of samples of X \(30\)"):
+        clf.hits_interval(X, [2, 31])
+
+
+def test_hits_stay_the_same_and_several_hold_at_once(rng):
+    (old, positive), (new, _) = normal(rng, 300, 0.3, 2), normal(rng, 100, 0.3, 2)
+    clf = BudgetClassifier(frozen(), delta=0.2, random_state=0)
+    clf.fit(column(old), labels(positive))
+    low, high = clf.hits_interval(column(new), 30)
+    assert 0 < low < high < 30
+    assert (low, high) == clf.hits_interval(pd.DataFrame(column(new)), 30)
+    lows, highs = clf.hits_interval(column(new), [10, 30])
+    assert lows[0] <= lows[1] <= low < high <= highs[1]
+
+
+@pytest.mark.parametrize("constraint", BUDGETS)
+def test_score_is_the_metric_of_the_constraint(constraint, data):
+    *_, X_cal, y_cal, X_test, y_test = data
+    inner = LogisticRegression().fit(data[0], data[1])
+    budget = BUDGETS[constraint]
+    clf = BudgetClassifier(FrozenEstimator(inner), budget=budget, constraint=constraint)
+    scores, weight = inner.decision_function(X_test), np.arange(500) % 3 + 1.0
+    metric, bound = {
+        "count": (recall_at_k_score, {"k": 0.1}),
+        "fpr": (true_positive_rate_at_fpr_score, {"fpr": 0.1}),
+        "recall": (precision_at_recall_score, {"recall": 0.6}),
+        "precision": (recall_at_precision_score, {"precision": 0.5}),
+        "fdr": (recall_at_precision_score, {"precision": 0.5}),
+    }[constraint]
+    expected = metric(y_test, scores, sample_weight=weight, **bound)
+    assert clf.fit(X_cal, y_cal).score(X_test, y_test, weight) == expected
+
+
+@pytest.mark.parametrize("pos_label", [None, "fraud", "ok"])
+@pytest.mark.filterwarnings("ignore:the labels 'fraud' and 'ok' do not tell")
+def test_either_label_can_be_positive(pos_label, data):
+    X, y, X_cal, y_cal, X_test, _ = data
+    names = np.array(["ok", "fraud"])  # sorted, the positive one comes first
+    inner = LogisticRegression().fit(X, names[y])
+    clf = BudgetClassifier(FrozenEstimator(inner), budget=0.1, pos_label=pos_label)
+    clf.fit(X_cal, names[y_cal])
+    assert clf.pos_label_ == (pos_label or "fraud")
+    of_label = inner.predict_proba(X_test)[:, inner.classes_ == clf.pos_label_].ravel()
+    flagged = clf.predict(X_test) == clf.pos_label_
+    assert 20 < flagged.sum() < 90
+    assert of_label[flagged].min() > of_label[~flagged].max()
+    np.testing.assert_array_equal(clf.decision_function(X_test) > 0, clf.predict(X_test) == "ok")
+
+
+def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
+    X, y = column(range(40)), labels(np.arange(40) >= 20)
+    for constraint, budget, message, one in [
+        ("fpr", 0.01, r"at least 299 negatives .* there are 20\. No sample will", "no"),
+        ("recall", 0.95, r"at least 59 positives .* there are 20\. Every sample", "yes"),
+        ("precision", 0.95, r"at least 59 flagged .*\. No sample will", "no"),
+        ("fdr", 0.02, r"at least 49 calibration samples; there are 40\. No sample will", "no"),
+    ]:
+        with pytest.warns(UserWarning, match=message):
+            clf = BudgetClassifier(frozen(), budget=budget, constraint=constraint).fit(X, y)
+        assert np.isinf(clf.threshold_)
+        assert (clf.predict(column([-1e300, 1e300])) == one).all()
+        assert clf.predict_top(X, 2).tolist() == [39, 38]
+    tied = column(np.zeros(40))
+    with pytest.warns(UserWarning, match=r"^40 samples tie at the cut, .* flags 0 of 40"):
+        BudgetClassifier(frozen()).fit(tied, y)
+
+
+def test_drifted_scores_are_reported():
+    X, y = column(range(1000)), labels(np.arange(1000) >= 800)
+    clf = BudgetClassifier(frozen(), budget=0.1).fit(X, y)
+    with pytest.warns(UserWarning, match=r"flagged 1e\+02 % of 100 samples, 10 % expected"):
+        clf.predict(X[900:])
+
+
+def test_searches_and_tuned_thresholds_take_it(data):
+    X, y, X_cal, *_ = data
+    grid = {"estimator__C": [1e-3, 1.0], "budget": [0.1, 0.2]}
+    search = GridSearchCV(BudgetClassifier(LogisticRegression(), random_state=0), grid, cv=2)
+    assert search.fit(X, y).best_params_["budget"] == 0.2
+    tuned = TunedThresholdClassifierCV(LogisticRegression(), cv=2)
+    inside = BudgetClassifier(tuned, budget=0.1, random_state=0).fit(X, y)
+    assert inside.rates_["flagged"].count == 10
+    around = TunedThresholdClassifierCV(
+        BudgetClassifier(LogisticRegression(), random_state=0), cv=2
+    )
+    assert around.fit(X, y).predict(X_cal).any()
+
+
+PARAMETERS = [
+    ({"budget": 0}, ValueError, "budget must be an integer >= 1 or a fraction .*; got 0"),
+    ({"budget": "5"}, TypeError, "budget must be an integer >= 1 or a fraction .*; got '5'"),
+    ({"budget": 1, "constraint": "fpr"}, ValueError, "budget must be a rate in .*'fpr'; got 1"),
+    ({"constraint": "cost"}, ValueError, "constraint must be one of 'count', .*; got 'cost'"),
+    ({"delta": 1.0}, ValueError, r"delta == 1\.0, must be < 1"),
+    ({"validation_fraction": 0}, ValueError, "validation_fraction == 0"),
+    ({"pos_label": "maybe"}, ValueError, "pos_label must be one of .* got 'maybe'"),
+    ({"random_state": "now"}, ValueError, "random_state must be .* got 'now'"),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "message"), PARAMETERS, ids=str)
+def test_parameters_are_checked(params, error, message):
+    with pytest.raises(error, match=message):
+        BudgetClassifier(Column(), **params).fit(column(range(20)), labels(np.arange(20) > 9))
