@@ -69,14 +69,12 @@ class Pipeline(pipeline.Pipeline):
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Transform X, and call `predict_topk` of the last step."""
-        pipe = self._predicting()
-        return pipe[-1].predict_topk(pipe[:-1].transform(X), k)
+        return self.steps[-1][1].predict_topk(self._predicting()[:-1].transform(X), k)
 
     @available_if(_last_has("predict_set"))
     def predict_set(self, X: RowsLike, **params: Any) -> Any:
         """Transform X, and call `predict_set` of the last step."""
-        pipe = self._predicting()
-        return pipe[-1].predict_set(pipe[:-1].transform(X), **params)
+        return self.steps[-1][1].predict_set(self._predicting()[:-1].transform(X), **params)
 
     @available_if(_last_has("predict"))
     def predict(self, X: RowsLike, **params: Any) -> np.ndarray:
@@ -110,8 +108,6 @@ def make_pipeline(
     *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
 ) -> Pipeline:
     """Make a `Pipeline` of steps, each named after its class in lower case.
-
-    The parameters are those of `Pipeline`.
 
     Examples
     --------

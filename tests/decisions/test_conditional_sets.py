@@ -4,17 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import SetClassifier
 from sktopk._estimators.decisions._conditional import class_thresholds, group_thresholds
-from tests.given import Given, draw, frozen
+from tests.given import draw, frozen
 
 N_DRAWS = 2000
 CONFORMAL = ["lac", "aps", "raps", "pas"]
@@ -100,48 +98,6 @@ def test_classes_are_covered_whatever_the_method(method, randomized):
     assert others.min() < covered.min()
 
 
-def test_thresholds_by_class_make_pas_and_lac_the_same():
-    proba, y = draw(2000, seed=4)
-    found = []
-    for method in ("lac", "pas"):
-        clf = SetClassifier(frozen(), method=method, conditional="class").fit(proba, y)
-        found.append(sets(clf, proba))
-    np.testing.assert_array_equal(*found)
-
-
-def test_sets_are_nested_and_come_as_labels():
-    proba, y = draw(2000, seed=5)
-    smaller = None
-    for coverage in (0.5, 0.7, 0.9):
-        clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional="class")
-        matrix = sets(clf.fit(proba, y), proba)
-        assert smaller is None or (matrix >= smaller).all()
-        smaller = matrix
-    listed = clf.predict_set(proba, output="labels")
-    for row, labels, inside in zip(proba, listed, matrix, strict=True):
-        assert sorted(labels) == np.flatnonzero(inside).tolist()
-        assert (np.diff(row[labels]) <= 0).all()
-    assert clf.threshold_.shape == (8,)
-
-
-def test_two_classes_are_one_both_or_none():
-    rng = np.random.default_rng(6)
-    y = np.where(rng.random(3000) < 0.1, "active", "inactive")
-    score = rng.normal(size=3000) + 2 * (y == "active")
-    X = np.column_stack([score, np.zeros(3000)])
-    proba = softmax(X * [1, 0], axis=1)
-    inner = FrozenEstimator(Given(["active", "inactive"]).fit(None, None))
-    clf = SetClassifier(inner, method="lac", coverage=0.9, conditional="class")
-    clf.fit(proba[:1500], y[:1500])
-    found = sets(clf, proba[1500:])
-    assert {tuple(row) for row in found.tolist()} >= {(True, False), (False, True)}
-    # Either both or none, as one threshold is above the other one.
-    assert len({tuple(row) for row in found.tolist()}) == 3
-    for i, name in enumerate(("active", "inactive")):
-        covered = found[y[1500:] == name, i].mean()
-        assert covered == pytest.approx(0.9, abs=0.08 if name == "active" else 0.03)
-
-
 @pytest.mark.parametrize("names", [["Mon", "Tue"], [3, 1], [True, False]])
 @pytest.mark.parametrize("make", [np.asarray, pd.Series, list])
 def test_groups_have_thresholds_of_their_own(names, make, rng):
@@ -184,18 +140,6 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
         found = sets(clf, proba[:5], groups=["a", "0", "a", "c", "a"])
     assert found[[1, 3]].all()
     assert not found[[0, 2, 4]].all()
-
-
-def test_unknown_labels_are_of_no_class(rng):
-    proba, y = draw(400, seed=9)
-    known = FrozenEstimator(Given(np.arange(8)).fit(None, None))
-    y = np.where(rng.random(400) < 0.1, 99, y)
-    clf = SetClassifier(known, method="lac", conditional="class", coverage=0.5)
-    with pytest.warns(UserWarning, match="calibration samples have labels that estimator does not"):
-        clf.fit(proba, y)
-    again = SetClassifier(known, method="lac", conditional="class", coverage=0.5)
-    again.fit(proba[y != 99], y[y != 99])
-    np.testing.assert_array_equal(clf.threshold_, again.threshold_)
 
 
 def test_wrong_conditions_and_groups_are_refused():

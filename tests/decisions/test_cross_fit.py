@@ -95,16 +95,6 @@ def test_rows_that_no_tree_left_out_do_not_calibrate():
     assert sets.n_calibration_ == left_out.sum()
 
 
-def test_first_label_is_the_positive_one():
-    X, y = overlapping(90, np.random.default_rng(0))
-    names = np.array(["fraud", "ok"])[1 - y]
-    params = {"budget": 0.2, "cross_fit": True, "pos_label": "fraud"}
-    clf = PatMatClassifier(tau=0.1, pos_label="fraud", **SMALL)
-    desk = BudgetClassifier(clf, **params).fit(X, names)
-    turned = -desk.estimator_.oob_decision_function_
-    assert desk.rates_["flagged"].count == (turned > desk.threshold_).sum() == 18
-
-
 @pytest.mark.parametrize("step", ["", "patmatclassifier__"], ids=["network", "pipeline"])
 def test_samples_of_weight_zero_are_left_out(step):
     X, y = overlapping(90, np.random.default_rng(0))

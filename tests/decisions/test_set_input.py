@@ -4,19 +4,9 @@ import math
 import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from scipy import sparse
-from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 
 from sktopk import SetClassifier
 from tests.given import Given, GivenScores, draw, frozen
@@ -55,14 +45,6 @@ def test_unknown_labels_count_as_rows_that_no_set_covers():
     assert clf.threshold_ == -np.inf
 
 
-def test_classes_unseen_in_calibration_can_be_in_sets():
-    X, y = draw(400)
-    seen = y != 0
-    for method in METHODS:
-        clf = SetClassifier(frozen(), method=method).fit(X[seen], y[seen])
-        assert clf.predict_set(X).toarray()[:, 0].any()
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_one_class(method):
     X, y = np.zeros((30, 2)), np.full(30, "only")
@@ -81,41 +63,6 @@ def test_all_tied(method):
     labels = clf.predict_set(X, output="labels")
     expected = [0, 1] if method == "topk" else [0, 1, 2, 3]
     assert all(each.tolist() == expected for each in labels)
-
-
-def test_rows_of_every_container(digits):
-    X, y, X_test, _ = digits
-    clf = SetClassifier(GaussianNB(), method="lac", random_state=0)
-    expected = clf.fit(X, y).predict_set(X_test).toarray()
-    names = [f"pixel{i}" for i in range(64)]
-    frames = pd.DataFrame(X, columns=names), pd.DataFrame(X_test, columns=names)
-    pipe = make_pipeline(make_column_transformer(("passthrough", names)), GaussianNB())
-    for inner, (train, test) in [
-        (pipe, frames),
-        (GaussianNB(), frames),
-        (GaussianNB(), tuple(pl.DataFrame(frame) for frame in frames)),
-        (GaussianNB(), (X.tolist(), X_test.tolist())),
-    ]:
-        clf.set_params(estimator=inner)
-        for labels in (y, y.tolist(), pd.Series(y)):
-            clf.fit(train, labels)
-            np.testing.assert_array_equal(clf.predict_set(test).toarray(), expected)
-    assert clf.fit(frames[0], y).feature_names_in_.tolist() == names
-    counts = X - X.min()
-    for format in ("csr", "csc", "coo"):
-        clf.set_params(estimator=MultinomialNB())
-        dense = clf.fit(counts, y).predict_set(counts).toarray()
-        found = clf.fit(sparse.coo_array(counts).asformat(format), y).predict_set(counts)
-        np.testing.assert_array_equal(found.toarray(), dense)
-
-
-def test_lists_of_texts():
-    texts = [f"{fruit} {i}" for i in range(60) for fruit in ("apple", "pear", "plum")]
-    y = np.tile(["a", "b", "c"], 60)
-    inner = make_pipeline(CountVectorizer(), MultinomialNB())
-    clf = SetClassifier(inner, method="lac", random_state=0).fit(texts, y)
-    assert not hasattr(clf, "n_features_in_")
-    assert clf.predict_set(["plum"], output="labels")[0].tolist() == ["c"]
 
 
 def test_inputs_stay_as_they_are():
@@ -186,21 +133,6 @@ def test_data_are_checked():
         clf.predict_set(X)
     with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got"):
         SetClassifier(frozen()).fit(X, y).predict_set(X, output="list")
-
-
-@pytest.mark.parametrize("method", ["topk", "lac"])
-def test_estimators_are_checked(method, digits):
-    X, y, *_ = digits
-    with pytest.raises(TypeError, match="classifier with classes_ and decision_function or"):
-        SetClassifier(LinearRegression(), method=method).fit(X, y)
-    with pytest.raises(ValueError, match="must score each of its 10 classes"):
-        SetClassifier(SVC(decision_function_shape="ovo"), method=method).fit(X, y)
-    with pytest.raises(NotFittedError):
-        SetClassifier(FrozenEstimator(GaussianNB()), method=method).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"a column for each of its 10 classes; got shape \(\d+, 64"
-    ):
-        SetClassifier(Given(), method=method).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [Given, GivenScores])

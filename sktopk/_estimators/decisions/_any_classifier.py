@@ -82,10 +82,7 @@ def predict_class_proba(estimator, X, *, use_scores=False):
 def out_of_fold_scores(estimator):
     """Return the out-of-fold scores of the samples that a classifier was fitted on just now.
 
-    Returns
-    -------
-    y_score : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        On the scale of `predict_scores`; NaN for samples that no part of the classifier held out.
+    They are NaN for samples without out-of-fold scores.
     """
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     y_score = getattr(last, "oob_decision_function_", None)

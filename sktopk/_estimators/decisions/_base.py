@@ -96,11 +96,6 @@ class CalibratedDecision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, 
         -------
         estimator : estimator
             Fitted; `predict` and all other methods take scores of the same shape.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is not one column per class, or as in `fit`.
         """
         refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
@@ -124,12 +119,7 @@ class CalibratedDecision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, 
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing: metadata of `fit` goes to the `fit` of `estimator`.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
+        """Return the metadata routing: metadata of `fit` goes to the `fit` of `estimator`."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)

@@ -151,8 +151,8 @@ class BudgetClassifier(CalibratedDecision):
     If there are too few calibration samples for a guarantee, nothing is flagged ("recall":
     everything), and a warning says how many are needed.
 
-    If scores tie at the threshold, none of them is flagged ("recall": all). `fit` warns of ties
-    for "count". `predict_top` breaks ties by the order of the samples.
+    If scores tie at the threshold, none of them is flagged ("recall": all). `predict_top` breaks
+    ties by the order of the samples.
 
     Samples of weight 0 are left out. Other weights go to the `fit` of `estimator`; calibration
     counts samples, whatever their weights.
@@ -164,8 +164,6 @@ class BudgetClassifier(CalibratedDecision):
     A frozen classifier must not have been trained on the calibration samples. `fit` warns if it
     makes no error on many of them. `predict` warns if it flags a share of samples that had a
     probability below 1e-6, given the calibration samples (Fisher's exact test).
-
-    There is no `predict_proba`: the probabilities of `estimator_` would contradict `predict`.
 
     References
     ----------
@@ -250,12 +248,6 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or y is not allowed, if no samples can be held out, or if the
-            classifier has no scores or scores that are not finite.
         """
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
@@ -348,11 +340,6 @@ class BudgetClassifier(CalibratedDecision):
         -------
         index : ndarray of shape (n_top,)
             Indices of the samples, of the highest score first; ties in the order of X.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not an integer of at least 1 and at most n_samples, or as in `predict`.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -387,11 +374,6 @@ class BudgetClassifier(CalibratedDecision):
         -------
         low, high : int or ndarray of shape (n_numbers,)
             Numbers of positives.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not an integer from 1 to n_samples, if X is a stream, or if ``cross_fit=True``.
 
         Notes
         -----

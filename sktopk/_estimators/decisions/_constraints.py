@@ -44,7 +44,6 @@ class _Constraint:
         self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
 
     def choose(self, scores, threshold, calibration, groups):
-        """Return the mask of the samples above the threshold."""
         if groups is not None:
             raise ValueError(
                 'groups must be None without n, unless constraint="fdr": a threshold is the same '
@@ -76,7 +75,6 @@ class Count(_Constraint):
         return count_threshold(scores, n_kept(share, len(scores)))
 
     def score(self, y, scores, n_samples, sample_weight):
-        """Return the recall among the share of the samples that the budget is of."""
         share = self._share(n_samples)
         k = share if share < 1 else len(y)
         return recall_at_k_score(y, scores, k=k, sample_weight=sample_weight)
@@ -93,7 +91,6 @@ class FalsePositiveRate(_Constraint):
         return fpr_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
-        """Return the recall at this false positive rate."""
         return true_positive_rate_at_fpr_score(
             y, scores, fpr=self.budget, sample_weight=sample_weight
         )
@@ -107,7 +104,6 @@ class Recall(_Constraint):
         return recall_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
-        """Return the precision at this recall."""
         return precision_at_recall_score(y, scores, recall=self.budget, sample_weight=sample_weight)
 
 
@@ -119,7 +115,6 @@ class Precision(_Constraint):
         return precision_threshold(scores, positive, self.budget, self.delta, random)
 
     def score(self, y, scores, n_samples, sample_weight):
-        """Return the recall at this precision."""
         return recall_at_precision_score(
             y, scores, precision=self.budget, sample_weight=sample_weight
         )
@@ -148,13 +143,11 @@ class FalseDiscoveryRate(_Constraint):
         return threshold, problem
 
     def score(self, y, scores, n_samples, sample_weight):
-        """Return the recall at a precision of 1 - budget."""
         return recall_at_precision_score(
             y, scores, precision=1 - self.budget, sample_weight=sample_weight
         )
 
     def choose(self, scores, threshold, calibration, groups):
-        """Return the mask of what conformal selection chooses from the batch, or each group."""
         group = np.zeros(len(scores), int) if groups is None else encode_groups(groups, len(scores))
         chosen = np.zeros(len(scores), dtype=bool)
         for i in range(group.max(initial=-1) + 1):

@@ -280,12 +280,6 @@ class SetClassifier(CalibratedDecision):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or y is not allowed, if no samples can be held out, or if the
-            classifier has neither probabilities nor a score per class, or returns NaN.
         """
         self._check_params()
         self._warn_of_ignored()
@@ -357,12 +351,6 @@ class SetClassifier(CalibratedDecision):
         y_set : CSR array of shape (n_samples, n_classes), bool, or list of ndarray
             True where the class of the column is in the set. With "labels" one array per sample,
             best label first: in the order of p / prevalence for "pas", of p for all others.
-
-        Raises
-        ------
-        ValueError
-            If `output` is unknown, if groups are missing or not used, or if the classifier
-            returns NaN.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -389,46 +377,19 @@ class SetClassifier(CalibratedDecision):
         return y_set
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label that `estimator_` predicts for each sample.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
+        """Return the label that `estimator_` predicts for each sample."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
     @available_if(_forwards("predict_proba"))
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probabilities of `estimator_`, if it has them.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-        """
+        """Return the probabilities of `estimator_`, if it has them."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
     @available_if(_forwards("decision_function"))
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the decision scores of `estimator_`, if it has them.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-        """
+        """Return the decision scores of `estimator_`, if it has them."""
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
