@@ -12,7 +12,6 @@ from ._warnings import warn
 
 # A label has to be rarer than this share to be taken for the positive one.
 _RARE = 0.25
-OF_LOGS = "label them"
 
 
 def check_option(value, name, allowed):

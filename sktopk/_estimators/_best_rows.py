@@ -5,20 +5,16 @@ import numpy as np
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import encode_labels
 from sktopk._common._scalars import check_number, place_of
-from sktopk._common._streams import parts
 from sktopk._common._warnings import warn
 from sktopk.metrics._top_scorer import positive_scores
 
 
-def rows_on_top(score, X, n, groups=None):
-    """Return the indices of the n samples of highest score, of X or of each group; ties in order.
+def rows_on_top(scores, n, groups=None):
+    """Return the indices of the n samples of highest score, of all or of each group; ties in order.
 
     Parameters
     ----------
-    score : callable
-        Returns the scores of a table.
-    X : table or stream of tables
-        No more than one table of a stream is in memory at a time.
+    scores : ndarray of shape (n_samples,)
     n : int
         How many samples, at least 1.
     groups : array-like of shape (n_samples,), default=None
@@ -30,22 +26,13 @@ def rows_on_top(score, X, n, groups=None):
         Best first, also across groups.
     """
     check_number(n, "n", 1, integer=True)
+    order = np.argsort(-scores, kind="stable")
     if groups is not None:
-        scores = np.concatenate([*map(score, parts(X))])
         kept = _best_of_groups(scores, encode_groups(groups, len(scores)), n)
-        order = np.argsort(-scores, kind="stable")
         return order[kept[order]]
-    index, best, n_samples = np.empty(0, dtype=np.intp), np.empty(0), 0
-    for part in parts(X):
-        scores = score(part)
-        index = np.append(index, np.arange(n_samples, n_samples + len(scores)))
-        best = np.append(best, scores)
-        n_samples += len(scores)
-        order = np.argsort(-best, kind="stable")[:n]
-        index, best = index[order], best[order]
-    if n > n_samples:
-        raise ValueError(f"n={n} must be at most the number of samples of X ({n_samples})")
-    return index
+    if n > len(scores):
+        raise ValueError(f"n={n} must be at most the number of samples of X ({len(scores)})")
+    return order[:n]
 
 
 def finite_scores(estimator, X, pos_label):

@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
 from sktopk._common._public import public
-from sktopk._common._streams import has_parts, parts
 from sktopk._common._types import RowsLike
 
 
@@ -59,12 +58,11 @@ class Pipeline(pipeline.Pipeline):
 
     @available_if(_last_has("predict_top"))
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
-        """Transform X, a table or a stream, and call `predict_top` of the last step."""
+        """Transform X, and call `predict_top` of the last step."""
         pipe = self._predicting()
-        Xt = map(pipe[:-1].transform, parts(X)) if has_parts(X) else pipe[:-1].transform(X)
         # Rankers have no default of n.
         params = params if n is None else {"n": n, **params}
-        return pipe[-1].predict_top(Xt, **params)
+        return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
 
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:

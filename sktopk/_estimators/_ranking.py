@@ -190,7 +190,7 @@ class RankingClassifier(BaseNetClassifier):
                 f"predict_top is not available for {len(self.classes_)} classes: use "
                 "decision_function"
             )
-        return rows_on_top(lambda X: self._scores(X)[:, 0], X, n, groups)
+        return rows_on_top(self._scores(X)[:, 0], n, groups)
 
     def score(
         self,

@@ -28,7 +28,6 @@ from sktopk._common._input import (
     class_weights,
     encode,
 )
-from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
@@ -69,7 +68,7 @@ def _has_proba(classifier):
 
 
 @public
-class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
+class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     r"""Gradient-boosted trees (LightGBM), trained for the top of a ranking or of the labels.
 
     .. math::
@@ -330,7 +329,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             Best first, also across groups; ties in the order of X.
         """
         check_is_fitted(self)
-        return rows_on_top(self._scores, X, n, groups)
+        return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:

@@ -21,7 +21,6 @@ from sktopk._common._input import (
     take_params,
     take_rows,
 )
-from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._scalars import check_flag, check_number, on_host, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._warnings import warn
@@ -49,7 +48,7 @@ class Trained(NamedTuple):
     y_score: np.ndarray | None = None
 
 
-class CalibratedDecision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A decision on top of any classifier, calibrated with samples that did not train it.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and

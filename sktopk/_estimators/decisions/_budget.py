@@ -21,7 +21,6 @@ from sktopk._common._scalars import (
     place_of,
     positive_label,
 )
-from sktopk._common._streams import parts
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import finite_scores, known_positives, rows_on_top
@@ -343,12 +342,12 @@ class BudgetClassifier(CalibratedDecision):
         """
         refuse_masked(groups=groups)
         if n is not None:
-            return rows_on_top(self._scores, X, n, groups)
+            return rows_on_top(self._scores(X), n, groups)
         calibration = None
         if self.constraint == "fdr":
             check_table(X)
             calibration = self._calibration('constraint="fdr"')
-        scores = np.concatenate([*map(self._scores, parts(X))])
+        scores = self._scores(X)
         flagged = self._bound().choose(scores, self.threshold_, calibration, groups)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
