@@ -199,7 +199,7 @@ def place_of(pos_label, classes):
     labels = np.asarray(classes).tolist()
     if pos_label not in labels:
         encoded = labels == [0, 1] and pos_label is not None
-        hint = ": a meta-estimator may have encoded the labels; set pos_label=1 or pos_label=0, or None"
+        hint = ": a meta-estimator may have encoded the labels; set pos_label to 1, 0 or None"
         raise ValueError(
             f"pos_label must be one of {labels}; got {pos_label!r}{hint if encoded else ''}"
         )
@@ -234,7 +234,8 @@ def positive_label(pos_label, classes, count):
         return labels[1]
     place = int(not count[0] < _RARE * count.sum())
     warn(
-        f"labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: {labels[place]!r} is "
-        f"used. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
+        f"labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: "
+        f"{labels[place]!r} is used. Set pos_label={labels[place]!r} or "
+        f"pos_label={labels[1 - place]!r}"
     )
     return labels[place]
