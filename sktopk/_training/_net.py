@@ -143,8 +143,8 @@ class Net(NeuralNetClassifier):
     Three methods of skorch are replaced. `fit_loop` becomes `train`, as skorch takes Ctrl-C for a
     normal end and knows no phases. `run_single_epoch` reads the loss from the device once per
     epoch: skorch's records cost 100 microseconds per step, a tenth of a step of the default
-    network. `train_step` lets the criterion send its own gradient, which knows the samples of the whole
-    training set. The history holds one batch per epoch, with the mean loss of the epoch.
+    network. `train_step` lets the criterion send its own gradient, which knows the samples of the
+    whole training set. The history holds one batch per epoch, with the mean loss of the epoch.
     """
 
     # During training: the module, with gradients averaged over all processes.
