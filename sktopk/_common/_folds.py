@@ -128,10 +128,9 @@ def deal(order, target, n_folds):
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
-    # Classes come in the order of their first samples, whatever they are called.
-    first = np.full(labels.max() + 1, len(distinct))
-    np.minimum.at(first, labels, numbers)
-    place = np.argsort(np.argsort(first, kind="stable"))
+    # Classes come in an order that depends on their samples, not on their names.
+    content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
+    place = np.argsort(np.argsort(content, kind="stable"))
     target, labels = place[target], place[labels]
     count = np.bincount(labels)
     # A sample with several labels counts for the rarest of them.
