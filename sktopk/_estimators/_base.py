@@ -12,18 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
-from sktopk._common._input import (
-    check_classes,
-    check_labelled,
-    check_labels,
-    check_rows,
-    check_validation,
-    class_weights,
-    columns_with_missing,
-    encode,
-)
-from sktopk._common._row_keys import row_keys
+from sktopk._common._folds import deal, shuffled_order
+from sktopk._common._input import check_labelled, check_rows, check_validation, columns_with_missing
+from sktopk._common._labels import check_classes, check_labels, class_weights, encode
 from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
 from sktopk._common._unseen import scores_as_unseen
@@ -341,9 +332,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         if validation is not None or not needed:
             return data, validation, None
         target = self._target(data.y)
-        key = keys_of_groups(row_keys(data.X, seed=seed), data.groups)
+        order = shuffled_order(data.X, seed, data.groups)
         for n_folds in range(self.n_estimators if self.n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
-            fold = deal_distinct(key, target, n_folds)
+            fold = deal(order, target, n_folds)
             dealt = fold >= 0
             parts = {*zip(target[dealt], fold[dealt], strict=True)}
             if len(parts) == n_folds * max(1, len(np.unique(target[dealt]))) and dealt.any():
