@@ -79,8 +79,7 @@ def test_four_rankers_end_with_four_networks():
         DeepTopPushClassifier(**params), PrecisionAtRecallClassifier(**params),
     ]  # fmt: skip
     weights = [
-        torch.cat([p.flatten() for p in clf.fit(X, y).net_.module_.parameters()])
-        for clf in rankers
+        torch.cat([p.flatten() for p in clf.fit(X, y).net_.module_.parameters()]) for clf in rankers
     ]
     for i, one in enumerate(weights):
         for other in weights[:i]:
@@ -419,7 +418,9 @@ def test_losses_that_cannot_be_trained_are_refused(blobs):
     X, y = blobs
     with pytest.raises(TypeError, match="Held-out samples have weight 0: loss must take sample_we"):
         quick(NoWeights(), n_estimators=2).fit(X, y)
-    with pytest.raises(TypeError, match="sample_weight and class_weight need a loss that takes sam"):
+    with pytest.raises(
+        TypeError, match="sample_weight and class_weight need a loss that takes sam"
+    ):
         quick(NoWeights()).fit(X, y, sample_weight=np.arange(len(y)))
     with pytest.raises(TypeError, match="loss must return a Tensor with a gradient; got one with"):
         quick(Detached()).fit(X, y)

@@ -1,5 +1,6 @@
 """The base of all estimators with a network: fit, partial_fit, scores, state."""
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -273,13 +274,20 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
         new = not hasattr(self, "net_")
-        with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
+        with (
+            unchanged_on_error(self, resumed=not new),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):
             data = self._validate(X, y, sample_weight, groups, classes, resumed=not new)
             if new:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
                 self._build(data, seed, own_rows=False)
             interrupted = self._train(data, None, None, None, resumed=True)
             self._finish(data, None, None)
+            # The networks have seen the samples that they held out.
+            for name in ("oob_score_", "oob_decision_function_"):
+                vars(self).pop(name, None)
         if interrupted is not None:
             raise interrupted
         return self
@@ -289,6 +297,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         if not resumed:
             for name in [name for name in vars(self) if name.endswith("_")]:
                 delattr(self, name)
+            self._fit_params = self.get_params(deep=False)
         takes_tables = self.module is TabularMLP
         data = check_labelled(
             self,
@@ -331,6 +340,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self._missing_ = tuple(sorted(set().union(*missing)))
         return data._replace(weight=weight)
 
+    def _in_fit(self, name):
+        """The value that a parameter had in `fit`: `set_params` may have changed it since."""
+        return self._fit_params[name]
+
     def _target(self, y):
         """Class indices; a ranking has 1 for the positive label."""
         return encode(self.classes_, y)
@@ -340,20 +353,21 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
-        target = self._target(data.y)
+        target, is_ranking = self._target(data.y), self._n_scores() == 1
         key = keys_of_groups(row_keys(data.X, seed=seed), data.groups)
         for n_folds in range(self.n_estimators if self.n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
             fold = deal_distinct(key, target, n_folds)
             dealt = fold >= 0
             parts = {*zip(target[dealt], fold[dealt], strict=True)}
-            if len(parts) == n_folds * max(1, len(np.unique(target[dealt]))) and dealt.any():
+            # A ranking is judged by both classes.
+            n_classes = len(np.unique(target if is_ranking else target[dealt]))
+            if len(parts) == n_folds * n_classes > 0:
                 break
         else:
             return data, None, None
         if self.n_estimators == 1:
             return data.take(fold != 0), data.take(fold == 0), None
-        counts = self._n_scores() == 1
-        return data, None, Folds(fold, n_folds, self.n_estimators, counts)
+        return data, None, Folds(fold, n_folds, self.n_estimators, is_ranking)
 
     def _n_scores(self):
         return self._make_head().n_outputs(len(self.classes_))
@@ -362,7 +376,6 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """Make the network and show it the data."""
         seed = all_objects(seed)[0]
         n_samples = len(data.y)
-        self._fit_params = self.get_params(deep=False)
         self.batch_size_, self.max_epochs_ = self._resolve(n_samples)
         self._make_net(data.X.dtype.name, seed, own_rows, check_device(self.device))
         self.net_.show_data(data.X, data.weight)
@@ -409,6 +422,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
             seed=seed,
         )
+        self.net_.own_rows = own_rows
 
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
         """Train the network; return a KeyboardInterrupt that ended the training, or None."""
@@ -604,6 +618,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             available = hasattr(self, "calibration_") or self._head.models_proba
         else:
             available = self.calibration is not None or self._plans_proba()
+        if not available and hasattr(self, "net_") and self.calibration is not None:
+            raise AttributeError(
+                "predict_proba is not available: no samples could be held out for "
+                f"calibration={self.calibration!r}. Pass X_val and y_val to fit"
+            )
         if not available:
             raise AttributeError(
                 "predict_proba is not available without calibration: the scores of this loss are "
@@ -654,15 +673,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         state.pop("_head", None)
         if "net_" in state:
             net = state["net_"]
-            own_rows = len(net.criterion_.losses) > 1 or self._has_own_rows()
             state["net_"] = to_arrays(net_state(net)) | {
                 "dtype": str(net.dtype).removeprefix("torch."),
-                "own_rows": own_rows,
+                "own_rows": net.own_rows,
             }
         return state
-
-    def _has_own_rows(self):
-        return hasattr(self, "oob_score_")
 
     def __setstate__(self, state):
         state = dict(state)
@@ -712,12 +727,18 @@ BUILT = ("dtype", "own_rows")
 
 
 @contextmanager
-def unchanged_on_error(estimator):
-    """Give an estimator back what it was before the block, if the block fails."""
+def unchanged_on_error(estimator, resumed=False):
+    """Give an estimator back what it was before the block, if the block fails.
+
+    With `resumed` the block trains the network that the estimator has.
+    """
     before = dict(vars(estimator))
+    net_before = copy.deepcopy(net_state(estimator.net_)) if resumed else None
     try:
         yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
+        if resumed:
+            load_net_state(estimator.net_, net_before)
         raise

@@ -52,9 +52,7 @@ def assert_step(clf, loss, y=Y, weight=None, **given):
     value.backward()
     assert clf.history_[0]["train_loss"] == pytest.approx(value.item(), rel=1e-9)
     moved = 0.0
-    for before, after in zip(
-        start.module.parameters(), clf.net_.module_.parameters(), strict=True
-    ):
+    for before, after in zip(start.module.parameters(), clf.net_.module_.parameters(), strict=True):
         torch.testing.assert_close(after, before - RATE * before.grad, rtol=1e-9, atol=1e-12)
         moved += float(before.grad.abs().sum())
     assert moved > 0

@@ -184,7 +184,8 @@ class TwoClassCriterion(Criterion):
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see :meth:`Criterion.begin`."""
-        self.class_total, self.mean_weight = class_total, mean_weight
+        # Several criteria may get the same tensors, and each loads a state of its own into its own.
+        self.class_total, self.mean_weight = class_total.clone(), mean_weight.clone()
 
     def backward(self, scores, target, weight):
         """Send the gradient of `loss_and_gradient` into the network; see the base."""
