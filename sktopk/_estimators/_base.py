@@ -441,12 +441,16 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             weight = head.weights(weight)
         else:
             weight = folds.own_weights(target, weight, lambda _, own: head.weights(own))
+        class_total = self._class_totals()
+        if held_out is not None:
+            own = np.bincount(target, data.weight, len(class_total))
+            class_total = sum(all_objects(own))
         batches = make_batches(
             net,
             data.X,
             target,
             weight,
-            self._class_totals(),
+            class_total,
             batch_size=self._resolve(len(target))[0] if resumed else self.batch_size_,
             min_positives=head.min_positives,
             resumed=resumed,

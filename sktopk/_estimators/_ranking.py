@@ -271,7 +271,7 @@ class RankingClassifier(BaseNetClassifier):
             # Part of the training set has part of the rank.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
-            share = float(weight[in_group(positive, threshold.of)].sum()) / total
+            share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
             threshold = dataclasses.replace(
                 threshold, k=max(1, round(threshold.k * min(1.0, share)))
             )
