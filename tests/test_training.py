@@ -1,8 +1,9 @@
-"""What happens during a fit: epochs, losses, early stopping, parts of the data, copies, failures."""
+"""What happens during a fit: epochs, losses, early stopping, parts of data, copies, failures."""
 
 import copy
 import pickle
 import threading
+from itertools import product
 
 import joblib
 import numpy as np
@@ -214,7 +215,6 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
     check_same(fitted_state(first.fit(X, Y)), fitted_state(clone(clf).fit(X, Y)))
 
 
-@pytest.mark.parametrize("kind", ["pickle", "joblib", "deepcopy"])
 @pytest.mark.parametrize(
     "clf",
     [
@@ -228,21 +228,17 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
     ids=["plain", "dropout", "default", "ranker", "hard samples", "program"],
 )
 @pytest.mark.parametrize("midway", [False, True])
-def test_a_copy_predicts_and_trains_on_like_the_original(clf, kind, midway, tmp_path):
+def test_a_copy_predicts_and_trains_on_like_the_original(clf, midway, tmp_path):
     clf, y = clone(clf), target(clf)
     clf = clf.partial_fit(X[:150], y[:150], classes=np.unique(y)) if midway else clf.fit(X, y)
-    if kind == "joblib":
-        joblib.dump(clf, tmp_path / "clf")
-        twin = joblib.load(tmp_path / "clf")
-    else:
-        twin = pickle.loads(pickle.dumps(clf)) if kind == "pickle" else copy.deepcopy(clf)
-    for each in (clf, twin):
-        assert each.decision_function(X).shape[0] == 300
-    np.testing.assert_array_equal(clf.decision_function(X), twin.decision_function(X))
-    check_same(fitted_state(twin), fitted_state(clf))
-    for each in (clf, twin):
-        each.partial_fit(X[150:], y[150:])
-    check_same(fitted_state(twin), fitted_state(clf))
+    joblib.dump(clf, tmp_path / "clf")
+    twins = [joblib.load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
+    for twin in twins:
+        np.testing.assert_array_equal(clf.decision_function(X), twin.decision_function(X))
+        check_same(fitted_state(twin), fitted_state(clf))
+    clf.partial_fit(X[150:], y[150:])
+    for twin in twins:
+        check_same(fitted_state(twin.partial_fit(X[150:], y[150:])), fitted_state(clf))
 
 
 def test_the_parameters_of_the_fit_make_the_copy():
@@ -325,18 +321,15 @@ DIVERGING = [
 ]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("clf", DIVERGING, ids=repr)
-def test_a_score_that_is_no_number_stops_the_training(clf, value):
+def test_a_score_that_is_no_number_stops_the_training(clf):
     clf = clone(clf).set_params(
-        module=OneWrong, module__value=value, n_estimators=1, pretrain=0, max_epochs=2,
+        module=OneWrong, n_estimators=1, pretrain=0, max_epochs=2,
         batch_size=32, random_state=0, calibration=None, n_iter_no_change=None,
     )  # fmt: skip
-    for row in (0, 1, 2):
-        clf.set_params(module__row=row)
-        with pytest.raises(
-            ValueError, match="Training diverged: the loss is nan in minibatch 3 of"
-        ):
+    for row, value in product((0, 1, 2), (np.nan, np.inf)):
+        clf.set_params(module__row=row, module__value=value)
+        with pytest.raises(ValueError, match="diverged: the loss is nan in minibatch 3 of epoch 1"):
             clf.fit(X, target(clf))
         assert not hasattr(clf, "classes_")
 

@@ -58,6 +58,12 @@ def assert_step(clf, loss, y=Y, weight=None, **given):
     assert moved > 0
 
 
+def assert_steps(clf, loss, y=Y):
+    """The same without and with weights."""
+    for weight in (None, WEIGHT):
+        assert_step(clf, loss, y, weight)
+
+
 def named(name, k=K, **params):
     """A loss of `TopKClassifier` as a function of (scores, target, weight)."""
 
@@ -79,31 +85,27 @@ def named(name, k=K, **params):
     return loss
 
 
-weights = pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
 networks = pytest.mark.parametrize(
     "network", [{"module": MLP, "n_estimators": 1}, {"n_estimators": 3}], ids=["MLP", "default"]
 )
 
 
-@weights
 @networks
 @pytest.mark.parametrize("name", NAMED_LOSSES)
-def test_a_loss_of_topk_classifier(name, network, weight):
+def test_a_loss_of_topk_classifier(name, network):
     clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None, **network)
-    assert_step(clf, named(name), weight=weight)
+    assert_steps(clf, named(name))
 
 
-@weights
 @networks
 @pytest.mark.parametrize("name", [name for name in NAMED_LOSSES if "topk" in name])
-def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name, network, weight):
+def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name, network):
     def loss(scores, target, weight):
         of_set, of_order = scores.chunk(2, dim=1)
         first = L.cross_entropy_loss(of_order, target, sample_weight=weight)
         return first + named(name)(of_set, target, weight)
 
-    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, **network)
-    assert_step(clf, loss, weight=weight)
+    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0, **network), loss)
 
 
 def test_several_k_are_weighted():
@@ -159,12 +161,10 @@ MODULES = {
 }
 
 
-@weights
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_as_loss(name, weight):
+def test_a_module_as_loss(name):
     module, loss = MODULES[name]
-    clf = TopKClassifier(module, k=K, order=None, module=MLP, n_estimators=1)
-    assert_step(clf, loss, weight=weight)
+    assert_steps(TopKClassifier(module, k=K, order=None, module=MLP, n_estimators=1), loss)
 
 
 def top(function, **params):
@@ -179,7 +179,8 @@ def middle(scores, positive, weight=None):
     return scores.mean() if weight is None else (scores * weight).sum() / weight.sum()
 
 
-BOTH = {"false_positives": 0.2, "false_negatives": 0.8}
+ALARMS, BOTH = "false_positives", {"false_positives": 0.2, "false_negatives": 0.8}
+FIXED = L.FixedThreshold(L.KthLargest("all", k=5))
 RANKERS = {
     "DeepTopPush": (sktopk.DeepTopPushClassifier(), top(L.top_push_loss)),
     "DeepTopPush hinge": (
@@ -201,12 +202,12 @@ RANKERS = {
         top(L.precision_at_recall_loss, recall=0.7),
     ),
     "Threshold": (
-        sktopk.ThresholdClassifier(L.TopMean("negatives", k=4), "false_positives"),
-        top(L.accuracy_at_top_loss, threshold=L.TopMean("negatives", k=4), errors="false_positives"),
+        sktopk.ThresholdClassifier(L.TopMean("negatives", k=4), ALARMS),
+        top(L.accuracy_at_top_loss, threshold=L.TopMean("negatives", k=4), errors=ALARMS),
     ),
     "Threshold fixed, both errors": (
-        sktopk.ThresholdClassifier(L.FixedThreshold(L.KthLargest("all", k=5)), BOTH),
-        top(L.accuracy_at_top_loss, threshold=L.FixedThreshold(L.KthLargest("all", k=5)), errors=BOTH),
+        sktopk.ThresholdClassifier(FIXED, BOTH),
+        top(L.accuracy_at_top_loss, threshold=FIXED, errors=BOTH),
     ),
     "Threshold of the user": (
         sktopk.ThresholdClassifier(middle), top(L.accuracy_at_top_loss, threshold=middle),
@@ -224,12 +225,11 @@ RANKERS = {
 }  # fmt: skip
 
 
-@weights
 @networks
 @pytest.mark.parametrize("name", RANKERS)
-def test_a_ranker(name, network, weight):
+def test_a_ranker(name, network):
     clf, loss = RANKERS[name]
-    assert_step(clf.set_params(**network), loss, POSITIVE, weight)
+    assert_steps(clf.set_params(**network), loss, POSITIVE)
 
 
 @pytest.mark.parametrize("name", [name for name in RANKERS if name != "Threshold of the user"])
@@ -262,9 +262,10 @@ def test_the_first_epochs_train_cross_entropy(kind):
     clf = getattr(sktopk, kind)(
         pretrain=0.5, max_epochs=2, n_estimators=1, module=MLP, hidden_layer_sizes=(5,),
         batch_size=len(y), weight_decay=0.0, learning_rate=RATE, random_state=0, calibration=None,
-        n_iter_no_change=None, callbacks=[start, End()],
-        net_params={"optimizer": torch.optim.SGD}, **({"k": K, "order": None} if kind[0] == "T" else {}),
-    ).fit(X, y)  # fmt: skip
+        n_iter_no_change=None, callbacks=[start, End()], net_params={"optimizer": torch.optim.SGD},
+    )  # fmt: skip
+    clf = clf.set_params(k=K, order=None) if kind == "TopKClassifier" else clf
+    clf.fit(X, y)
     scores = start.module(torch.from_numpy(X))
     if kind == "TopKClassifier":
         value = nn.functional.cross_entropy(scores, torch.from_numpy(y))
