@@ -1,4 +1,4 @@
-"""A fit that is killed at any moment continues where it was, and ends as if nothing had happened."""
+"""A fit that is killed at any moment ends, called again, as if nothing had happened."""
 
 import errno
 import os

@@ -22,6 +22,7 @@ from ._process import (
     all_objects,
     in_parallel,
     isolated_rng,
+    note_threads,
     rng_state,
     share_buffers,
     total,
@@ -260,6 +261,7 @@ class Net(NeuralNetClassifier):
         own = self.callbacks_
         # Before those of the user, who may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
+        note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
         X, y = data["X"], data["y"]
         has_val = data.get("X_val") is not None
@@ -418,6 +420,7 @@ class Net(NeuralNetClassifier):
         It has shape (n, n_outputs), with several members (n, n_members, n_outputs).
         """
         module = self.module_ if module is None else module
+        note_threads()
         with evaluating(self.module_):
             for chunk in rows.chunks(self.n_members * self.n_outputs):
                 with torch.inference_mode(), self.autocast():

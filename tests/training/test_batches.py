@@ -6,8 +6,8 @@ import torch
 from scipy.sparse import csr_array
 
 from sktopk import DeepTopPushClassifier
-from sktopk.modules import MLP
 from sktopk._training._batches import MiniBatches, Rows, RowsAndMore, ShuffledBatches
+from sktopk.modules import MLP
 
 X = np.random.default_rng(0).standard_normal((200, 4))
 POSITIVE = (X[:, 0] > 1).astype(int)
@@ -40,7 +40,9 @@ def test_rows_and_more_are_the_rows_of_both(as_rows):
 
 
 def test_a_piece_of_a_stream_is_not_copied(monkeypatch):
-    clf = DeepTopPushClassifier(buffer_size=3, module=MLP, n_estimators=1, batch_size=32).partial_fit(X, POSITIVE)
+    clf = DeepTopPushClassifier(
+        buffer_size=3, module=MLP, n_estimators=1, batch_size=32
+    ).partial_fit(X, POSITIVE)
     assert clf.net_.criterion_.hard_rows.each[0].carried is not None
     seen = []
     original = Rows.__init__

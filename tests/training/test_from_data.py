@@ -38,7 +38,12 @@ class Standardized(nn.Module):
 
 def fitted(name, X=X, y=Y, **params):
     clf = CLASSIFIERS[name]
-    params = {"module": Standardized, "max_epochs": 2, "random_state": 0, "n_estimators": 1} | params
+    params = {
+        "module": Standardized,
+        "max_epochs": 2,
+        "random_state": 0,
+        "n_estimators": 1,
+    } | params
     return clf.__class__(**clf.get_params(deep=False) | params).fit(X, y)
 
 

@@ -1,4 +1,4 @@
-"""The networks of an ensemble learn as if each were alone, from samples that it does not hold out."""
+"""Networks of an ensemble learn as if each were alone, from samples it does not hold out."""
 
 import copy
 
