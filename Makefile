@@ -85,29 +85,29 @@ audit: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
-	# Without the packages for images and graphs that they ask for: pyproject.toml says why.
-	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt --no-deps libauc torchcp
+	# Without the packages for images and graphs that it asks for: pyproject.toml says why.
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt --no-deps libauc
 	$(VENV)/bin/python benchmarks/loss_speed.py
 	$(VENV)/bin/python benchmarks/fit_speed.py
-	$(VENV)/bin/python benchmarks/defaults.py
+	$(VENV)/bin/python benchmarks/import_time.py
 
 # .installed is written last: an installation that broke off is taken up again.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,parquet,test,notebooks]"
+	$(VENV)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,test,notebooks]"
 	touch $@
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt $(TORCH_FLAGS) torch
-	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,parquet,test]"
+	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,test]"
 	touch $@
 
 $(DOCS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
-	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,parquet,test,docs]"
+	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt -e ".[plot,onnx,test,docs]"
 	touch $@
 
 clean:

@@ -4,8 +4,7 @@ One table, which is written to benchmarks/results/gpu.md, in at most 8 minutes o
 
 - the tests of tests/gpu, first;
 - forward and backward of every loss next to torch's cross_entropy on the same scores, in turns,
-  timed by events of the GPU: a ratio is the median over pairs; of smooth_topk_loss also compiled
-  and with the kernels of Triton, which are off by default until they win here;
+  timed by events of the GPU: a ratio is the median over pairs; smooth_topk_loss also compiled;
 - peak memory of a forward and backward beside the scores, in units of the scores;
 - epochs of a 37 241 x 100 table (MLP 50-25 with batch normalisation) next to a loop by hand whose
   whole step is one CUDA graph.
@@ -14,7 +13,6 @@ One table, which is written to benchmarks/results/gpu.md, in at most 8 minutes o
 """
 
 import argparse
-import contextlib
 import statistics
 import subprocess
 import sys
@@ -29,7 +27,6 @@ from loss_speed import SMOOTH, our_losses, step
 from torch.nn import functional as F
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
-from sktopk.losses import _elementary_symmetric, _smooth_topk_triton
 from sktopk.modules import MLP
 
 ROOT = Path(__file__).parents[1]
@@ -112,31 +109,11 @@ def scores_of(n_classes, device):
     return scores.requires_grad_(), target.to(device)
 
 
-@contextlib.contextmanager
-def triton_from(n_classes):
-    before = _elementary_symmetric.TRITON_FROM
-    _elementary_symmetric.TRITON_FROM = n_classes
-    try:
-        yield
-    finally:
-        _elementary_symmetric.TRITON_FROM = before
-
-
-def with_triton(loss):
-    def run(scores, target):
-        with triton_from(0):
-            return loss(scores, target)
-
-    return run
-
-
 def losses_of(n_classes, device, compiled):
     """Every loss by what the table calls it."""
     with torch.device(device):  # class counts
         found = our_losses(n_classes, None) | our_losses(n_classes, K)
     smooth = found[SMOOTH]
-    if device.type == "cuda" and _smooth_topk_triton.triton:
-        found[f"{SMOOTH}, Triton"] = with_triton(smooth)
     if compiled:
         torch.compiler.reset()
         found[f"{SMOOTH}, compiled"] = torch.compile(smooth, fullgraph=True, dynamic=False)

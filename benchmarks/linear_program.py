@@ -6,9 +6,7 @@ A tenth of the batch is positive. Each loss runs by its closed form in float32, 
 
 - HiGHS on the same program in float64, building it included; its duals are the gradient; up to
   a batch of 512, of which the program of the pairs has 23 000 variables;
-- for the pairs, the hinges of all of them in one dense matrix;
-- for the F-measure, ap_perf where it is installed (`pip install ap-perf`). It solves a game in
-  place of a program, and takes seconds from a batch of 128 on: it is timed up to 64.
+- for the pairs, the hinges of all of them in one dense matrix.
 
 The losses of ten classes of equal size are averages over 10 problems of two classes (one against
 the rest, "ovr" and "ovo") or 45 ("mu").
@@ -19,8 +17,6 @@ one case: warm code, then VmHWM reset to the resident memory, then one run.
 """
 
 import argparse
-import ctypes
-import importlib.util
 import multiprocessing
 import os
 import statistics
@@ -30,7 +26,7 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
-from loss_speed import print_row, status_bytes
+from loss_speed import peak_of, print_row, seconds, step
 
 from sktopk import losses
 from sktopk.losses._accuracy_at_top import get_surrogate
@@ -39,7 +35,7 @@ from sktopk.losses.programs._batch import split_classes
 
 BATCHES = (64, 128, 256, 512, 4096)
 COLUMNS = ("closed form", "HiGHS", "another way")
-MAX_HIGHS, MAX_AP_PERF = 512, 64
+MAX_HIGHS = 512
 BOUNDED_BATCH, BOUND = 512, 1  # milliseconds of a loss of two classes by its closed form
 N_CLASSES = 10
 # Other losses of pairs, which are no linear programs or have more than one.
@@ -86,17 +82,6 @@ def by_highs(program, scores, target):
     return losses.linear_program(**program(batch), method="highs").fun
 
 
-def ap_perf_layer():
-    """The F-measure as ap_perf has it, or None without that package."""
-    if importlib.util.find_spec("ap_perf") is None:
-        return None
-    from ap_perf import MetricLayer
-    from ap_perf.common_metrics import f1_score
-
-    layer = MetricLayer(f1_score)
-    return lambda scores, target: layer(scores, target.float())
-
-
 def ways(name, variant, n_samples):
     """The functions of a batch that a row of the table compares, by column."""
     parameters, program = LOSSES[name]
@@ -107,8 +92,6 @@ def ways(name, variant, n_samples):
         return found
     if name == "pairwise_auc_loss":
         found["another way"] = partial(dense_pairs, variant.get("surrogate", "hinge"))
-    elif name == "fbeta_loss" and n_samples <= MAX_AP_PERF and (layer := ap_perf_layer()):
-        found["another way"] = layer
     return found
 
 
@@ -120,16 +103,6 @@ def random_batch(n_samples, variant):
     target = torch.randperm(n_samples, generator=generator) < n_samples // 10
     scores = torch.randn(n_samples, generator=generator) + target
     return scores.requires_grad_(), target
-
-
-def step(loss, scores, target):
-    return torch.autograd.grad(loss(scores, target), scores)
-
-
-def seconds(loss, batch):
-    start = perf_counter()
-    step(loss, *batch)
-    return perf_counter() - start
 
 
 def median_milliseconds(functions, batch, repeats, limit):
@@ -146,16 +119,7 @@ def median_milliseconds(functions, batch, repeats, limit):
 def peak_megabytes(name, variant, n_samples, column):
     """Peak extra memory of one run; to be called in a process of its own."""
     torch.set_num_threads(1)
-    function, batch = ways(name, variant, n_samples)[column], random_batch(n_samples, variant)
-    peaks = []
-    for _ in range(4):
-        # What the C library keeps of the call before would hide what the next one takes.
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-        before = status_bytes("VmRSS")
-        step(function, *batch)
-        peaks.append(status_bytes("VmHWM") - before)
-    return statistics.median(peaks[1:]) / 1e6  # the first call warms the code
+    return peak_of(ways(name, variant, n_samples)[column], random_batch(n_samples, variant)) / 1e6
 
 
 def show(value, digits):
@@ -176,12 +140,10 @@ def main():
     print("# Losses that are linear programs: time and memory\n")
     print(
         f"torch {torch.__version__}, 1 thread, loss and gradient of a batch with 10 % positives, "
-        f"medians of up to {args.repeats} turns; another way: the matrix of all pairs, or ap_perf"
+        f"medians of up to {args.repeats} turns; another way: the matrix of all pairs"
     )
     if os.getloadavg()[0] > 0.5:
         print("\nOther programs kept the machine busy in the last minute.")
-    if importlib.util.find_spec("ap_perf") is None:
-        print("\nWithout ap_perf, which `pip install ap-perf` brings.")
     has_memory = Path("/proc/self/clear_refs").exists()
     if not has_memory:
         print("\nMemory is measured through /proc/self/clear_refs, which only Linux has.")

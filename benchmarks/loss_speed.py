@@ -233,8 +233,11 @@ def peak_memory(name, n_classes, k, threads):
     """Peak extra memory of one forward and backward, in bytes; runs in a process of its own."""
     torch.set_num_threads(threads)
     every = our_losses(n_classes, k) | published_losses(n_classes, k)
-    loss = every.get(name, F.cross_entropy)
-    data = batch(n_classes)
+    return peak_of(every.get(name, F.cross_entropy), batch(n_classes))
+
+
+def peak_of(loss, data):
+    """Median of the peak extra memory of a step, in bytes; the first step warms the code."""
     peaks = []
     for _ in range(4):
         # What the C library keeps of the call before would hide what the next one takes.
@@ -243,7 +246,7 @@ def peak_memory(name, n_classes, k, threads):
         before = status_bytes("VmRSS")
         step(loss, *data)
         peaks.append(status_bytes("VmHWM") - before)
-    return statistics.median(peaks[1:])  # the first call warms the code
+    return statistics.median(peaks[1:])
 
 
 def report_memory(threads, cases):

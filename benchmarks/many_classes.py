@@ -22,10 +22,9 @@ from time import process_time
 
 import numpy as np
 import torch
+from sktopk._training._class_blocks import first_largest
 
 from sktopk import TopKClassifier
-from sktopk._training._class_blocks import first_largest
-from sktopk.modules import TabularMLP
 
 LOSSES = {"cross_entropy": 1e-2, "smooth_topk": 1e-3}
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -54,7 +53,7 @@ def table(n_rows, n_classes):
     return X, rng.integers(n_classes, size=n_rows)
 
 
-def classifier(loss, n_candidates, **more):
+def classifier(loss, n_candidates):
     return TopKClassifier(
         loss,
         k=K,
@@ -62,18 +61,16 @@ def classifier(loss, n_candidates, **more):
         hidden_layer_sizes=(N_HIDDEN,),
         batch_size=BATCH,
         random_state=0,
-        **more,
     )
 
 
-def cost_of_step(loss, n_classes, n_candidates, n_members=None):
-    """Milliseconds of a step and peak MB of a training; of members, in a network of tables."""
-    more = {} if n_members is None else {"module": TabularMLP, "n_members": n_members}
+def cost_of_step(loss, n_classes, n_candidates):
+    """Milliseconds of a step and peak MB of a training."""
     X, y = table(BATCH, n_classes)
     # Training imports more.
-    classifier(loss, 10, **more).partial_fit(X, y % 50)
+    classifier(loss, 10).partial_fit(X, y % 50)
     before = peak()
-    clf = classifier(loss, n_candidates, **more)
+    clf = classifier(loss, n_candidates)
     clf.partial_fit(X, y, classes=np.arange(n_classes))
     clf.net_.module_.train()
     batch = torch.from_numpy(X), (torch.from_numpy(y), None)
@@ -125,26 +122,6 @@ def report_cost(sizes):
     for n in sizes:
         rows, blocks = (in_process("prediction", way, n) for way in ("rows", "blocks"))
         print(f"| {n:,} | {rows['ms']:.3f} | {blocks['ms']:.3f} |", flush=True)
-
-
-def report_members(n_classes):
-    print(f"\n## Members of a network of tables, {n_classes:,} classes\n")
-    print("As above; members share the candidates of a step.\n")
-    print(
-        f"| loss | members | all: ms | {N_CANDIDATES} candidates: ms | times faster "
-        "| all: peak MB | candidates: peak MB |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    for loss in LOSSES:
-        for n_members in (1, 8):
-            full, few = (
-                in_process("step", loss, n_classes, m, n_members) for m in (None, N_CANDIDATES)
-            )
-            print(
-                f"| {loss} | {n_members} | {full['ms']:,.1f} | {few['ms']:.1f} | "
-                f"{full['ms'] / few['ms']:.1f} | {full['MB']:,.0f} | {few['MB']:,.0f} |",
-                flush=True,
-            )
 
 
 def prototypes(n_classes, seed):
@@ -218,7 +195,6 @@ def report_quality(n_classes, n_seeds, epochs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, one seed")
-    parser.add_argument("--members", action="store_true", help="the table of members alone")
     parser.add_argument("--cost", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -227,14 +203,10 @@ def main():
         what, *rest = args.cost
         print(json.dumps({"step": cost_of_step, "prediction": cost_of_prediction}[what](*rest)))
         return
-    if args.members:
-        report_members(100_000)
-        return
     print("# Many classes (`benchmarks/many_classes.py`)\n")
     print(f"torch {torch.__version__}, CPU time of one thread, float32\n")
     report_cost(SIZES[:2] if args.quick else SIZES)
     report_quality(*(1_000, 1, 2) if args.quick else (10_000, 3, 4))
-    report_members(10_000 if args.quick else 100_000)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
 """Real tables for the benchmarks: digits ships with scikit-learn, the others are read from files.
 
-See :mod:`sktopk.datasets` for the files; SKTOPK_DATA names their folder, its default is
+See ``_datasets.py`` for the files; SKTOPK_DATA names their folder, its default is
 ``../shared/data`` beside the folder one works in.
 """
 
-from sklearn.datasets import load_digits
-from sklearn.feature_extraction.text import TfidfVectorizer
-
-from sktopk.datasets import (
-    load_adbench,
+from _datasets import (
     load_clinc150,
     load_leaves100,
     load_merck_cyp3a4,
     load_pmlb,
     load_trec,
 )
+from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 
 def digits():
@@ -54,33 +52,3 @@ def molecules():
     """
     train, test = (load_merck_cyp3a4(subset, return_X_y=True) for subset in ("train", "test"))
     return *train, *test
-
-
-def campaign():
-    """41 188 telephone calls of a bank, 62 features, 11.3 % of them a success."""
-    return load_adbench("5_campaign", return_X_y=True)
-
-
-def coil2000():
-    """9 822 customers of an insurance, 85 features, 6 % of whom insure a caravan."""
-    return load_pmlb("coil2000", return_X_y=True)
-
-
-def spambase():
-    """4 601 letters, 57 shares of words and signs, 39 % of the letters unsolicited."""
-    return load_pmlb("spambase", return_X_y=True)
-
-
-def rare_mnist():
-    """7 603 images of two digits, 100 of the pixels, 9.2 % of them the rare digit."""
-    return load_adbench("24_mnist", return_X_y=True)
-
-
-def churn():
-    """5 000 customers of a telephone company, 20 features, 14 % of whom leave."""
-    return load_pmlb("churn", return_X_y=True)
-
-
-def annthyroid():
-    """7 200 patients, 6 features, 7.4 % of them with an ill thyroid."""
-    return load_adbench("2_annthyroid", return_X_y=True)

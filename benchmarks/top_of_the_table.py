@@ -16,7 +16,7 @@ a run goes on where it was stopped, and several may work side by side on other s
 other parameters on the choosing half, in a file of their own:
 
     python benchmarks/top_of_the_table.py --methods TopKClassifier --half choosing \\
-        --set score_scale=1.0 --label "scale 1" --file /tmp/tries.jsonl
+        --set batch_size=512 --label "batch 512" --file /tmp/tries.jsonl
 
 LightGBM and pytabkit come with the extra `bench`.
 """

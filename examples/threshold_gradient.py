@@ -14,7 +14,7 @@ import sys
 import matplotlib.pyplot as plt
 import torch
 
-from sktopk.losses import FixedThreshold, KthLargest, accuracy_at_top_loss
+from sktopk.losses import KthLargest, accuracy_at_top_loss
 
 # %%
 # Positives and negatives, and one negative far on the wrong side
@@ -35,9 +35,17 @@ y = torch.cat([torch.ones(100), torch.zeros(101)]).int()
 # The same score twice, without and with its gradient; and the second highest negative, with
 # which one outlier may stay on top.
 
+largest_negative = KthLargest("negatives", k=1)
+
+
+def fixed(scores, positive, weight):
+    """The largest negative score without its gradient."""
+    return largest_negative(scores, positive, weight).detach()
+
+
 thresholds = {
-    "largest negative, fixed": FixedThreshold(KthLargest("negatives", k=1)),
-    "largest negative": KthLargest("negatives", k=1),
+    "largest negative, fixed": fixed,
+    "largest negative": largest_negative,
     "second largest negative": KthLargest("negatives", k=2),
 }
 

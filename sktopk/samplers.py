@@ -1,4 +1,4 @@
-"""Batches that always contain positives."""
+"""Minibatches that always contain positives."""
 
 from collections.abc import Iterator
 
@@ -13,27 +13,27 @@ __all__ = ["StratifiedBatchSampler"]
 
 
 class StratifiedBatchSampler:
-    r"""Shuffled batches of row numbers with positives in each of them.
+    r"""Shuffled minibatches of sample indices, with positives in each of them.
 
-    With :math:`n_+` positives among n rows, batches of size b and at least m positives in each:
+    With :math:`n_+` positives among n samples, batches of size b and at least m positives in each:
 
     - if :math:`n_+ \ge m \lceil n / b \rceil` there are :math:`\lceil n / b \rceil` batches, each
-      row is in one of them, and both classes are spread evenly;
+      sample is in one of them, and both classes are spread evenly;
     - otherwise each negative is in one of
       :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches, together with m
       positives. All positives come once before any comes again; a batch may have some of them
       more than once where one such round ends and the next begins.
 
-    Batches differ by at most one row in size. The paper asks for 5 positives in 32 rows [1]_.
+    Batches differ by at most one sample in size. The paper asks for 5 positives in 32 samples [1]_.
     A loop reads an epoch from each iteration; the sampler is also what a torch ``DataLoader``
     takes as ``batch_sampler``.
 
     Parameters
     ----------
     target : array-like of shape (n_samples,)
-        Class labels in {0, 1}; rows with 1 are the positives.
+        Class labels in {0, 1}; samples with 1 are the positives.
     batch_size : int, default=32
-        Largest number of rows of a batch, more than `min_positives`.
+        Largest number of samples of a batch, more than `min_positives`.
     min_positives : int, default=5
         Least number of positives of a batch; 0 only spreads them evenly.
     generator : torch.Generator, default=None

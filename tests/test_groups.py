@@ -34,7 +34,6 @@ from sktopk._training.criteria._top import TopCriterion
 from sktopk.callbacks import TrueThreshold
 from sktopk.losses import (
     FBetaLoss,
-    FixedThreshold,
     KthLargest,
     PairwiseAUCLoss,
     RecallAtPrecisionLoss,
@@ -175,7 +174,6 @@ THRESHOLDS = {
     "mean": TopMean("negatives", k=3),
     "quantile": SurrogateQuantile("negatives", 0.2),
     "hinge": SurrogateQuantile("all", 0.3, "hinge"),
-    "fixed": FixedThreshold(KthLargest("all", k=2)),
 }
 every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
 KINDS = [

@@ -357,40 +357,14 @@ def test_a_checkpoint_is_of_the_categories_as_well(tmp_path):
 def test_a_graph_takes_missing_values_and_no_categories(clf, tmp_path):
     pytest.importorskip("onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    with pytest.raises(ValueError, match=r"categories in columns \[1, 2\]"):
-        to_onnx(clf, tmp_path / "graph.onnx")
+    with pytest.raises(ValueError, match=r"categories, in columns \[1, 2\]"):
+        to_onnx(clf, tmp_path / "graph.onnx", X)
     rows = X[["x", "z"]].to_numpy(copy=True)
     plain = TopKClassifier(k=1, **QUICK).fit(rows, Y)
-    session = onnxruntime.InferenceSession(to_onnx(plain, tmp_path / "graph.onnx"))
+    session = onnxruntime.InferenceSession(to_onnx(plain, tmp_path / "graph.onnx", rows))
     rows[::3, 1] = np.nan
     scores = session.run(None, {"X": rows})[0]
     np.testing.assert_allclose(scores, plain.decision_function(rows), atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("categories_", {"values": {9: ["a"]}, "pooled": ()}),
-        ("categories_", {"values": {}, "pooled": ()}),
-        ("categories_", {"values": {1: ["a", "a"]}, "pooled": ()}),
-        ("categories_", {"values": {1: ["a", None]}, "pooled": ()}),
-        ("categories_", {"values": {1: ["a", [1]]}, "pooled": ()}),
-        ("categories_", {"values": {1: ["a", np.nan]}, "pooled": ()}),
-        ("categories_", {"values": {1: ["a"]}, "pooled": (2,)}),
-        ("categories_", {"values": {1: ["a"]}, "pooled": ()}),
-        ("_missing_", (6,)),
-        ("_missing_", (0, 0)),
-        ("_missing_", [0]),
-        ("_missing_", (0, 1)),
-    ],
-    ids=str,
-)
-def test_a_file_holds_columns_that_the_network_has(name, change, clf, tmp_path):
-    forged = copy.copy(clf)
-    vars(forged)[name] = change if name == "_missing_" else Categories(**change)
-    path = dump(forged, tmp_path / "model")
-    with pytest.raises(ValueError, match=f"{name} of TopKClassifier|size mismatch"):
-        load(path)
 
 
 # Who refuses them

@@ -19,7 +19,7 @@ from sktopk import losses
 from sktopk._training._batches import make_batches
 from sktopk._training._folds import Folds
 from sktopk.modules import MLP
-from tests.losses.cases import LOSSES
+from tests.losses.cases import CLASSES
 from tests.named_losses import NAMED_LOSSES
 
 META = torch.device("meta")
@@ -144,7 +144,7 @@ def test_classifiers_of_many_classes_do_not_wait(on_meta, name):
     train_one_epoch(*on_meta(OF_CLASSES[name], *table(6)))
 
 
-@pytest.mark.parametrize("case", [c for c in LOSSES if not c.noised], ids=str)
+@pytest.mark.parametrize("case", [c for c in CLASSES if not c.noised], ids=str)
 def test_losses_do_not_wait(on_meta, case):
     counts = (
         {"class_counts": torch.empty(7, device=META)} if "class_counts" in case.parameters else {}

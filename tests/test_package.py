@@ -79,14 +79,11 @@ def test_documented_parameters_are_the_real_ones(name, value):
     assert documented == real[: len(documented)], name
 
 
-OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis triton lightgbm".split()
+OPTIONAL = "matplotlib skops safetensors onnx onnxruntime polars hypothesis lightgbm".split()
 DISPLAYS = {
-    "BinarySetDisplay": ([[0.5, 0.2, 0.2, 0.1], [0.1, 0.6, 0.3, 0.0]], [0, 1]),
     "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
-    "BudgetTableDisplay": ({}, {}),
     "EnrichmentDisplay": ([0, 1], [0, 1]),
     "LossComparisonDisplay": (["a"], [0.5], [0.7]),
-    "PrecisionQuantileDisplay": ([0, 1], [0, 1]),
     "SetSizeDisplay": ([1], [2], [1.0], [0.9]),
     "ShotAccuracyDisplay": ([0.5, 0.6, 0.7],),
     "ThresholdTraceDisplay": ([1, 2], [0.5, 0.7]),
@@ -184,7 +181,7 @@ def test_matplotlib_is_imported_only_when_something_is_drawn(fresh):
 @pytest.mark.parametrize(
     ("folder", "allowed"),
     [
-        ("losses", {"torch", "scipy", "triton", "sktopk.losses"}),  # HiGHS and kernels, on demand
+        ("losses", {"torch", "scipy", "sktopk.losses"}),  # HiGHS, on demand
         ("modules", {"torch"}),
         (
             "metrics",

@@ -51,12 +51,8 @@ def test_epoch_holds_what_is_promised(n_positives, n_negatives, batch_size, min_
         batches = epoch(sampler)
         assert len(batches) == len(sampler)
         assert_epoch(target, batches, batch_size, min_positives)
-
-
-def test_positives_are_shuffled_anew_when_they_come_again():
-    batches = epoch(StratifiedBatchSampler(labels(8, 200), 16, min_positives=8))
-    orders = {tuple(batch[:8]) for batch in batches}
-    assert len(orders) == len(batches) == 25
+    rows = [row for batch in batches for row in batch]
+    assert sampler.repeats_positives == (len(rows) > len(set(rows)))
 
 
 @given(st.integers(1, 40), st.integers(0, 120), st.integers(2, 20), st.integers(1, 19))
@@ -70,61 +66,6 @@ def test_no_epoch_of_fewer_batches_would_do(n_positives, n_negatives, batch_size
     assert fewer * batch_size < n_positives + n_negatives or (
         fewer * (batch_size - min_positives) < n_negatives
     )
-
-
-@pytest.mark.parametrize("n_positives", [1, 2, 7, 200])
-def test_any_imbalance(n_positives):
-    target = labels(n_positives, 100_000)
-    sampler = StratifiedBatchSampler(target)
-    batches = epoch(sampler)
-    assert len(batches) == math.ceil(100_000 / (32 - 5))
-    assert_epoch(target, batches, 32, 5)
-    assert {target[batch].sum() for batch in batches} == {5}
-
-
-def test_classes_are_spread_evenly():
-    target = labels(50, 50)
-    for batch in StratifiedBatchSampler(target, 32, min_positives=5):
-        assert target[batch].sum() in (12, 13)
-        assert len(batch) == 25
-
-
-@pytest.mark.parametrize(
-    ("target", "batch_size", "min_positives", "sizes"),
-    [
-        ([1], 1, 0, [1]),
-        ([1], 32, 5, [5]),
-        ([1, 0], 32, 5, [6]),
-        ([0, 1, 0], 32, 1, [3]),
-        ([1, 1, 1, 1, 1], 2, 1, [2, 2, 1]),
-        ([1, 1, 1, 1, 1], 4, 3, [3, 3]),
-        ([1, 0, 0, 0], 2, 1, [2, 2, 2]),
-        ([1, 0, 0, 0, 0], 3, 0, [3, 2]),
-    ],
-)
-def test_small_data(target, batch_size, min_positives, sizes):
-    sampler = StratifiedBatchSampler(target, batch_size, min_positives=min_positives)
-    batches = epoch(sampler)
-    assert sorted(map(len, batches), reverse=True) == sizes
-    assert_epoch(np.array(target), batches, batch_size, min_positives)
-
-
-def test_every_row_meets_others_over_the_epochs():
-    target = labels(5, 15)
-    sampler = StratifiedBatchSampler(target, 4, min_positives=1)
-    together = np.zeros((20, 20), dtype=int)
-    for _ in range(200):
-        for batch in epoch(sampler):
-            together[np.ix_(batch, batch)] += 1
-    same_class = target[:, None] == target
-    between = together[~same_class]  # one positive and three of 15 negatives: 200 / 5 each
-    assert (np.diag(together) == 200).all()
-    assert between.min() > 15
-    assert between.max() < 70
-    # Two negatives meet in 2 of 14 epochs each.
-    negatives = together[np.ix_(target == 0, target == 0)][~np.eye(15, dtype=bool)]
-    assert negatives.min() > 10
-    assert negatives.mean() == pytest.approx(200 * 2 / 14)
 
 
 # Chance.
@@ -146,27 +87,10 @@ def test_generator_decides_the_order():
     assert drawn(None) == drawn(0)
 
 
-def test_generator_of_the_user_is_the_one_that_moves():
-    generator = torch.Generator().manual_seed(0)
-    before = generator.get_state()
-    sampler = StratifiedBatchSampler(labels(4, 20), 8, min_positives=1, generator=generator)
-    assert torch.equal(generator.get_state(), before)
-    epoch(sampler)
-    assert not torch.equal(generator.get_state(), before)
-
-
 def test_global_generator_is_left_alone():
     state = torch.get_rng_state()
     epoch(StratifiedBatchSampler(labels(4, 20), 8, min_positives=1))
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_two_loops_over_one_sampler_do_not_disturb_each_other():
-    target = labels(4, 20)
-    sampler = StratifiedBatchSampler(target, 8, min_positives=1)
-    pairs = list(zip(sampler, sampler, strict=True))
-    for batches in zip(*pairs, strict=True):
-        assert_epoch(target, [batch.tolist() for batch in batches], 8, 1)
 
 
 # Where it is used.
@@ -184,14 +108,6 @@ def test_batch_sampler_of_a_data_loader(n_workers):
         batches.append(x.flatten().int().tolist())
         assert torch.equal(y, target[batches[-1]])
     assert_epoch(target.numpy(), batches, 16, 2)
-
-
-def test_plain_loop_indexes_tensors_and_arrays():
-    target = labels(4, 60)
-    X = np.arange(64.0)
-    for batch in StratifiedBatchSampler(target, 16, min_positives=2):
-        assert batch.dtype == torch.int64
-        assert X[batch].tolist() == torch.from_numpy(X)[batch].tolist() == batch.tolist()
 
 
 @pytest.mark.parametrize(
@@ -221,11 +137,9 @@ def test_target_of_any_kind(convert):
         ([[1, 0]], r"target must have shape \(n_samples,\); got shape \(1, 2\)"),
         ([0, 0, 0, 0, 0, 0, 2], r"target must hold 0 and 1; got \[2\]"),
         ([1, -1], r"target must hold 0 and 1; got \[-1\]"),
-        ([1.0, math.nan], r"target must hold 0 and 1; got \[nan\]"),
         (["spam", "ham"], r"target must hold 0 and 1; got \['spam', 'ham'\]"),
         ([None, 1], r"target must hold 0 and 1; got \[None, 1\] of dtype object"),
         ([0, 0], r"target must have a positive row \(1\); got none"),
-        ([], r"target must have a positive row \(1\); got none"),
     ],
 )
 def test_refuses_targets(target, message):
@@ -237,7 +151,6 @@ def test_refuses_targets(target, message):
     ("parameters", "error", "message"),
     [
         ({"batch_size": 0}, ValueError, "batch_size == 0, must be >= 1"),
-        ({"batch_size": 2.5}, TypeError, "batch_size must be an instance of"),
         ({"batch_size": True}, TypeError, "batch_size must be an integer; got True"),
         ({"min_positives": -1}, ValueError, "min_positives == -1, must be >= 0"),
         ({"min_positives": "5"}, TypeError, "min_positives must be an instance of"),
@@ -248,11 +161,3 @@ def test_refuses_targets(target, message):
 def test_refuses_parameters(parameters, error, message):
     with pytest.raises(error, match=message):
         StratifiedBatchSampler([1, 0], **parameters)
-
-
-@pytest.mark.parametrize(("n_positives", "repeats"), [(200, False), (20, True)])
-def test_says_whether_positives_are_repeated(n_positives, repeats):
-    target = np.arange(1000) < n_positives
-    sampler = StratifiedBatchSampler(target, 32, min_positives=5)
-    rows = torch.cat(list(sampler))
-    assert sampler.repeats_positives == (len(rows.unique()) < len(rows)) == repeats

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array, vstack
-from sklearn.feature_extraction.text import TfidfVectorizer
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk.datasets import load_clinc150
 from sktopk.modules import MLP
 
 pytestmark = [
@@ -225,20 +223,6 @@ def test_memory_of_a_fit_with_rows_held_out():
     # The rows held out are a tenth; a copy of the others would be 0.9 of X, dense ones 12.
     assert size > 38e6
     assert above < 0.6 * size
-
-
-def test_intents_of_clinc150(shared):
-    home = shared / "data"
-    texts, y = load_clinc150(data_home=home, return_X_y=True)
-    # Twenty intents of many.
-    kept = np.isin(y, np.unique(y)[::8])
-    texts, y = np.asarray(texts)[kept], np.asarray(y)[kept]
-    X = TfidfVectorizer(dtype=np.float32).fit_transform(texts)
-    assert X.shape[1] > 1_000
-    clf = TopKClassifier("cross_entropy", k=1, hidden_layer_sizes=(), random_state=0)
-    clf.set_params(max_epochs=20, learning_rate=0.01, device="cpu").fit(X[::2], y[::2])
-    assert trains_sparse(clf, X)
-    assert clf.score(X[1::2], y[1::2]) > 0.9
 
 
 def test_a_checkpoint_of_sparse_rows_some_of_weight_zero(tmp_path):

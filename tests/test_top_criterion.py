@@ -11,7 +11,6 @@ import torch
 from sktopk import RecallAtKClassifier
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import (
-    FixedThreshold,
     KthLargest,
     SurrogateQuantile,
     TopMean,
@@ -41,8 +40,6 @@ THRESHOLDS = {
     "surrogate quantile of all": SurrogateQuantile("all", 0.4, "logistic"),
     "hinge quantile": SurrogateQuantile("negatives", 0.2, "hinge"),
     "hinge quantile of all": SurrogateQuantile("all", 0.04, "hinge"),
-    "fixed": FixedThreshold(KthLargest("all", k=5)),
-    "fixed mean": FixedThreshold(TopMean("negatives", k=5)),
     "function": middle,
 }
 

@@ -21,7 +21,6 @@ from sktopk import (
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.callbacks import TrueThreshold
 from sktopk.losses import (
-    FixedThreshold,
     KthLargest,
     SurrogateQuantile,
     TopMean,
@@ -142,7 +141,6 @@ HELD = [
     # From the lowest positive up to the one that four fifths reach.
     (PrecisionAtRecallClassifier(recall=0.8), 13),
     (ThresholdClassifier(TopMean("all", tau=0.02)), 40),
-    (ThresholdClassifier(FixedThreshold(KthLargest("negatives", k=3))), 3),
     (ThresholdClassifier(SurrogateQuantile("all", 0.03)), 60),
     (ThresholdClassifier(lambda scores, positive, weight: scores.mean()), 1),
     (DeepTopPushClassifier(buffer_size="auto"), 1),

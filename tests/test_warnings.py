@@ -20,7 +20,6 @@ from sktopk import (
 from sktopk.metrics import (
     BudgetCurveDisplay,
     EnrichmentDisplay,
-    PrecisionQuantileDisplay,
     budget_table,
     make_top_scorer,
     precision_at_k_score,
@@ -33,7 +32,7 @@ MODEL = LogisticRegression().fit(X, Y)
 LINEAR = TopKClassifier(k=1, hidden_layer_sizes=(), max_epochs=1)
 LABELS = MODEL.predict(X)
 ONE_FOLD = PredefinedSplit(np.where(np.arange(60) < 20, 0, -1))
-DISPLAYS = (BudgetCurveDisplay, EnrichmentDisplay, PrecisionQuantileDisplay)
+DISPLAYS = (BudgetCurveDisplay, EnrichmentDisplay)
 
 
 def at_this_file(call, category, says):

@@ -19,7 +19,7 @@ from sktopk import (
     make_pipeline,
 )
 from sktopk.boosting import objective
-from sktopk.datasets import make_circle_modes, parquet_batches
+from sktopk.datasets import make_circle_modes
 from sktopk.io import dump, load, to_onnx
 from sktopk.losses import KthLargest, SmoothTopKLoss, accuracy_at_top_loss, smooth_topk_loss
 from sktopk.metrics import (
@@ -50,8 +50,6 @@ def rankings(X: np.ndarray, y: np.ndarray) -> None:
     assert_type(clf.predict_top(X, 100), np.ndarray)
     RecallAtKClassifier(k=0.01, module=MLP, optimizer=torch.optim.SGD).partial_fit(X, y, [0, 1])
     RecallAtKClassifier().fit(torch.utils.data.TensorDataset(torch.ones(3, 2), torch.ones(3)))
-    for part in parquet_batches(Path("days"), target="fraud"):
-        RecallAtKClassifier().partial_fit(*part)
     TopBoostClassifier(k=3, n_jobs=2).fit(X, y).predict_topk(X)
     objective("top_push", log_loss_share=0.5)
 
@@ -65,7 +63,7 @@ def decisions(X: np.ndarray, y: np.ndarray) -> None:
     assert_type(scores, SetClassifier)
     assert_type(dump(desk, "desk.sktopk"), str)
     load(Path("desk.sktopk"))
-    to_onnx(desk, Path("desk.onnx"))
+    to_onnx(RecallAtKClassifier().fit(X, y), Path("ranker.onnx"), X)
 
 
 def scores(y_true: list[int], y_score: list[float]) -> None:

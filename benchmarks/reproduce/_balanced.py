@@ -1,10 +1,10 @@
 """The baseline of paper 000: class-balanced cross-entropy, trained as its losses are."""
 
 import torch
+from sktopk._estimators.ranking._ranking import RankingClassifier
 from torch.nn import functional as F
 
 from sktopk._estimators._parameters import estimator
-from sktopk._estimators.ranking._ranking import RankingClassifier
 from sktopk._training.criteria._base import Criterion
 
 

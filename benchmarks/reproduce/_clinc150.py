@@ -1,6 +1,8 @@
 """The requests of clinc150 as rows of numbers."""
 
 import functools
+import sys
+from pathlib import Path
 
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
@@ -8,7 +10,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk.datasets import load_clinc150
+sys.path.append(str(Path(__file__).parents[1]))
+from _datasets import load_clinc150
 
 
 @functools.cache

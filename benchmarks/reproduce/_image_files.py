@@ -1,4 +1,4 @@
-"""The images of the papers, from their files in the data folder of :mod:`sktopk.datasets`.
+"""The images of the papers, from their files in the data folder.
 
 All return a Bunch with `data` (n_samples, n_channels, height, width) float32 in [0, 1], `target`
 (n_samples,) int64 and `target_names`, of the subset "train" or "test".
@@ -6,12 +6,16 @@ All return a Bunch with `data` (n_samples, n_channels, height, width) float32 in
 
 import gzip
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from sktopk._common._scalars import check_option
-from sktopk.datasets._folders import SUBSETS, data_file
+
+sys.path.append(str(Path(__file__).parents[1]))
+from _datasets import SUBSETS, data_file
 
 PARTS = {"train": "train", "test": "t10k"}
 SIDE = 32  # of the tiles of a mosaic

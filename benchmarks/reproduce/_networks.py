@@ -1,4 +1,4 @@
-"""The networks of the papers: of convolutions, for images of 28 x 28 and 32 x 32 pixels.
+"""The networks of the papers, and the parameters that train estimators as the papers do.
 
 Of each, `n_channels` are those of the input, and `n_outputs` is the number of scores.
 """
@@ -8,6 +8,29 @@ from itertools import pairwise
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from sktopk.modules import MLP
+
+# Parameters of the estimators for the papers' training: one network, the loss from the first epoch.
+AS_PUBLISHED = {"n_members": 1, "warm_up": 0}
+# The same for networks that scale their scores themselves.
+UNSCALED = AS_PUBLISHED | {"score_scale": 1.0}
+
+
+class ScaledMLP(MLP):
+    """MLP whose scores are multiplied by a factor; the initial scores do not depend on it."""
+
+    def __init__(
+        self, n_features, n_outputs, hidden_layer_sizes=(100,), factor=1.0, *, generator=None
+    ):
+        super().__init__(n_features, n_outputs, hidden_layer_sizes, generator=generator)
+        self.factor = factor
+        with torch.no_grad():
+            for parameter in self[-1].parameters():
+                parameter.div_(factor)
+
+    def forward(self, X):
+        return self.factor * super().forward(X)
 
 
 class ConvNet(nn.Sequential):

@@ -49,25 +49,6 @@ class Gain:
         return f"{self.difference}, {self.verdict}"
 
 
-@dataclass
-class Finding:
-    """Whether a loss won in a setting, and by how much it did so in the paper."""
-
-    loss: str
-    setting: str
-    metric: str
-    difference: str
-    verdict: str
-    paper: float | None = None
-    deviation: float | None = None
-
-    @classmethod
-    def of_gain(cls, loss, setting, metric, gain, paper=None):
-        """Make one of a `Gain` and of the paper's difference in the same units."""
-        deviation = None if paper is None else gain.mean - paper
-        return cls(loss, setting, metric, gain.difference, gain.verdict, paper, deviation)
-
-
 def gain(runs, method, metric, *, baselines, column, pair, overlap=0.0):
     """Compare a method with the baseline of the larger mean, over the runs that both have.
 

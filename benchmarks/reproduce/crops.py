@@ -23,7 +23,7 @@ from _patch_features import CENTRE, crop_features
 from _protocol import arguments, markdown, write_page
 from label_noise import DECAYS, METHODS, RATES, K, network, percent
 
-from sktopk.losses import topk_inclusion_proba
+from sktopk.losses._smooth_topk import topk_inclusion_proba
 from sktopk.metrics import topk_accuracy_score
 
 CROSS_ENTROPY, SMOOTH = "cross_entropy", "smooth, k=5"

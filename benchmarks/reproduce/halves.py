@@ -16,8 +16,8 @@ from itertools import product
 
 import numpy as np
 from _image_files import load_fashion_mnist
-from _networks import ConvNet
-from _paired import RULE, Finding, gain
+from _networks import AS_PUBLISHED, ConvNet
+from _paired import RULE, gain
 from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 from sklearn.base import clone
@@ -101,8 +101,7 @@ def run(model, removed, method, learning_rate, seed, rows, steps):
     clf = clone(METHODS[method][0]).set_params(
         module=MLP if flat else network,
         hidden_layer_sizes=() if flat else "auto",
-        n_members=1,
-        warm_up=0,
+        **AS_PUBLISHED,
         early_stopping=False,
         batch_size=BATCH_SIZE,
         max_epochs=-(-steps * BATCH_SIZE // len(y)),
@@ -161,19 +160,6 @@ def compared(runs, method, metric, baseline):
         column="method",
         pair=["seed"],
     )
-
-
-def findings(runs):
-    """Each method on the metric that it is trained for, against the better cross-entropy."""
-    runs = type(runs)(chosen(runs))
-    found = []
-    for (model, removed), here in runs.groupby(["model", "removed"]):
-        for method, metric in OWN_METRIC.items():
-            won = compared(here, method, metric, BASELINES)
-            if won is not None:
-                setting = f"{model}, {100 * removed:g} % of a half removed"
-                found.append(Finding.of_gain(method, setting, metric, won))
-    return found
 
 
 def beside_the_better(table):

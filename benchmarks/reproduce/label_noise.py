@@ -34,7 +34,7 @@ import torch
 from _choosing import TUNING
 from _clinc150 import clinc150
 from _images import cifar100, train
-from _networks import DenseNet
+from _networks import UNSCALED, DenseNet, ScaledMLP
 from _paired import RULE, verdict
 from _patch_features import patch_features
 from _protocol import (
@@ -51,7 +51,6 @@ from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise
 from sktopk.losses import cross_entropy_loss, noised_topk_loss, smooth_topk_loss
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules import MLP
 
 K = 5
 NOISES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -106,11 +105,9 @@ def network(loss, score_scale, learning_rate, weight_decay, seed, epochs, *, k=K
     return TopKClassifier(
         loss,
         k=k,
-        module=MLP,
-        hidden_layer_sizes=(512,),
-        n_members=1,
-        warm_up=0,
-        score_scale=score_scale,
+        module=ScaledMLP,
+        net_params={"module__factor": score_scale, "module__hidden_layer_sizes": (512,)},
+        **UNSCALED,
         optimizer="adamw",
         learning_rate=learning_rate,
         weight_decay=weight_decay,

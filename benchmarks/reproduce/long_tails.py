@@ -21,7 +21,8 @@ from itertools import product
 import numpy as np
 from _choosing import TUNING
 from _clinc150 import clinc150
-from _paired import RULE, Finding, gain
+from _networks import UNSCALED, ScaledMLP
+from _paired import RULE, gain
 from _patch_features import patch_features
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 
@@ -85,10 +86,8 @@ def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, 
         loss,
         k=k,
         sigma=sigma,
-        module=network if loss in OF_COSINES else MLP,
-        n_members=1,
-        warm_up=0,
-        score_scale=score_scale,
+        module=network if loss in OF_COSINES else ScaledMLP,
+        **UNSCALED,
         optimizer="adamw",
         learning_rate=rate,
         weight_decay=decay,
@@ -100,7 +99,7 @@ def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, 
         random_state=seed,
     )
     if loss not in OF_COSINES:
-        clf.set_params(hidden_layer_sizes=(HIDDEN,))
+        clf.set_params(module__hidden_layer_sizes=(HIDDEN,), module__factor=score_scale)
     else:
         clf.set_params(loss__max_margin=max_margin, loss__scale=loss_scale)
     clf.fit(X, y, X_val=valid[0], y_val=valid[1])
@@ -174,16 +173,6 @@ def cases(runs):
     """The judged runs of each table and k."""
     judged = runs[runs.seed != TUNING]
     return [(data, k, here) for (data, k), here in judged.groupby(["data", "k"], sort=False)]
-
-
-def findings(runs):
-    """Each loss against cross-entropy by macro top-k accuracy."""
-    return [
-        Finding.of_gain(loss, f"long tail of {data}, 100:1", f"macro top-{k}", won)
-        for data, k, here in cases(runs)
-        for loss in CHOICES
-        if loss not in BASELINES and (won := against(here, loss, "macro")) is not None
-    ]
 
 
 METRICS = ("macro", "rare third", "frequent third")

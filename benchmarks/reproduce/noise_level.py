@@ -14,7 +14,7 @@ from functools import cache, partial
 import numpy as np
 import torch
 from _image_files import load_cifar100
-from _networks import ConvNet, DenseNet
+from _networks import AS_PUBLISHED, UNSCALED, ConvNet, DenseNet
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from skorch.callbacks import LRScheduler
 
@@ -77,8 +77,7 @@ def run(loss, sigma, n_noise, training, size, seed):
         k=K,
         sigma=sigma,
         module=partial(network, size=size),
-        n_members=1,
-        warm_up=0,
+        **AS_PUBLISHED,
         batch_size=64,
         max_epochs=sizes["max_epochs"],
         random_state=seed,
@@ -96,8 +95,8 @@ def run(loss, sigma, n_noise, training, size, seed):
         )
         momentum = {"optimizer__momentum": 0.9, "optimizer__nesterov": True}
         clf.set_params(
-            optimizer="sgd", learning_rate=rate, score_scale=1.0, callbacks=[decay],
-            net_params=momentum,
+            optimizer="sgd", learning_rate=rate, callbacks=[decay], net_params=momentum,
+            **UNSCALED,
         )  # fmt: skip
     clf.fit(X[rows], y[rows])
     y_score = clf.decision_function(X_test)

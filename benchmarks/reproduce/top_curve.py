@@ -25,7 +25,7 @@ import torch
 from _choosing import TUNING
 from _images import augmented, cifar100
 from _networks import ResNet18
-from _paired import RULE, Finding, gain
+from _paired import RULE, gain
 from _patch_features import TRAINED, patch_features
 from _protocol import (
     arguments,
@@ -78,13 +78,6 @@ RATES = {
 }
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
 PICTURE = "reproduce_top_curve.png"
-# The names that TopKClassifier has for them.
-NAMES = {
-    "smooth": "smooth_topk",
-    "grouping": "topk_grouping",
-    "transition": "topk_transition",
-    "transition, weight detached": "topk_transition, detached",
-}
 # Top-1 and top-5 accuracy, ResNet18: table I; the smooth loss has none with mixup.
 PAPER = {
     "cutout": {
@@ -238,20 +231,6 @@ def papers_gain(augmentation, loss):
     """The same in the paper, None where it has no number."""
     table = PAPER[augmentation]
     return table[loss][1] - table["cross_entropy"][1] if loss in table else None
-
-
-def findings(runs):
-    """Each loss against cross-entropy with the same augmentation, by top-5 accuracy."""
-    runs = runs[runs.seed != TUNING]
-    return [
-        Finding.of_gain(
-            NAMES[loss], f"CIFAR-100, {augmentation}", "top-5", won,
-            papers_gain(augmentation, loss),
-        )
-        for augmentation, here in runs.groupby("augmentation", sort=False)
-        for loss in NAMES
-        if (won := against(here, loss)) is not None
-    ]  # fmt: skip
 
 
 def ahead_from(runs, loss):

@@ -25,9 +25,9 @@ from itertools import chain
 import numpy as np
 from _balanced import Baseline
 from _image_files import load_cifar100, load_fashion_mnist, load_mnist
-from _networks import ConvNet
-from _paired import RULE, Finding, gain
-from _protocol import RESULTS, arguments, markdown, plus_minus, run_missing, seeds_of, write_page
+from _networks import AS_PUBLISHED, ConvNet
+from _paired import RULE, gain
+from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from _top_figures import draw_boxes, draw_curves, draw_thresholds
 from sklearn.base import clone
 
@@ -102,6 +102,8 @@ TABLE_4 = {
 }
 # Table 5: time per epoch of DeepTopPush over BaseLine in percent, batches of 32.
 TABLE_5 = {"MNIST": 8.0, "CIFAR100": 25.0}
+# Percent, measured once with the same sampler for both, at the sizes of MNIST.
+MNIST_OVERHEAD = -3.4
 
 
 @functools.lru_cache(maxsize=1)
@@ -141,8 +143,7 @@ def untrained(part, method, seed, max_epochs):
         optimizer, training = "adam", ADAM
     clf = clone(clf).set_params(
         module=network,
-        n_members=1,
-        warm_up=0,
+        **AS_PUBLISHED,
         early_stopping=False,
         batch_size=32,
         max_epochs=max_epochs,
@@ -225,23 +226,6 @@ METRICS = (
 )
 
 
-def findings(runs):
-    """Each method against the better BaseLine of its optimizer, on each set of images."""
-    found = []
-    for data, here in runs[runs.part == "tables"].groupby("data", sort=False):
-        for method, (_, optimizer, _) in METHODS.items():
-            if method in BASELINES:
-                continue
-            loss, *how = method.split(", ")
-            for metric in METRICS:
-                won = to_baseline(here, method, metric, RIVALS[optimizer])
-                if won is None:
-                    continue
-                setting = ", ".join([f"one class of {data}", *how])
-                found.append(Finding.of_gain(loss, setting, metric, won))
-    return found
-
-
 def by_optimizer(runs):
     """A row per set of images, comparison and metric: Adam beside gradient descent."""
     every = tuple(chain(*RIVALS.values()))
@@ -263,15 +247,8 @@ def by_optimizer(runs):
 
 
 def overhead(runs):
-    """Percent of an epoch of DeepTopPush over one of BaseLine, by the sets of table 5.
-
-    Of MNIST's sizes as top_overhead.py measured it, of CIFAR-100 the fastest epochs of the runs.
-    """
-    found = {}
-    for line in (RESULTS / "top_overhead.md").read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[:3] == ["images 60 000", "32", "DeepTopPush"]:
-            found["MNIST"] = float(cells[4].rstrip("%"))
+    """Percent of an epoch of DeepTopPush over one of BaseLine, by the datasets of table 5."""
+    found = {"MNIST": MNIST_OVERHEAD}
     fastest = runs[runs.data == "CIFAR100"].groupby("method")["seconds per epoch"].min()
     if {"BaseLine", "DeepTopPush"} <= set(fastest.index):
         found["CIFAR100"] = 100 * (fastest["DeepTopPush"] / fastest["BaseLine"] - 1)
@@ -390,7 +367,7 @@ def page(runs, scale):
         "",
         "## Table 5: time per epoch over BaseLine, batches of 32",
         "",
-        "MNIST: measured by `benchmarks/top_overhead.py` with the same sampler for both, one epoch "
+        "MNIST: measured once with the same sampler for both, one epoch "
         "each, two fits at once on two cores, random pixels. CIFAR-100: the fastest epoch of the "
         "runs of each, 16 x 16 pixels, on cores that others shared. The paper: a P100 GPU. A few "
         "percent say nothing.",
@@ -442,13 +419,6 @@ def page(runs, scale):
         "Figures 6 and 7 have a page of their own, and so has that of the molecules. Figure 1 is "
         "a drawing; figure 5, where a threshold without a gradient fails, is "
         "`examples/threshold_gradient.py`.",
-        "",
-        "## Equation 1: both kinds of errors",
-        "",
-        "The paper weighs false positives and false negatives by two numbers lambda; all methods "
-        "of its table 1 have one of them zero, and no experiment has both. "
-        "`ThresholdClassifier(errors={'false_positives': .1, 'false_negatives': .9})` and "
-        "`accuracy_at_top_loss` take both; their gradient is tested against equation 6.",
     ]
     return "\n".join(text)
 

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 from _choosing import TUNING, Case, choose_and_judge
-from _paired import RULE, Finding, gain
+from _paired import RULE, gain
 from _patch_features import patch_features
 from _protocol import arguments, markdown, write_page
 from label_noise import DECAYS, METHODS, RATES, judge, network, percent
@@ -68,20 +68,6 @@ def gains(runs):
 def papers_gain(share):
     cross_entropy, smooth = PAPER[share]
     return round(smooth - cross_entropy, 2)
-
-
-def findings(runs):
-    return [
-        Finding.of_gain(
-            "smooth_topk",
-            f"{round(share * N_CLASSES * OF_CLASS)} rows of CIFAR-100, patch features",
-            "top-5",
-            won,
-            papers_gain(share),
-        )
-        for share, won in gains(runs).items()
-        if won is not None
-    ]
 
 
 def page(runs):

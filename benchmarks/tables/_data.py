@@ -6,24 +6,22 @@ from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
+from _datasets import (
+    data_file,
+    load_adbench,
+    load_clinc150,
+    load_leaves100,
+    load_merck_cyp3a4,
+    load_pmlb,
+)
 from real_data import clinc150, digits, leaves100, letter, trec, word_counts
 from reproduce._image_files import load_cifar100, load_fashion_mnist, load_mnist
 from scipy.sparse import csr_matrix, vstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
-from tabular_network import TABLES as TRIED_ON
 
-from sktopk.datasets import (
-    inject_label_noise,
-    load_adbench,
-    load_clinc150,
-    load_leaves100,
-    load_merck_cyp3a4,
-    load_pmlb,
-    make_long_tail,
-)
-from sktopk.datasets._folders import data_file
+from sktopk.datasets import inject_label_noise, make_long_tail
 
 MAX_TRAIN = MAX_TEST = 8000
 TRAIN_SHARE = 2 / 3
@@ -252,8 +250,6 @@ def halves():
 
 
 HALF = halves()
-# The network of the defaults is one of several that were tried on these, in both halves.
-TRIED = {TABLES[name].family for name in TRIED_ON}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""This package less each other method, table by table: who wins, by how much, and why not."""
+"""This package compared with each other method, by dataset and by metric."""
 
 import numpy as np
 import pandas as pd
@@ -8,37 +8,12 @@ from sktopk.metrics._statistics import PairedDifference, clear_sign
 
 from ._methods import OURS
 
-# What is known of the tables that are lost to one method or another.
-WHY = {
-    "annthyroid": "a row of the 178 positives of a split is worth .56 points of recall, and one of "
-    "the 24 that are 1 % of its rows 4.2 of precision. By recall boosting alone is well ahead of "
-    "the other voters ([each voter](voting.md)); why is not known.",
-    "churn": "boosting alone finds as much as all three voters, extra trees less and the network "
-    "least ([each voter](voting.md)): their mean gives away some of its lead. A sum over columns, "
-    "as logistic regression is one, tells little here, and trees, which cut columns one after the "
-    "other, nearly all.",
-    "digits": "not known; not the loss, as the network has the same top-1 with cross-entropy "
-    "alone. A point is six of the 599 rows of a split.",
-    "kddcup, at most 2 000 of a class": "two or three of the 6 549 rows of a split.",
-    "letter": "not the loss, as cross-entropy alone has nearly the same top-1, but the network: "
-    "with 5 000 rows [wider layers, and more epochs](tabular_network.md), found the letter more "
-    "often than the sizes of the default.",
-    "letter, long tail": "as for letter; a tenth of a point is less than two of the 1 781 rows of "
-    "a split.",
-    "merck METAB": "few rows decide, so that little can be told: of 698 in a split 109 are active, "
-    "five inactive ones are 1 % of them, and seven rows are 1 % of all, each of them worth 14 "
-    "points of precision in its split.",
-    "optdigits": "one of the 50 positives of a split is two points.",
-    "pendigits": "one of the 52 positives of a split is two points.",
-    "shuttle": "not known; a tenth of a point is eight of the 8 000 rows of a split.",
-}
-
 
 def by_table(scores, kind, half):
-    """Ours less each other method: a row per job, method and table, over the splits both have.
+    """Return ours minus each other method: a row per metric, method and dataset.
 
-    In points, with half the 95 % interval of the corrected resampled t-test and its sign where
-    that is clear; one split has none.
+    Differences are in points, over the splits that both have, with half the 95 % interval of the
+    corrected resampled t-test, and the sign of the difference if the interval excludes 0.
     """
     here = scores[(scores.kind == kind) & (scores.half == half)]
     rows = []
@@ -78,9 +53,9 @@ def by_table(scores, kind, half):
 
 
 def by_job(found):
-    """A row per job and method of `by_table`: the mean over tables, and how many are won.
+    """Return a row per metric and method: the mean over datasets, and how many are won.
 
-    A table is won where the mean over splits is higher, and clearly won where the interval lies
+    A dataset is won if the mean over splits is higher, and clearly won if the interval lies
     above 0.
     """
     rows = []
@@ -95,26 +70,19 @@ def by_job(found):
     return rows
 
 
-def lost(found, methods):
-    """The tables of `by_table` that are lost to these methods, and what is known of the reason.
-
-    In bold what is clearly lost. Links are as from the folder of the results.
-    """
-    found = found[found.method.isin(methods) & (found.points < 0)]
-    if not len(found):
-        return [f"No table is lost to {' or '.join(methods)}."]
-    found = found.sort_values("points", kind="stable")
-    rows = []
-    for method in methods:
-        for row in found[found.method == method].itertuples():
-            points = f"{row.points:.2f}"
-            if np.isfinite(row.half_width):
-                points += f" ± {row.half_width:.2f}"
-            cells = [method, row.table, row.job, f"{row.ours:.2f}", f"{row.other:.2f}"]
-            rows.append([*cells, f"**{points}**" if row.sign < 0 else points, row.n_splits])
-    header = ["lost to", "table", "job", OURS, "the other", "difference", "splits"]
-    reasons = [
-        f"- {table}: {WHY.get(table, 'not known.')}"
-        for table in sorted(set(found.table), key=str.lower)
+def clearly_lost(found):
+    """Return the rows of `by_table` whose interval lies below 0, as Markdown."""
+    header = ["lost to", "dataset", "metric", OURS, "the other", "difference", "splits"]
+    rows = [
+        [
+            row.method,
+            row.table,
+            row.job,
+            f"{row.ours:.2f}",
+            f"{row.other:.2f}",
+            f"{row.points:.2f} ± {row.half_width:.2f}",
+            row.n_splits,
+        ]
+        for row in found[found.sign < 0].sort_values(["method", "points"]).itertuples()
     ]
-    return [markdown(header, rows), "", *reasons]
+    return markdown(header, rows) if rows else "None."

@@ -21,7 +21,6 @@ from sktopk import (
     RecallAtFPRClassifier,
     RecallAtKClassifier,
     TopKClassifier,
-    TopVotingClassifier,
 )
 from sktopk.modules import MLP
 
@@ -198,7 +197,6 @@ METHODS = {
         type(ranker).__name__: Method(partial(of_ranker, ranker), kinds=("binary",))
         for ranker in (*RANKERS.values(), RecallAtFPRClassifier(fpr=0.01))
     },
-    "TopVotingClassifier": Method(lambda n, seed: TopVotingClassifier(random_state=seed)),
     "RealMLP-TD": Method(
         lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), n_splits=FEW_SPLITS
     ),
@@ -209,33 +207,13 @@ METHODS = {
         n_splits_many=0,
     ),
 }
-# What "sktopk" is. On the choosing half the mean of network, boosting and extra trees came first
-# at four of five jobs; of networks alone PatMatClassifier by average precision and by positives
-# above every negative, and RecallAtFPRClassifier was made for its rate. Of several classes the mean
-# of network and extra trees came first at one and three labels, the network alone at five.
-DEFAULTS = dict.fromkeys(BINARY, "TopVotingClassifier") | {
-    "top-1": "TopVotingClassifier",
-    "top-3": "TopVotingClassifier",
-    "top-5": "TopKClassifier",
-    "macro top-5": "TopKClassifier",
+# The estimator of this package for each metric. On the choosing half PatMatClassifier was the best
+# of the rankers by average precision and by positives above every negative.
+DEFAULTS = {
+    **dict.fromkeys(BINARY, "PatMatClassifier"),
+    "recall at 1 % false positives": "RecallAtFPRClassifier",
+    **dict.fromkeys(MULTICLASS, "TopKClassifier"),
 }
-SECOND = {
-    job: "TopKClassifier" if DEFAULTS[job] == "TopVotingClassifier" else "TopVotingClassifier"
-    for job in MULTICLASS
-}
-ALONE = dict.fromkeys(BINARY, "PatMatClassifier") | {
-    "recall at 1 % false positives": "RecallAtFPRClassifier"
-}
-# What is shown of this package, the estimator of each job, by its one name.
 OURS = "sktopk"
-SHOWN = {
-    OURS: DEFAULTS,
-    "sktopk, network alone": ALONE,
-    "sktopk, second choice": SECOND,
-}
-# All of this package.
-OWN = {
-    *DEFAULTS.values(),
-    *ALONE.values(),
-    *(type(ranker).__name__ for ranker in RANKERS.values()),
-}
+# All estimators of this package.
+OWN = {*DEFAULTS.values(), *(type(ranker).__name__ for ranker in RANKERS.values())}

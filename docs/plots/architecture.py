@@ -28,7 +28,7 @@ FILES = {
     "_training": "net, batches, criteria, checkpoint",
     "_common": "input, files, warnings, extras",
 }
-OUTSIDE = ("torch", "triton", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")
+OUTSIDE = ("torch", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")
 
 
 def imports():

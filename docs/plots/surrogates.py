@@ -4,13 +4,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from sktopk.losses import FixedThreshold, KthLargest, accuracy_at_top_loss
+from sktopk.losses import KthLargest, accuracy_at_top_loss
 
 
 def surrogate(name, z):
     """One positive at -z below a threshold of 0."""
     scores = torch.tensor([-z, 0.0], dtype=torch.float64)
-    threshold = FixedThreshold(KthLargest("negatives", k=1))
+    threshold = KthLargest("negatives", k=1)
     return accuracy_at_top_loss(
         scores, torch.tensor([1, 0]), threshold=threshold, surrogate=name
     ).item()

@@ -526,29 +526,3 @@ def check_labelled(
     groups = None if groups is None else several_groups(groups, weight)
     rows, mask = Labelled(X, y, weight, groups, frame), weight > 0
     return rows if mask.all() else rows.take(mask)._replace(present=mask)
-
-
-# TEMPORARY, until the pipeline no longer needs them.
-from collections.abc import Iterable  # noqa: E402
-
-
-def is_stream(X):
-    """Tell pieces that come one after another from a table: no shape, no way to a certain row."""
-    if is_dataset(X):
-        return is_dataset(X, "IterableDataset")
-    known = ("shape", "__array__", "__getitem__", "__dataframe__")
-    return isinstance(X, Iterable) and not any(hasattr(X, name) for name in known)
-
-
-def views_of(X, transform):
-    """Return the tables that X, with callables to apply or None, holds as views of its rows."""
-    if transform is not None:
-        if not isinstance(transform, list | tuple) or not all(map(callable, transform)):
-            raise TypeError(f"transform must be a list of callables; got {transform!r}")
-        return [view(X) for view in transform]
-    return X if isinstance(X, list | tuple) and all(map(_is_table, X)) else [X]
-
-
-def _is_table(X):
-    """Tell a table from a row."""
-    return is_dataset(X) or len(getattr(X, "shape", ())) > 1

@@ -12,7 +12,6 @@ from ._warnings import warn
 
 # A label has to be rarer than this share to be taken for the positive one.
 _RARE = 0.25
-OF_LOGS = "label them"
 
 
 def check_option(value, name, allowed):
@@ -121,12 +120,22 @@ def check_call(function, name, *places, **params):
         ) from error
 
 
+def refuse_masked(values, name):
+    """Raise for an array with masked entries: NumPy's functions read the numbers below a mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
+            f"{values.size}. Drop these samples, or fill them with {name}.filled()"
+        )
+
+
 def on_host(values, name):
     """Return `values`, those of another library as an array of NumPy in the CPU's memory.
 
     With scikit-learn's array_api_dispatch on, arrays on another device and tensors with a gradient
     are copied to it; else NumPy cannot read them, and they are refused by `name`.
     """
+    refuse_masked(values, name)
     first = values[0] if isinstance(values, list | tuple) and values else values
     if isinstance(first, np.ndarray) or not hasattr(first, "__dlpack__"):
         return values
@@ -190,7 +199,7 @@ def place_of(pos_label, classes):
     labels = np.asarray(classes).tolist()
     if pos_label not in labels:
         encoded = labels == [0, 1] and pos_label is not None
-        hint = ": a meta-estimator may have encoded the labels; set pos_label=1 or pos_label=0, or None"
+        hint = ": a meta-estimator may have encoded the labels; set pos_label to 1, 0 or None"
         raise ValueError(
             f"pos_label must be one of {labels}; got {pos_label!r}{hint if encoded else ''}"
         )
@@ -225,7 +234,8 @@ def positive_label(pos_label, classes, count):
         return labels[1]
     place = int(not count[0] < _RARE * count.sum())
     warn(
-        f"labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: {labels[place]!r} is "
-        f"used. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
+        f"labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: "
+        f"{labels[place]!r} is used. Set pos_label={labels[place]!r} or "
+        f"pos_label={labels[1 - place]!r}"
     )
     return labels[place]

@@ -23,7 +23,6 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import FixedThreshold
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
 
@@ -191,7 +190,7 @@ class RankingClassifier(BaseNetClassifier):
                 f"predict_top is not available for {len(self.classes_)} classes: use "
                 "decision_function"
             )
-        return rows_on_top(lambda X: self._scores(X)[:, 0], X, n, groups)
+        return rows_on_top(self._scores(X)[:, 0], n, groups)
 
     def score(
         self,
@@ -266,8 +265,6 @@ class RankingClassifier(BaseNetClassifier):
     def _cut(self, scores, positive, weight):
         """The score of the last sample that is predicted positive, of tensors in float64."""
         threshold = self._threshold()
-        if isinstance(threshold, FixedThreshold):
-            threshold = threshold.threshold  # which differs in its gradient alone
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
             # Part of the training set has part of the rank.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))

@@ -237,8 +237,8 @@ class RecallAtPrecisionClassifier(RankingClassifier):
     (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). For a guarantee on new
     samples use :class:`BudgetClassifier`.
 
-    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest with this
-    precision on the training set, or the one of the highest precision.
+    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest with
+    this precision on the training set, or the one of the highest precision.
 
     Parameters
     ----------

@@ -107,8 +107,8 @@ class TopPushKClassifier(RankingClassifier):
 
     As :class:`DeepTopPushClassifier`, but k - 1 negatives may be outliers or mislabelled [1]_.
 
-    `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between the
-    k-th largest training score of a negative and the next lower score.
+    `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
+    the k-th largest training score of a negative and the next lower score.
 
     Parameters
     ----------
@@ -245,9 +245,9 @@ class PatMatClassifier(RankingClassifier):
 
     The ranker to begin with: Pat&Mat with the threshold at the quantile itself [1]_.
 
-    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between the
-    quantile of the training scores and the next lower one. On other samples it may select more or
-    fewer: `predict_top` and :class:`BudgetClassifier` select exactly n.
+    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
+    the quantile of the training scores and the next lower one. On other samples it may select more
+    or fewer: `predict_top` and :class:`BudgetClassifier` select exactly n.
 
     Parameters
     ----------
@@ -357,8 +357,8 @@ class RecallAtFPRClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The surrogate l counts the errors on both sides of a free threshold t. With the hinge the loss is
-    :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program; with the quadratic
+    The surrogate l counts the errors on both sides of a free threshold t. With the hinge the loss
+    is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program; with the quadratic
     surrogate it is the original Pat&Mat-NP [1]_.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest at
@@ -432,8 +432,8 @@ class PrecisionAtRecallClassifier(RankingClassifier):
     At a fixed recall r, few false positives are a high precision (Prec@Rec, eq. 4 of [1]_). The
     same as a linear program is :func:`sktopk.losses.precision_at_recall_program_loss`.
 
-    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the training
-    score that a share r of the positives reaches and the next lower score.
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the
+    training score that a share r of the positives reaches and the next lower score.
 
     Parameters
     ----------
@@ -498,8 +498,8 @@ class ThresholdClassifier(RankingClassifier):
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
         Called as ``threshold(scores, positive, weight)``: :class:`sktopk.losses.KthLargest`,
-        :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile`,
-        :class:`sktopk.losses.FixedThreshold` or a function. A rank k is one of the training set.
+        :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile` or a function.
+        A rank k is one of the training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Which samples should be on the other side. A dict such as ``{"false_positives": 0.1,
         "false_negatives": 0.9}`` counts both, with the weights lambda.

@@ -51,10 +51,10 @@ class TopKClassifier(BaseNetClassifier):
         Parameters that only the loss has, such as ``{"gamma": 1.0}`` of "focal".
         ``loss__gamma`` can be set and searched directly.
     order : {"cross_entropy", None}, default="cross_entropy"
-        How the k labels of a top-k loss are ordered. With "cross_entropy" the network has two heads:
-        cross-entropy gives `predict`, `predict_proba` and the order, the loss adds the k - 1 best
-        other labels. None: one head, trained with the loss alone. Losses without k, and ``k_=1``,
-        always have one head.
+        How the k labels of a top-k loss are ordered. With "cross_entropy" the network has two
+        heads: cross-entropy gives `predict`, `predict_proba` and the order, the loss adds the
+        k - 1 best other labels. None: one head, trained with the loss alone. Losses without k, and
+        ``k_=1``, always have one head.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
 
@@ -233,7 +233,10 @@ class TopKClassifier(BaseNetClassifier):
         return named.models_proba or (self.order is not None and "k" in named.params)
 
     def _with_prior(self, scores):
+        return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
+
+    def _log_prior(self):
+        """What to add to scores so that their softmax gives probabilities."""
         if not self._head.models_proba or self._head.order:
-            return scores
-        added = log_frequencies(self.net_.criterion_.losses)
-        return scores + np.asarray(added, dtype=scores.dtype)
+            return 0.0
+        return log_frequencies(self.net_.criterion_.losses)

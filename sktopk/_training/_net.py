@@ -142,10 +142,10 @@ class Net(NeuralNetClassifier):
     """skorch's net on encoded labels, whose minibatches and losses are ours.
 
     Three methods of skorch are replaced. `fit_loop` becomes `train`, as skorch takes Ctrl-C for a
-    normal end and knows no phases. `run_single_epoch` reads the loss from the device once per epoch:
-    skorch's records cost 100 microseconds per step, a tenth of a step of the default network.
-    `train_step` lets the criterion send its own gradient, which knows the samples of the whole
-    training set. The history holds one batch per epoch, with the mean loss of the epoch.
+    normal end and knows no phases. `run_single_epoch` reads the loss from the device once per
+    epoch: skorch's records cost 100 microseconds per step, a tenth of a step of the default
+    network. `train_step` lets the criterion send its own gradient, which knows the samples of the
+    whole training set. The history holds one batch per epoch, with the mean loss of the epoch.
     """
 
     # During training: the module, with gradients averaged over all processes.
@@ -404,7 +404,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """The epochs of skorch's history without their batches, but with what each step recorded."""
+        """The epochs of skorch's history, with what each step recorded but without batches."""
         return [_plain_row(row) for row in self.history_.to_list()]
 
     def autocast(self):
@@ -535,7 +535,7 @@ def evaluating(module):
 
 
 def _is_bounded(parameter):
-    """Return whether a parameter is finite and, if it is trained, not as large as a diverged one."""
+    """Return whether a parameter is finite and, if it is trained, not too large."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
 
 

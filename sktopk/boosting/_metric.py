@@ -28,8 +28,8 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
     Parameters
     ----------
     name : str
-        A name that :func:`sktopk.metrics.make_top_scorer` takes, such as "precision_at_k", but
-        for "mean_value_at_k"; or "topk_accuracy" for labels per row.
+        A name that :func:`sktopk.metrics.make_top_scorer` takes, such as "precision_at_k"; or
+        "topk_accuracy" for labels per row.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
         LightGBM is told the name, the score and that the larger is the better. XGBoost
         minimises what has no such word: it gets minus the score.
@@ -72,8 +72,6 @@ class Metric:
             metrics.make_topk_scorer(**params)  # raises what is not allowed
             self.__name__ = "_".join(map(str, [name, *params.values()]))
         else:
-            if name == "mean_value_at_k":
-                raise ValueError("name='mean_value_at_k' needs values, which no library passes on")
             self.__name__ = metrics.make_top_scorer(name, **params).__name__
 
     def __repr__(self):

@@ -25,6 +25,22 @@ LOSSES = {
     for name in losses.__all__
     if name.endswith("_loss")
 }
+# Losses of a ranking of samples, of two classes; the others compare the labels of a sample.
+LOSSES_OF_RANKINGS = {
+    "accuracy_at_top",
+    "fbeta",
+    "pat_mat",
+    "pat_mat_np",
+    "precision_at_k",
+    "precision_at_recall",
+    "precision_at_recall_program",
+    "recall_at_fpr",
+    "recall_at_k",
+    "recall_at_precision",
+    "top_push",
+    "top_push_k",
+}
+LOSSES_OF_BOTH = {"cross_entropy", "pairwise_auc"}
 
 
 def objective(

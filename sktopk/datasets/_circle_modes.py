@@ -30,7 +30,7 @@ def make_circle_modes(
     Parameters
     ----------
     n_samples : int, default=1800
-        Number of rows, divided equally among the classes; the first classes get one more if
+        Number of samples, divided equally among the classes; the first classes get one more if
         it does not divide.
     n_classes : int, default=6
         Number of classes, at least 2, at equal angles.
@@ -38,12 +38,12 @@ def make_circle_modes(
         Standard deviation of each mode in degrees; 10 to 30 in experiment 1.
     distance : float, default=None
         Angle in degrees from the major to the minor mode of a class; 30 to 90 in experiment 2.
-        None leaves out the minor modes.
+        None: no minor modes.
     minor_share : float, default=1/3
         Expected share of a class in its minor mode, in [0, 1]: a third makes the major mode
         twice as frequent, as in the paper.
     shuffle : bool, default=True
-        Whether rows come in random order instead of class by class.
+        Whether samples come in random order instead of class by class.
     random_state : int, RandomState or None, default=None
         Seed of the draws.
 
@@ -57,7 +57,7 @@ def make_circle_modes(
     Raises
     ------
     TypeError, ValueError
-        If a number is not one or out of range.
+        If an argument is no number or out of its range.
 
     See Also
     --------

@@ -17,31 +17,31 @@ def make_long_tail(
     *,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[Any, Any]:
-    r"""Keep fewer and fewer rows from class to class, down an exponential.
+    r"""Reduce the samples of each class to an exponential long tail.
 
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    with the classes in sorted order, so that the first class has `factor` times as many rows
-    as the last. :math:`n_{\max}` is the largest number that no class is too small for: the
-    rows of a class, if all classes have equally many. This is the profile of the long-tailed
+    with the classes in sorted order, so that the first class has `factor` times as many samples
+    as the last. :math:`n_{\max}` is the largest number for which every class is large enough: the
+    samples of a class, if all classes have equally many. This is the profile of the long-tailed
     CIFAR sets of [1]_.
 
     Parameters
     ----------
     X : {array, CSR matrix, frame} of shape (n_samples, ...)
-        Rows of any kind.
+        Samples of any kind.
     y : array-like of shape (n_samples,)
         Labels, at least two classes.
     factor : float
-        Rows of the first class over rows of the last, at least 1; 1 makes classes equal.
+        Number of samples of the first class over the last, at least 1; 1 makes classes equal.
     random_state : int, RandomState or None, default=None
-        Seed of the choice of rows.
+        Seed of the choice of samples.
 
     Returns
     -------
     X_tail, y_tail : of the types of X and y
-        The rows kept, in their old order. Every class keeps a row.
+        The samples kept, in their old order. Every class keeps a sample.
 
     Raises
     ------

@@ -5,9 +5,8 @@ under "What the numbers may be".
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss
-from ._candidates import Candidates, sample_candidates
+from ._candidates import sample_candidates
 from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
-from ._loss import reduce
 from ._margins import (
     FocalLoss,
     LDAMLoss,
@@ -28,13 +27,12 @@ from ._smooth_topk import (
     SmoothTopKLoss,
     smooth_topk_adjusted_loss,
     smooth_topk_loss,
-    topk_inclusion_proba,
 )
-from ._thresholds import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
+from ._thresholds import KthLargest, SurrogateQuantile, TopMean
 from ._top_push import (
+    DeepTopPushLoss,
     PatMatNPLoss,
     TopPushKLoss,
-    TopPushLoss,
     pat_mat_np_loss,
     top_push_k_loss,
     top_push_loss,
@@ -64,7 +62,6 @@ from ._topk_hinge import (
 from .programs._fbeta import FBetaLoss, fbeta_loss
 from .programs._linear_program import (
     LinearProgramError,
-    LinearProgramResult,
     LinearProgramWarning,
     linear_program,
 )
@@ -84,16 +81,14 @@ from .programs._precision import (
 )
 
 __all__ = [
-    "Candidates",
     "CrossEntropyLoss",
+    "DeepTopPushLoss",
     "FBetaLoss",
-    "FixedThreshold",
     "FocalLoss",
     "KthLargest",
     "LDAMLoss",
     "LinearProgramError",
     "LinearProgramLoss",
-    "LinearProgramResult",
     "LinearProgramWarning",
     "LogitAdjustedLoss",
     "NoisedTopKImbalancedLoss",
@@ -118,7 +113,6 @@ __all__ = [
     "TopKTransitionLoss",
     "TopMean",
     "TopPushKLoss",
-    "TopPushLoss",
     "accuracy_at_top_loss",
     "cross_entropy_loss",
     "fbeta_loss",
@@ -137,7 +131,6 @@ __all__ = [
     "recall_at_fpr_loss",
     "recall_at_k_loss",
     "recall_at_precision_loss",
-    "reduce",
     "sample_candidates",
     "smooth_topk_adjusted_loss",
     "smooth_topk_loss",
@@ -148,6 +141,5 @@ __all__ = [
     "topk_hinge_calibrated_loss",
     "topk_hinge_convex_loss",
     "topk_hinge_loss",
-    "topk_inclusion_proba",
     "topk_transition_loss",
 ]

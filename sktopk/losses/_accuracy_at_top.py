@@ -1,9 +1,8 @@
 """Accuracy at the top: a threshold, the errors on one side of it, a surrogate of the step.
 
-What takes `xp` computes with the arrays of that library, NumPy or torch. On the few numbers of a
-minibatch NumPy's steps cost a fifth of torch's, and on a GPU nothing may wait for the CPU. The
-samples are along the last axis: arrays of shape (n_samples,), or (n_members, n_samples) for the
-scores of several networks, each a sample of its own.
+Functions with the argument `xp` take arrays of that library, NumPy or torch. On a minibatch NumPy
+takes a fifth of torch's time, and on a GPU no step may wait for the CPU. Samples are along the
+last axis: arrays have shape (n_samples,), or (n_members, n_samples) for several networks.
 """
 
 import math
@@ -28,16 +27,16 @@ ERRORS = ("false_negatives", "false_positives")
 
 
 def fill(xp, array, mask, value):
-    """Return an array of one's own with this value where the mask is true."""
+    """Return the array with this value where the mask is true; NumPy's own is changed."""
     if xp is torch:
         return array.masked_fill(mask, value)
-    # `where` takes NumPy five times as long.
+    # Five times as fast as `where`.
     xp.putmask(array, mask, value)
     return array
 
 
 def along(xp, array, index):
-    """The key of an array for these numbers of samples, (n,) or, by member, (n_members, n)."""
+    """Return the key of an array for these sample numbers, per member if it has members."""
     if array.ndim == 1:
         return index
     return xp.arange(len(array), device=array.device)[:, None], index
@@ -61,7 +60,7 @@ def hinge(xp, z):
 
 def logistic(xp, z):
     """Return log2(1 + exp z)."""
-    # Beyond its threshold softplus(z) is z; the default of 20 is a step of 2e-9 down.
+    # softplus(z) is z beyond its threshold; the default of 20 makes a step of 2e-9.
     value = F.softplus(z, threshold=40) if xp is torch else xp.logaddexp(z, 0)
     return value / math.log(2)
 
@@ -82,7 +81,7 @@ def get_surrogate(name):
 
 
 def check_errors(errors):
-    """Return the kinds of errors that count, each with its weight: pairs of a name and a float."""
+    """Return the kinds of errors that count, as pairs of a name and a weight."""
     if isinstance(errors, str) and errors in ERRORS:
         return ((errors, 1.0),)
     if not isinstance(errors, Mapping):
@@ -100,7 +99,7 @@ def check_errors(errors):
 
 
 def check_threshold(threshold):
-    """Raise unless `threshold` can be called, and is not a class of such."""
+    """Raise unless `threshold` can be called and is not a class."""
     if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
@@ -118,14 +117,14 @@ def accuracy_at_top_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Count the errors on one side of a threshold that depends on the scores, or on both.
+    r"""Compute the errors on one or both sides of a threshold among the scores.
 
     .. math::
-        L = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
+        L(s, y) = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
-    Eq. 1 and 5 of [1]_ with any threshold, as means where the paper has sums. The other losses of
-    this family are its special cases, in which one of the two weights is 1 and the other 0.
+    Eq. 1 and 5 of [1]_ with any threshold, as means instead of sums. The named losses of this
+    family are special cases in which one of the weights :math:`\lambda` is 1 and the other 0.
 
     Parameters
     ----------
@@ -134,39 +133,36 @@ def accuracy_at_top_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     threshold : callable
-        Called as ``threshold(scores, positive, weight)``: :class:`KthLargest`,
-        :class:`TopMean`, :class:`SurrogateQuantile`, :class:`FixedThreshold` or a function.
+        Called as ``threshold(scores, positive, weight)``, with the groups as fourth argument if
+        given: :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Which rows should be on the other side. A dict such as ``{"false_positives": 0.1,
-        "false_negatives": 0.9}`` counts both, with the weights lambda: the loss is their sum.
+        The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
+        counts both with the given weights lambda.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over groups of the mean of each, over those that have rows
-        that can be errors. None: all rows are one group. A `threshold` is then called with the
-        groups as fourth argument, and returns one number for each.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups that can have errors. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold.
+        Nonnegative weights, for the mean and the threshold.
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, times the weight of its kind of errors, and 0 for those that
-        cannot be such errors.
+        "none" returns the loss of each sample times its lambda, 0 for the class without errors.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs; of two
-        kinds of errors that holds for each.
+        Nonnegative. Each kind of errors is zero, with zero gradient, if the batch lacks a class
+        that it needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or an option is unknown.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equations 1 and 5.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equations 1 and 5.
 
     Examples
     --------
@@ -209,7 +205,6 @@ def loss_at(
             wrong = distance(torch, t, scores, counted, kind)
             return reduce_checked(surrogate(torch, wrong), weight, reduction)
 
-    # One kind alone has the weight 1.
     losses = [
         factor * loss_of(positive if kind == "false_negatives" else ~positive, kind)
         for kind, factor in kinds
@@ -234,55 +229,42 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
 
 
 def largest_score(xp, scores, weight):
-    """The largest score of the rows of positive weight, NaN if one of them is; -inf of none."""
+    """Return the largest score of the samples of positive weight, -inf of none; NaN stays NaN."""
     if weight is not None:
         scores = xp.where(weight != 0, scores, -math.inf)
     return xp.amax(scores, -1) if scores.shape[-1] else xp.asarray(-math.inf)
 
 
 def distance(xp, t, scores, counted, errors):
-    """How far the rows that count are on the wrong side of t, which nothing is if t is -inf.
+    """Return how far samples are on the wrong side of t, -inf if they do not count or t is -inf.
 
-    Rows that do not count must not reach the surrogate, where an infinite score is a NaN.
+    Samples that do not count must not reach the surrogate, where an infinite score gives NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
     return fill(xp, wrong, ~(counted & (t != -math.inf)), -math.inf)
 
 
 def errors_and_gradient(xp, scores, counted, weight, total, located, errors, surrogate):
-    r"""Weighted sum of l(t - s), or of l(s - t), over the rows that count, and its gradient.
+    r"""Weighted sum of l(t - s), or of l(s - t), over the samples that count, and its gradient.
 
-    With d the distances and W their weight, the gradient is :math:`\mp w_i \ell'(d_i) / W` at
-    those rows, and :math:`\pm \sum_i w_i \ell'(d_i) / W` is shared by the rows of the threshold
-    (Adam, Macha, Smidl 2020, eq. 6): it is at hand when the value is, and autograd need not
-    record a dozen small steps.
+    With the distances d and the sum W of the weights, the gradient is
+    :math:`\mp w_i \ell'(d_i) / W` for those samples. The samples of the threshold share
+    :math:`\pm \sum_i w_i \ell'(d_i) / W` (Adam, Macha and Smidl 2020, eq. 6). One pass finds
+    value and gradient, where autograd would record a dozen small steps.
 
-    Parameters
-    ----------
-    xp : module
-    scores, counted, weight : array of shape (..., n_samples)
-        `counted` is the mask of the rows that count; `weight` may be None. In NumPy, scores of
-        several members must be finite or -inf.
-    total : scalar or array of shape (..., 1)
-        W; without rows 0, and the errors are 0.
-    located : tuple
-        The threshold t as an array of shape (..., 1), and its gradient: row numbers and a share
-        of each.
-    errors : {"false_negatives", "false_positives"}
-    surrogate : {"quadratic", "hinge", "logistic"}
-
-    Returns
-    -------
-    value, gradient : array of shape (...) and array of shape (..., n_samples)
+    Arrays have shape (..., n_samples). `counted` is the mask of the samples that count, `weight`
+    may be None, and `total` is W, of shape () or (..., 1); without samples it is 0, and so are the
+    errors. `located` is the threshold t of shape (..., 1) and its gradient, sample numbers and a
+    share of each. In NumPy, scores of several members must be finite or -inf. The result is the
+    value of shape (...) and the gradient of shape (..., n_samples).
     """
-    # No NaN is below infinity, either. The rows of weight 0 are told from the others if need be.
+    # NaN is not below infinity, either. Samples of weight 0 matter only if some score is not.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
     if not sure and not largest_score(xp, scores, weight) < math.inf:
         undefined = xp.full_like(scores, math.nan)
         return undefined.sum(), undefined
     t, index, share = located
     if weight is not None:
-        # Rows of weight 0 are no rows.
         counted = counted & (weight > 0)
     wrong = distance(xp, t, scores, counted, errors)
     value, slope = SURROGATES[surrogate](xp, wrong), SLOPES[surrogate](xp, wrong)

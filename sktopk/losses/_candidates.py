@@ -9,26 +9,7 @@ from ._loss import check_count, check_tensor
 
 
 class Candidates(NamedTuple):
-    """What :func:`sample_candidates` returns, with m columns.
-
-    Attributes
-    ----------
-    classes : Tensor of shape (m,)
-        Class indices in ascending order, int64.
-    target : Tensor of shape (n_samples,)
-        The position of the label of each row among `classes`, int64.
-    log_weight : Tensor of shape (m,)
-        Logarithm of the number of classes that a candidate stands for; minus infinity
-        where it repeats the one before it.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import sample_candidates
-    >>> candidates = sample_candidates(torch.tensor([2, 0]), n_classes=3, n_candidates=3)
-    >>> candidates.classes, candidates.log_weight
-    (tensor([0, 1, 2]), tensor([0., 0., 0.]))
-    """
+    """What :func:`sample_candidates` returns; its docstring describes the fields."""
 
     classes: torch.Tensor
     target: torch.Tensor
@@ -38,33 +19,28 @@ class Candidates(NamedTuple):
 def sample_candidates(
     target: Tensor, n_classes: int, n_candidates: int, *, generator: torch.Generator | None = None
 ) -> Candidates:
-    r"""Draw the classes that a training step looks at: the labels and a random sample.
+    r"""Draw the classes that a training step uses: the labels and a random sample.
 
     .. math::
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j
         + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
-    Here B are the classes among the labels of the batch and D the others that were drawn, all
-    equally likely. For any e that does not depend on the draw, the right side has the left one
-    as its expectation: the labels count as they are, and D is a simple random sample of the
-    rest. The weights, as `log_weight`, become a shift of the scores, so that an ordinary loss
-    estimates its value over all classes:
+    B are the classes among the labels of the batch, and D the other classes that were drawn, a
+    simple random sample. For any e that does not depend on the draw, the right side is an
+    unbiased estimate of the left. The weights, as `log_weight`, shift the scores, so that an
+    ordinary loss estimates its value over all classes:
 
-    - cross-entropy of ``scores + log_weight``: the sum over :math:`e_j = \exp s_j` is unbiased,
-      its logarithm to first order, as in the sampled softmax of [1]_: if the estimate of the sum
-      has the relative variance v, the loss is too small by about v/2 on average;
-    - the smooth top-k loss of ``scores + k * tau * log_weight``, as it divides scores by
-      :math:`k \tau`: the sum over the subsets A of k classes is that of
-      :math:`\prod_{j \in A} e_j`, times a factor :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}`
-      for subsets with r of the :math:`N = C - |B|` classes outside of B, which is between
-      :math:`1 - r(r-1)/(2|D|)` and 1. Where no class stands out, the loss is too small by about
+    - cross-entropy of ``scores + log_weight``, as in the sampled softmax of [1]_. If the estimate
+      of :math:`\sum_j \exp s_j` has the relative variance v, the loss is too small by about v/2.
+    - the smooth top-k loss of ``scores + k * tau * log_weight``. The sum over the subsets A of k
+      classes estimates that of :math:`\prod_{j \in A} e_j`, times
+      :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}` for subsets with r of the
+      :math:`N = C - |B|` classes outside of B. The factor lies between :math:`1 - r(r-1)/(2|D|)`
+      and 1. If no class stands out, the loss is too small by about
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
-    Losses that ask for the k-th largest score (hinges, noised losses, grouping, transition)
-    cannot be had in this way: the k-th largest of a sample is not that of all classes.
-
-    The memory and the cost do not depend on the number of classes. On a GPU, nothing is copied
-    to the host.
+    Losses of the k-th largest score (hinges, noised, grouping, transition) cannot be estimated in
+    this way. Memory and cost do not depend on C. Nothing is copied from a GPU to the host.
 
     Parameters
     ----------
@@ -73,32 +49,37 @@ def sample_candidates(
     n_classes : int
         Number C of classes.
     n_candidates : int
-        Number of draws, at least 1. Repeated draws, and draws of a label, count once. Many times
-        k for the smooth top-k loss, which is 0 where at most k classes are distinct.
+        Number of draws, at least 1. Repeated draws, and draws of a label, count once. Use many
+        times k for the smooth top-k loss, which is 0 if at most k classes are distinct.
     generator : torch.Generator, default=None
-        Source of the draws, on the device of `target`; None is torch's own.
+        Source of the draws, on the device of `target`; None means torch's default generator.
 
     Returns
     -------
-    candidates : Candidates
-        A named tuple ``(classes, target, log_weight)`` on the device of `target` with
-        m = n_samples + n_candidates columns; with all classes, each of weight 1 (so that the loss
-        is exact), where that is not less than C.
+    candidates : tuple (classes, target, log_weight)
+        A named tuple on the device of `target` with m = n_samples + n_candidates columns. If that
+        is not less than C, it has all classes with weight 1, and the loss is exact.
+
+        classes : Tensor of shape (m,)
+            Class indices in ascending order.
+        target : Tensor of shape (n_samples,)
+            Position of the label of each sample among `classes`.
+        log_weight : Tensor of shape (m,)
+            Logarithm of the number of classes that a candidate stands for; -inf for repetitions.
 
     Raises
     ------
     TypeError, ValueError
-        If `target` is no 1-dimensional Tensor of integers, or a number is not an integer of at
-        least 1; on the CPU, also if a label is not from 0 to C - 1.
+        If an argument has the wrong type, shape or range. Labels on a GPU are not checked.
 
     See Also
     --------
-    sktopk.TopKClassifier : Its `n_candidates` trains the rows of the last layer that are drawn.
+    sktopk.TopKClassifier : Its `n_candidates` draws classes in this way.
 
     References
     ----------
-    .. [1] Jean, Cho, Memisevic, Bengio. "On Using Very Large Target Vocabulary for Neural
-       Machine Translation", ACL 2015, section 3.
+    .. [1] Jean, Cho, Memisevic and Bengio (2015). On using very large target vocabulary for
+       neural machine translation. ACL. Section 3.
 
     Examples
     --------
@@ -132,15 +113,11 @@ def sample_candidates(
 
 
 def draw_candidates(target, n_classes, n_candidates, generator=None, seen=None):
-    """What `sample_candidates` returns, of int64 labels in range; weights perhaps by network.
+    """Return what `sample_candidates` does, for checked labels, perhaps for several networks.
 
-    Parameters
-    ----------
-    seen : Tensor of bool of shape (n_samples, n_members), default=None
-        Which rows each of several networks learns from. They share the draws, and the columns, and
-        `log_weight` has shape (n_members, m) unless all classes are there: minus infinity for a
-        class that is neither drawn nor a label of the rows of a network, whose weights depend on
-        no other label.
+    `seen`, of shape (n_samples, n_members), tells which samples each network learns from. The
+    networks share draws and columns. `log_weight` then has shape (n_members, m), unless all
+    classes are there: -inf for a class that is neither drawn nor a label of the network's samples.
     """
     n_rows, device = len(target), target.device
     if n_rows + n_candidates >= n_classes:

@@ -17,23 +17,22 @@ def cross_entropy_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Cross-entropy of the softmax of the scores.
+    r"""Compute the cross-entropy of the softmax of the scores.
 
     .. math::
         L(s, y) = -s_y + \log \sum_j \exp s_j
 
-    It is calibrated for every k at once: with enough data and a large enough network it
-    ranks the classes by their probability, which is optimal for top-k accuracy.
+    It is calibrated for every k: with enough data and a large enough network, it ranks the
+    classes by their probability.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or soft targets (floating point rows that sum to 1).
+        Integer class indices, or probabilities of the classes.
     label_smoothing : float, default=0.0
-        Share of the target, between 0 and 1, that is spread evenly over the classes [1]_.
+        Share of the target, in [0, 1], that is spread evenly over the classes [1]_.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -47,8 +46,7 @@ def cross_entropy_loss(
     Raises
     ------
     TypeError, ValueError
-        If `scores`, `target` or `sample_weight` have the wrong type or shape, or
-        `label_smoothing` is not between 0 and 1.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -86,7 +84,7 @@ def cross_entropy_loss(
 
 
 def negative_log_likelihood(log_proba, target):
-    r"""Return :math:`-\sum_j t_j \log q_j` for each row; :math:`-\log q_y` for class indices.
+    r"""Return :math:`-\sum_j t_j \log q_j` for each sample; :math:`-\log q_y` for class indices.
 
     A class of target 0 adds nothing, even where its probability is zero.
     """

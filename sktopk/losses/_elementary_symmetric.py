@@ -28,21 +28,6 @@ _BLOCK = 1 << 18
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
-# Number of classes from which on a GPU makes the two long passes with kernels of Triton. None:
-# never, until benchmarks/gpu.py has shown from where on they win.
-TRITON_FROM = None
-
-
-def fused_passes(scores):
-    """The kernels for these scores, or None where torch makes the passes."""
-    if TRITON_FROM is None or scores.shape[1] < TRITON_FROM or torch.compiler.is_compiling():
-        return None
-    on_gpu = scores.device.type == "cuda" and scores.dtype == torch.float32
-    if not on_gpu or not scores.is_contiguous():
-        return None
-    from . import _smooth_topk_triton
-
-    return _smooth_topk_triton if _smooth_topk_triton.triton else None
 
 
 def row_blocks(scores):
@@ -143,15 +128,9 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Sums over the k-subsets of the classes, weighted by exp of the sum of scores / scale.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (n_samples, n_classes)
-    head : Tensor of shape (n_samples, at most 2 * k)
-        The largest scores in descending order, the k-th of them finite.
-    left_out : Tensor of shape (n_samples, m)
-        Classes that are no part of the rest: those of `head`, and any that take no part.
-    keep_rest : bool
-        Whether `rest_inclusion` will follow.
+    `head` are the largest scores in descending order, at most 2 k, the k-th of them finite.
+    `left_out` are classes that are not part of the rest: those of `head`, and any that take no
+    part. `keep_rest` tells whether `rest_inclusion` will follow.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -164,9 +143,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     products[0][1] = 1.0
     tilt, rest = torch.ones_like(u[0]), None
     if left_out.shape[1] < n_classes:
-        passes = fused_passes(scores)
-        power_sums = passes.power_sums if passes else _rest_and_power_sums
-        rest, p = power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
+        rest, p = _rest_and_power_sums(scores, kth, left_out, k, scale, keep_rest=keep_rest)
         tilt = (p[0] / k).clamp(min=1.0)
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
@@ -189,11 +166,8 @@ def head_inclusion(sums):
 
     The adjoint of the product of factors, run backwards: positive terms only. It yields one
     of the two probabilities; the other follows by one step of
-    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable once.
-
-    Returns
-    -------
-    in_k, in_k_less_1 : Tensor of shape (2 * k, n_samples)
+    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable once. Both have shape
+    (2 * k, n_samples).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -220,11 +194,7 @@ def rest_coefficients(sums):
 
     The same with y shifted by one gives P_(k-1)(j). The odds o_j are below 1 for every class
     below rank 2k, so the alternating sum is stable; y decreases from 1, the Z being
-    log-concave.
-
-    Returns
-    -------
-    y : Tensor of shape (k + 1, n_samples)
+    log-concave, and has shape (k + 1, n_samples).
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])
@@ -237,10 +207,6 @@ def rest_inclusion(sums, coefficients):
     sign[1::2] = -1.0
     coefficients = (coefficients * sign).to(rest.dtype)
     to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype)
-    passes = fused_passes(rest)
-    if passes is not None:
-        passes.inclusion(rest, to_odds, coefficients)
-        return rest
     coefficients, to_odds = coefficients.unsqueeze(2), to_odds.unsqueeze(1)
     for rows in row_blocks(rest):
         odds = rest[rows].mul_(to_odds[rows])

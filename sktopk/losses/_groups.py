@@ -1,4 +1,4 @@
-"""Rows in groups: what is computed of each group, for all groups at once."""
+"""Samples in groups: sums, extremes and orders of all groups at once."""
 
 import inspect
 import math
@@ -9,9 +9,9 @@ from ._loss import check_tensor, look
 
 
 def check_groups(groups, scores):
-    """Return a number from 0 to n_groups - 1 for each row, and n_groups.
+    """Return a number from 0 to n_groups - 1 for each sample, and n_groups.
 
-    Numbers below n_samples are kept, those of absent groups included; others are numbered anew.
+    Numbers below n_samples are kept; others are renumbered.
     """
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
@@ -30,22 +30,15 @@ def check_groups(groups, scores):
     return codes, int(codes.max()) + 1
 
 
-def takes_groups(threshold):
-    """Tell whether a threshold can be called with groups."""
+def check_takes_groups(threshold):
+    """Raise unless a threshold can be called with groups."""
     try:
         inspect.signature(threshold).bind(*[None] * 4)
     except (TypeError, ValueError):
-        return False
-    return True
-
-
-def check_takes_groups(threshold):
-    """Raise unless a threshold can be called with groups."""
-    if not takes_groups(threshold):
         raise TypeError(
             "threshold must take groups, called as threshold(scores, positive, weight, groups), "
             f"and return one threshold for each of them; got {threshold!r}"
-        )
+        ) from None
 
 
 def sum_in(codes, n_groups, values):
@@ -66,22 +59,22 @@ def largest_in(codes, n_groups, values):
 
 
 def first_in(codes, n_groups, mask):
-    """The first row of each group at which the mask is true; n_samples if there is none."""
+    """The first sample of each group at which the mask is true; n_samples if there is none."""
     rows = mask.nonzero().squeeze(1)
     last = rows.new_full((n_groups,), len(mask))
     return last.scatter_reduce(0, codes[rows], rows, "amin")
 
 
 def _as_integers(key):
-    """Integers in the order of floats: their bits, those of the negative ones turned."""
-    key = key + 0.0  # of two zeros
+    """Return integers in the order of floats: the bits, inverted if negative."""
+    key = key + 0.0  # -0.0 becomes 0.0
     bits = key.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 def order_in(codes, n_groups, key):
-    """Rows by group and, in each, by rising key, tied ones as they stand; and sizes of groups."""
-    # Integers are sorted in a quarter of the time that floats take, short ones in less.
+    """Return the samples by group and rising key, ties in input order, and the group sizes."""
+    # Sorting integers takes a quarter of the time of floats, short integers even less.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
     order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
@@ -89,25 +82,10 @@ def order_in(codes, n_groups, key):
 
 
 class Ordered:
-    """Rows ordered by group and, in each group, by rising key, tied ones as they stand.
+    """Samples ordered by group and, in each group, by rising key; ties keep their order.
 
-    Parameters
-    ----------
-    key : Tensor of shape (n_samples,)
-    weight : Tensor of shape (n_samples,), float64
-    codes : Tensor of int of shape (n_samples,)
-    n_groups : int
-
-    Attributes
-    ----------
-    order : Tensor of shape (n_samples,)
-        The rows in this order.
-    own : Tensor of shape (n_samples,), float64
-        What each of them weighs.
-    start, stop : Tensor of shape (n_groups,)
-        Where each group begins and ends.
-    total : Tensor of shape (n_groups,), float64
-        What it weighs.
+    `order` are the samples in this order and `own` their weights. Each group begins at `start`,
+    ends before `stop` and weighs `total`.
     """
 
     def __init__(self, key, weight, codes, n_groups):
@@ -121,12 +99,12 @@ class Ordered:
         self._size = size
 
     def _at_start(self, sums):
-        """What cumulative sums have reached before each group."""
+        """Return the cumulative sums before each group."""
         return torch.cat([sums.new_zeros(1), sums])[self.start]
 
     @property
     def codes(self):
-        """The groups of the ordered rows."""
+        """Groups of the ordered samples."""
         groups = torch.arange(self.n_groups, device=self.order.device)
         return groups.repeat_interleave(self._size, output_size=len(self.order))
 
@@ -136,11 +114,12 @@ class Ordered:
         return sums - self._at_start(sums)[self.codes]
 
     def where_reached(self, rank, missing, part):
-        """The place in the order at which each group reaches a weight; its last one at most.
+        """Return the place in the order at which each group reaches a weight, at most its last.
 
-        The one before it does if no more is missing there, nor this part of the row that follows.
+        It is the place before if no more than `missing`, and no more than this part of the next
+        sample, is missing there.
         """
-        # Whatever rounding makes of its total, a group ends at a row that weighs something.
+        # In spite of rounding, a group ends at a sample of positive weight.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
         place = torch.searchsorted(self._sums, goal)
         place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)

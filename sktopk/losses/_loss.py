@@ -7,6 +7,8 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+from ._elementary_symmetric import largest
+
 # Of float32, in which most losses are computed.
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
@@ -67,7 +69,7 @@ def _at_least_single(scores):
 
 
 def check_weight(sample_weight, scores):
-    """Return None, or a weight of each row in the dtype and on the device of `scores`.
+    """Return None, or a weight of each sample in the dtype and on the device of `scores`.
 
     One that is negative or not finite is refused where it can be seen, and NaN elsewhere.
     """
@@ -115,6 +117,17 @@ def nan_above(values, largest):
     if ends is not None and ends[1] < float("inf"):
         return values
     return values * torch.where(largest < torch.inf, torch.ones_like(largest), torch.nan)
+
+
+def from_largest(scores, k=1):
+    """Return the scores minus the k-th largest of each sample, a constant for the gradient.
+
+    A number that is added to scores near this level keeps its digits, however large the level
+    is. Losses that depend on differences of scores have the same value and gradient.
+    """
+    known = scores.detach()
+    level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
+    return scores - level.nan_to_num(0.0, 0.0, 0.0)
 
 
 def check_once(name):
@@ -172,7 +185,7 @@ def check_fraction(value, name):
 def is_soft(scores, target):
     """Tell class indices from soft targets, refusing anything else.
 
-    Soft targets are rows of nonnegative weights over the classes, of the shape of `scores`.
+    Soft targets are samples of nonnegative weights over the classes, of the shape of `scores`.
     """
     check_tensor(target, "target")
     if target.is_floating_point():
@@ -236,42 +249,11 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
 def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    r"""Weight per-sample losses and reduce them.
+    """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
-    .. math::
-        \text{sum} = \sum_i w_i \ell_i, \qquad
-        \text{mean} = \frac{\sum_i w_i \ell_i}{\sum_i w_i}
-
-    so that a sample of weight 2 counts as the sample given twice. An empty batch, or one
-    whose weights are all zero, has mean 0 (not NaN) and still carries a gradient of 0.
-
-    Parameters
-    ----------
-    loss : Tensor of shape (n_samples,)
-        Loss of each sample.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Finite nonnegative weights; None means 1 for every sample. Others raise an error on the
-        CPU; on a GPU, compiled or under vmap, where none can look, they make the loss NaN.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns the weighted losses themselves.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        In the dtype of `loss`.
-
-    Raises
-    ------
-    ValueError
-        If `reduction` is unknown, or `sample_weight` has another shape than `loss`, or one of
-        the weights, on the CPU, is negative or not finite.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import reduce
-    >>> reduce(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
-    tensor(2.)
+    A sample of weight 2 counts as the sample given twice. The mean of an empty batch, or of
+    weights that are all zero, is 0 and still carries a gradient. Weights that are negative or not
+    finite raise an error on the CPU. On a GPU, compiled or under vmap, they make the loss NaN.
     """
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
@@ -302,17 +284,17 @@ def reduce_checked(loss, sample_weight, reduction):
 class LossModule(nn.Module):
     """Call a loss function with the parameters that the constructor stored.
 
-    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` is the module of that function:
-    its constructor takes the parameters of the function, but those of a call, in their order and
-    with their defaults or the ones given here. Counts of the classes are kept as a buffer, so
-    that they move with the module.
+    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` is the module of that function.
+    Its constructor takes the parameters of the function, except those of a call, in their order
+    and with their defaults or the ones given here. Class counts are a buffer, so that they move
+    with the module.
 
     Attributes
     ----------
     function : callable
         The loss function.
     takes_generator : bool
-        Whether it draws random numbers, from the attribute `generator`.
+        Whether the loss draws random numbers, from the attribute `generator`.
     """
 
     function = None

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, reduce
+from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_largest, reduce
 
 
 def check_class_counts(class_counts, scores):
@@ -40,24 +40,22 @@ def focal_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Cross-entropy that gives well classified samples less weight.
+    r"""Compute cross-entropy with less weight on well-classified samples.
 
     .. math::
         L(s, y) = -(1 - q_y)^\gamma \log q_y
 
-    with the softmax :math:`q` of the scores [1]_. Cross-entropy for ``gamma=0``. A label
-    outside the top k has :math:`q_y \le 1/(k+1)`, so the loss is at least
-    :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+    with the softmax :math:`q` of the scores [1]_. It is cross-entropy for ``gamma=0``. It is at
+    least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     gamma : float, default=2.0
-        Focus on the badly classified, nonnegative.
+        Focus on badly classified samples, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -71,7 +69,7 @@ def focal_loss(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or `gamma` is negative.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -103,28 +101,26 @@ def ldam_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Cross-entropy that asks a larger margin of rare labels.
+    r"""Compute cross-entropy with larger margins for rare classes.
 
     .. math::
         L(s, y) = -\log \frac{\exp(\alpha (s_y - m_y))}
         {\exp(\alpha (s_y - m_y)) + \sum_{j \neq y} \exp(\alpha s_j)},
         \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
-    with the training samples :math:`n_c` of each class, ``max_margin`` :math:`m` and
-    ``scale`` :math:`\alpha` [1]_. The scores are meant to be cosines between -1 and 1, as
-    :class:`sktopk.modules.NormalizedLinear` returns them: only then do the margins mean the
-    same for every row. The loss is at least log(k+1) times the top-k error.
+    with the training samples :math:`n_c` of class c, ``max_margin`` :math:`m` and ``scale``
+    :math:`\alpha` [1]_. The scores should be cosines, as :class:`sktopk.modules.NormalizedLinear`
+    returns them, so that a margin means the same for every sample. The loss is at least log(k+1)
+    times the top-k error.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling, floating point; half precision is computed in float32. A class
-        of score minus infinity counts as absent.
+        Scores before scaling; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. A tensor on a GPU is not checked,
-        for the CPU would have to wait.
+        Positive number of training samples of each class. Values on a GPU are not checked.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0
@@ -142,7 +138,7 @@ def ldam_loss(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or is out of range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -161,9 +157,7 @@ def ldam_loss(
     scale = check_nonnegative(scale, "scale", positive=True)
     margins = class_margins(class_counts, max_margin, scores)
     label = target.unsqueeze(1)
-    # In units of the largest, lest scores times the scale leave the range of their dtype.
-    demanded = scores - scores.detach().amax(1, keepdim=True).nan_to_num(0.0)
-    demanded.scatter_add_(1, label, -margins[label])
+    demanded = from_largest(scores).scatter_add_(1, label, -margins[label])
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 
@@ -177,27 +171,25 @@ def logit_adjusted_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Cross-entropy of scores that leave the class frequencies to the loss.
+    r"""Compute cross-entropy with logits adjusted for class frequencies.
 
     .. math::
         L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
 
-    with the share :math:`\pi_c` of each class in the training samples [1]_. Trained so, the
-    plain scores rank classes as if all were equally frequent: the loss for macro-averaged
-    accuracy. ``tau=0`` is cross-entropy.
+    with the share :math:`\pi_c` of class c among the training samples [1]_. The scores then rank
+    the classes as if all were equally frequent, which is optimal for macro-averaged accuracy. It
+    is cross-entropy for ``tau=0``.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. A tensor on a GPU is not checked,
-        for the CPU would have to wait.
+        Positive number of training samples of each class. Values on a GPU are not checked.
     tau : float, default=1.0
-        How much of the class frequencies to take out, nonnegative.
+        Strength of the adjustment, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -211,7 +203,7 @@ def logit_adjusted_loss(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or is out of range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -228,7 +220,7 @@ def logit_adjusted_loss(
     scores, target = check_hard(scores, target, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    adjusted = scores + tau * (counts / counts.sum()).log()
+    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
     loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 

@@ -16,8 +16,7 @@ def expected_loss(loss, scores, target, sample_weight, reduction, **params):
     .. math::
         L(s, t) = \sum_j t_j L(s, j)
 
-    Only classes with :math:`t_j \ne 0` are computed: twice the cost for mixup's two labels, n
-    times for label smoothing's n.
+    Only classes with :math:`t_j \ne 0` are computed, two for mixup.
     """
     rows, classes = target.nonzero(as_tuple=True)
     each = loss(scores[rows], classes, **params, reduction="none") * target[rows, classes]
@@ -35,23 +34,21 @@ def topk_distribution_loss(
     reduction: str = "mean",
     **params: Any,
 ) -> Tensor:
-    r"""Mean of a top-k loss over several k, to be good at each of them.
+    r"""Compute the weighted mean of a top-k loss over several k.
 
     .. math::
         L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
-    A loss with a temperature `tau` divides scores by :math:`k_i \tau_i`, which is the same
-    :math:`k_{\max} \tau` in every term: scores mean one thing, those of the largest k. With one
-    `tau` for all, the term of k = 1 would be cross-entropy's, sharp where the others are still
-    flat, and take over the mixture.
+    A loss with a temperature `tau` divides scores by :math:`k_i \tau_i`, here
+    :math:`k_{\max} \tau` in every term, so that all terms have the same scale of scores.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
         Raw scores, floating point.
     target : Tensor of shape (n_samples,)
-        Integer class indices, or what else `loss` takes.
+        Integer class indices, or another target that `loss` takes.
     loss : callable
         A function of this module with a parameter `k`, such as
         :func:`sktopk.losses.smooth_topk_loss`.
@@ -67,12 +64,12 @@ def topk_distribution_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Ties and empty batches as in `loss`.
+        As `loss` returns it, ties and empty batches included.
 
     Raises
     ------
     TypeError, ValueError
-        If `k` is no dict of positive weights; whatever `loss` raises.
+        If `k` is not a dict of positive weights, or `loss` raises.
 
     Examples
     --------
@@ -111,9 +108,9 @@ def check_k_distribution(k):
 
 
 class TopKDistributionLoss(nn.Module):
-    """Mean of loss modules, one for each k: the module of :func:`topk_distribution_loss`.
+    """Weighted mean of loss modules, one for each k, as :func:`topk_distribution_loss`.
 
-    It takes each as it is: those that have a `tau` want it times the largest k over their own.
+    Losses with a temperature should have `tau` times the largest k over their own k.
 
     Parameters
     ----------

@@ -23,36 +23,34 @@ def noised_topk_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Calibrated top-k hinge with the (k+1)-th largest score averaged over noise.
+    r"""Compute the calibrated top-k hinge with a threshold averaged over noise.
 
     .. math::
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
     with margin :math:`m` [1]_ (equations 8, 10 and 11). The gradient of :math:`t` is the
-    frequency at which a class is the (k+1)-th largest (equation 12), so that several
-    classes near the edge of the top k are trained, where
-    :func:`topk_hinge_calibrated_loss` (``sigma=0``) trains one. Every call draws new noise.
+    frequency at which a class has the (k+1)-th largest score (equation 12), so several classes
+    get a gradient. Every call draws new noise. With ``sigma=0`` it is
+    :func:`topk_hinge_calibrated_loss`.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     k : int
-        Number of classes that may be shown, ``1 <= k < n_classes``.
+        Number of predicted classes, ``1 <= k < n_classes``.
     sigma : float
-        Standard deviation of the noise, nonnegative, in the units of the scores.
+        Standard deviation of the noise, nonnegative, on the scale of the scores.
     n_noise : int or "exact", default=5
-        Number of draws B. "exact" takes the expectation instead (B to infinity) by
-        quadrature: no noise at all, at a cost and memory of about
-        ``100 k n_samples n_classes``, so for small k and some hundred classes.
+        Number of draws B. "exact" computes the expectation (B to infinity) by quadrature. Cost
+        and memory are then about ``100 k n_samples n_classes``.
     margin : float, default=1.0
-        Lead that the label has to have, nonnegative.
+        Margin m, nonnegative.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise to use in place of draws; `n_noise` is then ignored.
+        Standard normal noise to use instead of draws; `n_noise` is then ignored.
     generator : torch.Generator, default=None
         Source of the noise; None means torch's default generator.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -63,19 +61,17 @@ def noised_topk_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, where at most k classes are present.
+        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or is out of range. k must leave a
-        (k+1)-th class.
+        If an argument has the wrong type, shape or range.
 
     Notes
     -----
-    Drawing a normal for every class is wasteful, as most classes cannot become the (k+1)-th
-    largest. Only those that may are drawn, with the same distribution of value and gradient. On
-    a GPU every class is drawn, one draw after the other: how many may is not known on the CPU.
+    On the CPU, noise is drawn only for the classes that can have the (k+1)-th largest score. The
+    distribution of value and gradient is the same.
 
     References
     ----------
@@ -115,33 +111,29 @@ def noised_topk_imbalanced_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Noised top-k hinge that asks a larger margin of rare labels.
+    r"""Compute the noised top-k hinge with larger margins for rare classes.
 
     .. math::
         L(s, y) = \max\bigl(0,\; \alpha (m_y + t(s) - s_y)\bigr), \qquad
         m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
-    with the smoothed (k+1)-th largest score :math:`t` of :func:`noised_topk_loss`, the
-    training samples :math:`n_c` of each class, ``max_margin`` :math:`m` and ``scale``
-    :math:`\alpha` [1]_ (equation 13). As in the published code, the rarest class has exactly
-    the margin m, and the scale multiplies the hinge after the noise: the noise is in the
-    units of the scores, which are meant to be cosines between -1 and 1, as
-    :class:`sktopk.modules.NormalizedLinear` returns them.
+    with :math:`t` of :func:`noised_topk_loss`, the training samples :math:`n_c` of class c,
+    ``max_margin`` :math:`m` and ``scale`` :math:`\alpha` [1]_ (equation 13). As in the published
+    code, the rarest class has the margin m and the scale multiplies the hinge after the noise.
+    The scores should be cosines, as :class:`sktopk.modules.NormalizedLinear` returns them.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling, floating point; half precision is computed in float32. A class
-        of score minus infinity counts as absent.
+        Scores before scaling; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. A tensor on a GPU is not checked,
-        for the CPU would have to wait.
+        Positive number of training samples of each class. Values on a GPU are not checked.
     k : int
-        Number of classes that may be shown, ``1 <= k < n_classes``.
+        Number of predicted classes, ``1 <= k < n_classes``.
     sigma : float
-        Standard deviation of the noise, nonnegative, in the units of the scores.
+        Standard deviation of the noise, nonnegative, on the scale of the scores.
     n_noise : int or "exact", default=5
         Number of draws; "exact" takes the expectation, as in :func:`noised_topk_loss`.
     max_margin : float, default=0.2
@@ -149,7 +141,7 @@ def noised_topk_imbalanced_loss(
     scale : float, default=50.0
         Factor of the loss, positive.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise to use in place of draws; `n_noise` is then ignored.
+        Standard normal noise to use instead of draws; `n_noise` is then ignored.
     generator : torch.Generator, default=None
         Source of the noise; None means torch's default generator.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -160,13 +152,12 @@ def noised_topk_imbalanced_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, where at most k classes are present.
+        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or is out of range. k must leave a
-        (k+1)-th class.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------

@@ -63,15 +63,8 @@ def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
 def mean_noised_kth_largest(scores, k, sigma, noise):
     r"""Return the mean over draws of the k-th largest of :math:`s + \sigma Z`.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (n_samples, n_classes)
-    noise : Tensor of shape (n_samples, n_classes, n_draws)
-
-    Returns
-    -------
-    mean : Tensor of shape (n_samples,)
-        Its gradient is the frequency at which a class is the k-th largest.
+    Z has shape (n_samples, n_classes, n_draws), the mean (n_samples,). Its gradient is the
+    frequency at which a class is the k-th largest.
     """
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
@@ -224,18 +217,9 @@ def _exceedances(level, n_classes, generator):
 
     Let arrivals of a Poisson process of rate :math:`-\log \Phi(a)` belong to each class: at
     least one comes with probability :math:`1 - \Phi(a)`, the probability that its normal
-    exceeds a. So arrivals of one process, ordered along all draws and classes, tell who
-    exceeds; a class that comes twice counts once.
-
-    Parameters
-    ----------
-    level : Tensor of shape (n_draws,), float64
-        One level a for each draw.
-
-    Returns
-    -------
-    draw, cls, value : Tensor of shape (n_exceedances,)
-        Sorted by draw, then by class.
+    exceeds a. One process is ordered along all draws and classes; a class that comes twice counts
+    once. `level` has one a for each draw, in float64. The result, (draw, cls, value), is sorted by
+    draw, then by class.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)

@@ -20,6 +20,7 @@ from ._loss import (
     check_nonnegative,
     check_once,
     check_scores,
+    from_largest,
     is_soft,
     nan_above,
     reduce,
@@ -108,35 +109,29 @@ def smooth_topk_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Smooth top-k SVM loss, exact in value and gradient.
+    r"""Compute the smooth top-k SVM loss, exact in value and gradient.
 
     .. math::
         L(s, y) = \tau \log\left[1 + e^{m / \tau}
         \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
         \qquad e_j = \exp\frac{s_j}{k \tau}
 
-    with :math:`\sigma_k` the sum over all k-subsets of the products of their elements: eq. 10
-    of [1]_ with margin m (1 there). Smooth and with a gradient for every class; for
-    :math:`\tau \to 0` it tends to the hinge on the k-th largest of the other scores, and for
-    k = 1, margin 0 and :math:`\tau` = 1 it is cross-entropy.
-
-    The gradient of every class but the label is nonnegative and the gradient sums to 0. The
-    sums take O(k n_classes) and the gradient is exact, where the paper's Algorithm 2
-    approximates it. Twice differentiating raises an error.
+    :math:`\sigma_k` sums the products over all k-subsets: eq. 10 of [1]_, which has m = 1. For
+    :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For k = 1, m = 0 and
+    :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative for every class but the
+    label and sums to 0. The cost is O(k n_classes). Second derivatives raise an error.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32, autocast or not. A
-        score of minus infinity masks a class: the loss is that without it, its gradient 0.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or soft targets: nonnegative weights of the classes, whose
-        loss is the weighted sum of the losses of their classes, at the cost of one row for
-        each class of weight above 0.
+        Integer class indices, or nonnegative weights of the classes. The loss is then the
+        weighted sum over the classes, at the cost of one sample per nonzero weight.
     k : int
-        Number of labels looked at, 1 <= k < n_classes, at most 600.
+        Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
-        Temperature, in units of the scores over k; 0 is :func:`topk_hinge_loss`, scaled.
+        Temperature, nonnegative. Scores are divided by k tau; 0 is :func:`topk_hinge_loss`.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -147,18 +142,18 @@ def smooth_topk_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, for a row with fewer than k other classes that
-        are not masked. Tied scores share their gradient equally.
+        Nonnegative. Zero, with zero gradient, if fewer than k other classes are not masked.
+        Tied scores share their gradient equally.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type, shape or range, such as k >= n_classes.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
-       ICLR 2018, eq. 9 and 10.
+    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
+       classification. ICLR. eq. 9 and 10.
 
     Examples
     --------
@@ -212,34 +207,30 @@ def smooth_topk_adjusted_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Smooth top-k loss of scores that leave the class frequencies to the loss.
+    r"""Compute the smooth top-k loss with logits adjusted for class frequencies.
 
     .. math::
         L(s, y) = \tau \log\left[1 + e^{m / \tau}
         \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
         \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
-    :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the share
-    :math:`\pi_j` of each class in the training samples, as :func:`logit_adjusted_loss` [2]_ has
-    it with cross-entropy: for k = 1, margin 0 and :math:`\tau` = 1 it is that loss. Trained so,
-    the plain scores rank classes as if all were equally frequent: the loss for macro-averaged
-    top-k accuracy. With equal counts it is the smooth loss.
+    This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
+    share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`
+    [2]_. The scores then rank the classes as if all were equally frequent, which is optimal for
+    macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A score of minus
-        infinity masks a class.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or soft targets, as in :func:`smooth_topk_loss`.
+        Integer class indices, or weights of the classes, as in :func:`smooth_topk_loss`.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. A tensor on a GPU is not checked,
-        for the CPU would have to wait.
+        Positive number of training samples of each class. Values on a GPU are not checked.
     k : int
-        Number of labels looked at, 1 <= k < n_classes, at most 600.
+        Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
-        Temperature, in units of the scores over k; 0 is :func:`topk_hinge_loss`, scaled, in
-        which the frequencies are no longer seen.
+        Temperature, nonnegative; 0 is :func:`topk_hinge_loss`, without the frequencies.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -250,18 +241,17 @@ def smooth_topk_adjusted_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, for a row with fewer than k other classes that
-        are not masked.
+        Nonnegative. Zero, with zero gradient, if fewer than k other classes are not masked.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type, shape or range, such as k >= n_classes.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
-       ICLR 2018, eq. 10.
+    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
+       classification. ICLR. eq. 10.
     .. [2] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
        logit adjustment. ICLR. Equation 10.
 
@@ -274,9 +264,11 @@ def smooth_topk_adjusted_loss(
     tensor(1.3863)
     """
     scores = check_scores(scores)
-    unit = check_k(k, scores.shape[1], most=MAX_K) * check_nonnegative(tau, "tau")
+    k = check_k(k, scores.shape[1], most=MAX_K)
+    unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    adjusted = scores + unit * (counts / counts.sum()).log()
+    # Not the largest: the loss depends on scores near the k-th.
+    adjusted = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
     return smooth_topk_loss(
         adjusted,
         target,
@@ -303,49 +295,23 @@ class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
 
 @torch.no_grad()
 def topk_inclusion_proba(scores: Tensor, *, k: int, tau: float | None = None) -> Tensor:
-    r"""Probability of each class to be among k classes drawn together.
+    r"""Compute the probability of each class to be in a random k-subset.
 
     .. math::
         p_j = \frac{\sum_{S \ni j} \exp \sum_{i \in S} a_i}{\sum_{S} \exp \sum_{i \in S} a_i},
         \qquad a = s \text{ or } \frac{s}{k\tau}
 
-    over all subsets S of k classes. This is eq. 63 of [1]_, normalised so that a row sums to
-    k, the expected number of classes drawn, where the paper normalises to 1. For k = 1 it is
-    the softmax.
+    The sums are over all subsets S of k classes: eq. 63 of [1]_, but normalised so that each
+    sample has the sum k instead of 1. For k = 1 it is the softmax.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; minus infinity masks a class (probability 0).
-    k : int
-        Size of the subsets, 1 <= k < n_classes, at most 600.
-    tau : float, default=None
-        None weighs a subset by exp of the sum of its scores, as the paper does; a positive
-        number by exp of the sum of its scores / (k tau), as :func:`smooth_topk_loss` does.
-
-    Returns
-    -------
-    proba : Tensor of shape (n_samples, n_classes)
-        In [0, 1], in the dtype of the scores (half precision: float32), without gradient;
-        equal for tied scores. A row with fewer than k classes that are not masked has
-        probability 1 for these.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
+    `tau` weighs a subset as :func:`smooth_topk_loss` does; None uses the plain sum of scores, as
+    the paper does. The probabilities have no gradient. A masked class has probability 0, and with
+    fewer than k classes that are not masked, these have probability 1.
 
     References
     ----------
-    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
-       ICLR 2018, Appendix C, eq. 63 and 66.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import topk_inclusion_proba
-    >>> topk_inclusion_proba(torch.tensor([[2.0, 1.0, 0.0, 0.0]]), k=2)
-    tensor([[0.8442, 0.6180, 0.2689, 0.2689]])
+    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
+       classification. ICLR. Appendix C, eq. 63 and 66.
     """
     scores = check_scores(scores)
     k = check_k(k, scores.shape[1], most=MAX_K)

@@ -1,15 +1,14 @@
 """Thresholds t(s, y): one of the scores, a mean of them, or the root of an equation in them.
 
-A threshold is called as ``threshold(scores, positive, weight)`` with scores (n_samples,), the
-mask of the positive rows and weights or None; it returns a scalar that carries its gradient.
-Over no rows it is -inf: nothing is above it. With a fourth argument, the group of each row as an
-integer, it returns a threshold for each group, of shape (n_groups,).
+A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape
+(n_samples,), the mask of the positives, and weights or None. It returns a scalar with its
+gradient, -inf over no samples. With a fourth argument, the integer group of each sample, it
+returns a threshold for each group, of shape (n_groups,).
 
-One that sorting finds has a method `locate` in addition. It computes with the
-arrays of NumPy or of torch, whose library `xp` is, and returns with the threshold what flows
-back through it, so that a training on minibatches needs no graph. Scores of shape
-(n_members, n_samples) have a threshold for each member. `locate_each` does so for all groups at
-once, with tensors.
+A threshold that sorting finds also has a method `locate`, which returns it together with its
+gradient, so that training on minibatches needs no graph. It computes with the arrays of NumPy or
+torch, the library `xp`. Scores of shape (n_members, n_samples) have one threshold per member.
+`locate_each` does the same for all groups at once, with tensors.
 """
 
 import math
@@ -20,25 +19,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._accuracy_at_top import SLOPES, SURROGATES, along, check_threshold, fill, get_surrogate
-from ._groups import (
-    Ordered,
-    check_groups,
-    check_takes_groups,
-    first_in,
-    largest_in,
-    sum_in,
-)
+from ._accuracy_at_top import SLOPES, SURROGATES, along, fill, get_surrogate
+from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Sums of weights that should be whole numbers miss them by the rounding of float32. That of many
-# rows may be a row: no more is forgiven than this part of one.
+# In float32, sums of weights that should be whole numbers are a little off. The error over many
+# samples may reach a whole sample, so no more than this part of one is forgiven.
 PART = 5e-4
 
 
 def in_group(positive, of):
-    """Mask of the rows that a threshold is computed from."""
+    """Return the mask of the samples that a threshold is computed from."""
     positive = positive.bool()  # ~ of labels 0 and 1 would be -1 and -2
     if of == "all":
         return torch.ones_like(positive)
@@ -51,17 +43,17 @@ def group_weight(group, weight):
 
 
 def forgiven(rank):
-    """How much less than a rank reaches it."""
+    """Return how far below a rank a weight may be to reach it."""
     return (rank * 1e-7).clip(max=PART)
 
 
 def falling(xp, scores, weight, outside=math.inf):
-    """Keys that rise where the scores fall; `outside` for rows of weight 0."""
+    """Return the negated scores, `outside` for samples of weight 0."""
     return fill(xp, -scores, weight == 0, outside)
 
 
 def linear_in_scores(located, scores):
-    """The thresholds that a `locate_each` has found with their gradient."""
+    """Return the thresholds that `locate_each` found, connected to their gradient."""
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)
     return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
@@ -91,7 +83,7 @@ class Largest:
         return -falling(torch, scores, group).min(dim=0).values
 
     def locate(self, xp: Any, key: Any, order: Any = None) -> tuple[Any, Any, float]:
-        """Return the threshold, its row and how much it depends on it; see KthLargest."""
+        """Return the threshold and its gradient; see KthLargest."""
         if order is None:
             return -xp.amin(key, -1, keepdims=True), key.argmin(-1, keepdims=True), 1.0
         index = order[..., :1]
@@ -100,38 +92,23 @@ class Largest:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group, and what flows back through them.
+        """Return the threshold of each group, and its gradient.
 
-        Parameters
-        ----------
-        key, weight, codes : Tensor of shape (n_samples,)
-            The scores with their sign changed, infinite for rows that do not count, what the rows
-            count for, in float64, and the number of their group.
-        n_groups : int
-
-        Returns
-        -------
-        t : Tensor of shape (n_groups,)
-            Minus infinity for a group without rows that count.
-        index, share, codes : Tensor of shape (m,)
-            Rows that the thresholds depend on, how much that of their group does on each, and the
-            group.
+        `key` has the scores with their sign changed, infinite for samples that do not count,
+        `weight` their weights in float64 and `codes` the number of their group, each of shape
+        (n_samples,). The result is (t, index, share, codes): thresholds t of shape (n_groups,),
+        -inf for a group without samples that count, and for each sample `index` the derivative
+        `share` of the threshold of its group.
         """
         t = largest_in(codes, n_groups, -key)
         row = first_in(codes, n_groups, -key == t[codes])
         groups = torch.arange(n_groups, device=key.device)
-        # A group without any row has none.
         return t, row.clamp(max=len(key) - 1), (t > -math.inf).to(key.dtype), groups
 
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A group ordered from its largest score down, up to a number of rows or a share of them.
-
-    Rows count by their weight: the j-th largest is the first at which the cumulative weight
-    reaches j, where j is `k` or, of a total weight n, ceil(n tau), or n tau if that is less than
-    1. A group that weighs less than j ends at its smallest score.
-    """
+    """Threshold among the largest scores of a group, up to a rank; see KthLargest."""
 
     of: str
     k: int | None = None
@@ -166,76 +143,67 @@ class _Ranked:
         return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
 
     def rank(self, xp: Any, total: Any) -> Any:
-        """The weight j that stands above the threshold and at it."""
+        """Return the weight j of the samples at or above the threshold."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
-        if self.tau == 1:  # all rows, however light the last ones
+        if self.tau == 1:  # all samples, however light the last ones
             return total
         share = total * float(self.tau)
         least = share - forgiven(share)
-        # A whole row is too much where weights sum to 1.
+        # A whole sample is too much if the weights sum to 1.
         return xp.minimum(xp.where(least < 1, share, -(-least // 1)), total)
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        """Return the threshold of a weighted sample and its gradient.
+        """Return the threshold of a weighted sample, and its gradient.
 
-        Parameters
-        ----------
-        xp : module
-            The library of the arrays: NumPy or torch.
-        key, order : array of shape (..., n_samples)
-            The scores with their sign changed, and the rows by rising key.
-        reached : array of shape (..., n_samples)
-            What the ordered rows up to each of them count for; the others count for nothing.
-
-        Returns
-        -------
-        t, index, share : array of shape (..., 1), array of shape (..., m), scalar or array (..., m)
-            The threshold, the rows that it depends on, and how much it does on each.
+        `xp` is NumPy or torch, the library of the arrays of shape (..., n_samples): `key`, the
+        scores with their sign changed, `order`, the samples by rising key, and `reached`, their
+        cumulative weight in this order. The result is (t, index, share): the threshold of shape
+        (..., 1), and for each sample `index` its derivative `share`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
 
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group, and what flows back through them; see Largest."""
+        """Return the threshold of each group, and its gradient; see Largest."""
         raise NotImplementedError(f"{type(self).__name__} must define locate_each")
 
 
 class KthLargest(_Ranked):
-    r"""Threshold at the j-th largest score of a group.
+    r"""Threshold at the j-th largest score of a group of samples.
 
     .. math::
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
-    over the n rows of the group (Table 1 of [1]_). Called as
-    ``threshold(scores, positive, weight, groups=None)``; the gradient flows into the row of that
-    rank, where tied rows rank in their order. Rows count by their weight: j is reached where the
-    cumulative weight reaches it, n is the sum of the weights, and of a light group, with
-    :math:`n \tau < 1`, :math:`j = n \tau`. A group that weighs less than j ends at its smallest
-    score; an empty one has t = -inf.
+    for the n samples of the group (Table 1 of [1]_). The gradient flows into the sample at that
+    rank; ties rank in input order. With sample weights, the j-th largest is the first score at
+    which the cumulative weight reaches j, n is the sum of the weights, and
+    :math:`j = n \tau` if :math:`n \tau < 1`. A group that weighs less than j has its smallest
+    score as threshold; an empty group has t = -inf.
+
+    Called as ``threshold(scores, positive, weight=None, groups=None)``.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
-        The rows whose scores are ordered.
+        Samples whose scores are ranked.
     k : int, default=None
         The rank j, at least 1.
     tau : float, default=None
-        The rank as a share of the group, in (0, 1]. One of k and tau is passed.
+        The rank j as a share of the group, in (0, 1]. Pass either `k` or `tau`.
 
     Raises
     ------
     ValueError
-        If `of` is no group, or not exactly one of `k` and `tau` is passed, or it is out of its
-        range.
+        If `of` is unknown, `k` or `tau` is out of range, or not exactly one of them is passed.
     TypeError
-        If it is no number.
+        If `k` or `tau` is not a number.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Table 1.
 
     Examples
     --------
@@ -248,14 +216,14 @@ class KthLargest(_Ranked):
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[..., -1:])
-        # The last row reaches the rank: it need not be asked, and weights of NaN find a row, too.
+        # The last sample always reaches the rank, also with weights of NaN.
         n_before = (reached[..., :-1] < rank).sum(-1, keepdims=True)
         previous = (n_before - 1).clip(min=0)
         before, there = (reached[along(xp, reached, n)] for n in (previous, n_before))
         nearly = rank - before <= xp.minimum(forgiven(rank), PART * (there - before))
         n_before = xp.where(nearly, previous, n_before)
         index = order[along(xp, order, n_before)]
-        # Of an empty group the key of any row, which is infinite.
+        # In an empty group every key is infinite.
         return -key[along(xp, key, index)], index, 1.0
 
     def locate_each(
@@ -269,31 +237,30 @@ class KthLargest(_Ranked):
 
 
 class TopMean(_Ranked):
-    r"""Threshold at the mean of the j largest scores of a group.
+    r"""Threshold at the mean of the j largest scores of a group of samples.
 
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    With ``of="negatives"`` the threshold of the published code of tau-FPL, and of its TopPushK;
-    the gradient is shared by the j rows. Weights, j and empty groups are as for
-    :class:`KthLargest`; a row that reaches past j counts for the part that is missing.
+    With ``of="negatives"`` it is the threshold of the published code of tau-FPL and TopPushK. The
+    j samples share the gradient. Weights, j and empty groups are as for :class:`KthLargest`; the
+    sample that passes j counts in part.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
-        The rows whose scores are ordered.
+        Samples whose scores are ranked.
     k : int, default=None
         The number j of scores, at least 1.
     tau : float, default=None
-        Their share of the group, in (0, 1]. One of k and tau is passed.
+        The number j as a share of the group, in (0, 1]. Pass either `k` or `tau`.
 
     Raises
     ------
     ValueError
-        If `of` is no group, or not exactly one of `k` and `tau` is passed, or it is out of its
-        range.
+        If `of` is unknown, `k` or `tau` is out of range, or not exactly one of them is passed.
     TypeError
-        If it is no number.
+        If `k` or `tau` is not a number.
 
     Examples
     --------
@@ -308,7 +275,7 @@ class TopMean(_Ranked):
         rank = self.rank(xp, reached[..., -1:])
         share = xp.minimum(reached, rank)
         share[..., 1:] = share[..., 1:] - share[..., :-1]
-        # Of an empty group 0 / 0 would be a NaN in the gradient.
+        # 0 / 0 in an empty group would be a NaN in the gradient.
         share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
         ordered = key[along(xp, key, order)]
         t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
@@ -330,20 +297,20 @@ class TopMean(_Ranked):
 
 @dataclass(frozen=True)
 class SurrogateQuantile:
-    r"""Threshold of the original Pat&Mat: a quantile with a surrogate in place of the step.
+    r"""Threshold at a quantile defined by a surrogate instead of the step.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    over the n rows of the group. The mean falls in t, so that the root is unique; it lies above
-    the quantile that it stands for. The gradient is that of the implicit function,
-    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. Over an empty
-    group t = -inf.
+    for the n samples of the group: the threshold of the original Pat&Mat. The root is unique and
+    lies above the quantile. The gradient is
+    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has
+    t = -inf.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
-        The rows of the mean.
+        Samples of the mean.
     tau : float
         In (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
@@ -352,7 +319,7 @@ class SurrogateQuantile:
     Raises
     ------
     TypeError, ValueError
-        If `of` is no group, `surrogate` no surrogate, or `tau` is out of its range.
+        If `of` or `surrogate` is unknown, or `tau` is out of range.
 
     Examples
     --------
@@ -380,7 +347,7 @@ class SurrogateQuantile:
         groups: Tensor | None = None,
     ) -> Tensor:
         weight = group_weight(in_group(positive, self.of), weight)
-        # A score of -inf adds nothing to the mean, but its row is one of the n.
+        # A score of -inf adds nothing to the mean, but its sample is one of the n.
         adding = (weight > 0) & (scores != -torch.inf)
         if groups is not None:
             return self._in_each_group(scores, weight, adding, *check_groups(groups, scores))
@@ -403,7 +370,7 @@ class SurrogateQuantile:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group, and what flows back through them; see Largest."""
+        """Return the threshold of each group, and its gradient; see Largest."""
         scores = (-key).requires_grad_()
         adding = (weight > 0) & (key < math.inf)
         with torch.enable_grad():
@@ -419,8 +386,8 @@ class SurrogateQuantile:
     def _locate_hinge(self, xp, key, order, reached):
         """The root and its gradient; see KthLargest.
 
-        The sum of the hinges is the largest of the sums of 1 + s - t over the first rows, however
-        many: so its root is the largest of the roots of those, which are straight lines in t.
+        The sum of the hinges is the maximum over m of the sums of 1 + s - t over the m largest
+        scores. So its root is the maximum of the roots of these straight lines in t.
         """
         scores = xp.asarray(-key[along(xp, key, order)], dtype=xp.float64)
         own = xp.asarray(reached, dtype=xp.float64) + 0.0
@@ -433,7 +400,7 @@ class SurrogateQuantile:
         roots = 1 + (total - self.tau * reached[..., -1:]) / (weight + none)
         last = fill(xp, roots, none, -math.inf).argmax(-1, keepdims=True)
         last = along(xp, roots, last)
-        # Of an empty group 0 / 0 would be a NaN in the gradient.
+        # 0 / 0 in an empty group would be a NaN in the gradient.
         share = own * (weight <= weight[last]) / (weight[last] + none[last])
         t = fill(xp, roots[last], none[last], -math.inf)
         return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
@@ -441,7 +408,7 @@ class SurrogateQuantile:
     def weighted(
         self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
     ) -> Tensor:
-        """What the surrogate, or its slope, is at each row, times its share."""
+        """What the surrogate, or its slope, is at each sample, times its share."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](torch, inside)
 
@@ -457,7 +424,7 @@ class SurrogateQuantile:
         return low
 
     def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """The `root` of each group, where the share of a row is one of its group."""
+        """The `root` of each group, where the share of a sample is one of its group."""
         if self.surrogate == "hinge":
             return self._hinge_roots(scores, share, codes, n_groups)
         total = sum_in(codes, n_groups, share)
@@ -513,55 +480,3 @@ class _Root(torch.autograd.Function):
         total = sum_in(ctx.codes, len(root), slope)
         factor = gradient / torch.where(total == 0, 1.0, total)
         return None, factor[ctx.codes] * slope, None, None, None
-
-
-@dataclass(frozen=True)
-class FixedThreshold:
-    r"""Another threshold with its gradient cut off: an ablation, which may diverge.
-
-    .. math::
-        t = t(s), \qquad \nabla t := 0
-
-    The published Grill does so. Positives are pushed above a value that follows them up
-    (eq. 13 of [1]_): its appendix E has data on which the weights grow without bound.
-
-    Parameters
-    ----------
-    threshold : callable
-        For example ``KthLargest("negatives", k=1)``.
-
-    Raises
-    ------
-    TypeError
-        If `threshold` is not callable.
-
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 13, appendix E.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import FixedThreshold, KthLargest
-    >>> scores = torch.tensor([4.0, 3.0], requires_grad=True)
-    >>> FixedThreshold(KthLargest("all", k=1))(scores, torch.tensor([True, False]))
-    tensor(4.)
-    """
-
-    threshold: object
-
-    def __post_init__(self):
-        check_threshold(self.threshold)
-
-    def __call__(
-        self,
-        scores: Tensor,
-        positive: Tensor,
-        weight: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Tensor:
-        if groups is None:
-            return self.threshold(scores, positive, weight).detach()
-        check_takes_groups(self.threshold)
-        return self.threshold(scores, positive, weight, groups).detach()

@@ -26,8 +26,9 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush minimises it over minibatches.
-    The gradient also flows through t, into the first of the rows whose score it is.
+    TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) minimises it over minibatches,
+    each with the highest-scored negative of the minibatch before it. The gradient also flows
+    through t into the first sample that attains it.
 
     Parameters
     ----------
@@ -38,29 +39,27 @@ def top_push_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
-        rows are one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups with positives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 5, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equation 5, Table 1.
 
     Examples
     --------
@@ -94,8 +93,8 @@ def top_push_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
-    TopPushK, eq. 5 with Table 1 of [1]_: k - 1 negatives may stay above.
-    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
+    TopPushK, eq. 5 with Table 1 of [1]_. The threshold leaves k - 1 negatives above it.
+    The gradient also flows through t into the sample at that rank. Ties rank in input order.
 
     Parameters
     ----------
@@ -104,34 +103,31 @@ def top_push_k_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     k : int
-        Rank of the negative score that is the threshold, at least 1. With fewer negatives, the
-        smallest is.
+        Rank of the threshold, at least 1. With fewer negatives it is the smallest one.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
-        rows are one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups with positives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 5, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equation 5, Table 1.
 
     Examples
     --------
@@ -166,9 +162,8 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    Pat&Mat-NP, eq. 5 with Table 1 of [1]_, which aims at a false-positive rate of tau. The table
-    writes n for the number of rows that the threshold is computed from.
-    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
+    Pat&Mat-NP, eq. 5 with Table 1 of [1]_. It aims at a false-positive rate of tau.
+    The gradient also flows through t into the sample at that rank. Ties rank in input order.
 
     Parameters
     ----------
@@ -181,29 +176,27 @@ def pat_mat_np_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
-        rows are one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups with positives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 5, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equation 5, Table 1.
 
     Examples
     --------
@@ -217,14 +210,18 @@ def pat_mat_np_loss(
     return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
-class TopPushLoss(LossModule, of=top_push_loss):
+class DeepTopPushLoss(LossModule, of=top_push_loss):
     """Module of :func:`top_push_loss`.
+
+    In Algorithm 3.1 of the paper each minibatch also has the negative of largest score from the
+    minibatch before it. :class:`sktopk.DeepTopPushClassifier` adds it. In a loop of your own,
+    append that sample to the minibatch.
 
     Examples
     --------
     >>> import torch
-    >>> from sktopk.losses import TopPushLoss
-    >>> TopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    >>> from sktopk.losses import DeepTopPushLoss
+    >>> DeepTopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
     tensor(1.2500)
     """
 

@@ -22,13 +22,13 @@ def recall_at_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive among the k highest scored rows.
+    r"""Push every positive among the k samples of largest score.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
     Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive.
-    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
+    The gradient also flows through t into the sample at that rank. Ties rank in input order.
 
     Parameters
     ----------
@@ -37,33 +37,31 @@ def recall_at_k_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     k : int
-        Rank of the score that is the threshold, at least 1. With fewer rows, the smallest is.
+        Rank of the threshold, at least 1. With fewer samples it is the smallest score.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
-        rows are one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups with positives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 5, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equation 5, Table 1.
 
     Examples
     --------
@@ -78,7 +76,7 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """The score that a share tau of the rows reaches."""
+    """The score that a share tau of the samples reaches."""
     return KthLargest("all", tau=tau)
 
 
@@ -92,14 +90,14 @@ def pat_mat_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive into the top share tau of all rows.
+    r"""Push every positive into the top share tau of all samples.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     Pat&Mat, eq. 5 with Table 1 of [1]_.
-    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
+    The gradient also flows through t into the sample at that rank. Ties rank in input order.
 
     Parameters
     ----------
@@ -108,33 +106,31 @@ def pat_mat_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     tau : float
-        Share of the rows, in (0, 1].
+        Share of the samples, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over the groups with positives of the mean of each. None: all
-        rows are one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups with positives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for negatives; the mean is over the positives.
+        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 5, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equation 5, Table 1.
 
     Examples
     --------
@@ -172,8 +168,8 @@ def precision_at_recall_loss(
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    Prec@Rec, eq. 4 and 5 of [1]_: few false positives at recall r are a high precision there.
-    The gradient also flows through t, into the row of that rank; tied rows rank in their order.
+    Prec@Rec, eq. 4 and 5 of [1]_. Few false positives at recall r mean a high precision there.
+    The gradient also flows through t into the sample at that rank. Ties rank in input order.
 
     Parameters
     ----------
@@ -186,29 +182,27 @@ def precision_at_recall_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. Each has a threshold of its
-        own, and "mean" is the mean over the groups with negatives of the mean of each. None: all
-        rows are one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold, and
+        "mean" averages the means of the groups with negatives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, in the mean and in the threshold (see :class:`KthLargest`).
+        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" has a loss per row, 0 for positives; the mean is over the negatives.
+        "none" returns 0 for positives; "mean" is over the negatives.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if a class is missing that the loss needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equations 4 and 5.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equations 4 and 5.
 
     Examples
     --------

@@ -15,26 +15,22 @@ def topk_grouping_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Cross-entropy after joining the k best scored classes into one.
+    r"""Compute cross-entropy after joining the k classes of largest score.
 
     .. math::
         L(s, t) = -\Bigl(\sum_{i=1}^k t_{[i]}\Bigr) \log \Bigl(\sum_{i=1}^k q_{[i]}\Bigr)
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
-    where :math:`q` is the softmax of the scores, :math:`[i]` the class of the i-th largest
-    score and :math:`t` the target, one-hot for class indices [1]_ (equation 5). Which of the
-    k classes is the label does not matter to it. For k=1 it is the cross-entropy.
-
-    It jumps where a class enters the top k. A label outside the top k has probability at
-    most 1/(k+1), so the loss is at least log(k+1) times the top-k error.
+    with the softmax :math:`q`, the class :math:`[i]` of the i-th largest score and the target
+    :math:`t`, one-hot for class indices [1]_ (equation 5). It is cross-entropy for k=1. It jumps
+    where a class enters the top k, and is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or soft targets (floating point rows that sum to 1).
+        Integer class indices, or probabilities of the classes.
     k : int
         Number of classes to join, ``1 <= k < n_classes``.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -45,16 +41,12 @@ def topk_grouping_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats. Where the k-th and (k+1)-th scores tie, one of them is taken.
+        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, one of them is joined.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or `k` is out of range.
-
-    See Also
-    --------
-    topk_transition_loss : Starts as cross-entropy and becomes this loss.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -84,27 +76,26 @@ def topk_transition_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Cross-entropy that turns into the grouping loss as the top k gain probability.
+    r"""Compute a mean of cross-entropy and grouping loss that moves to the latter.
 
     .. math::
         L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t),
         \qquad Q = \sum_{i=1}^k q_{[i]}
 
-    with the softmax :math:`q` and the grouping loss :math:`L_k` of
-    :func:`topk_grouping_loss` [1]_ (equation 6). While the network is unsure, Q is small and
-    cross-entropy decides which classes enter the top k; later their order is left free.
+    with the softmax :math:`q` and :func:`topk_grouping_loss` :math:`L_k` [1]_ (equation 6).
+    Cross-entropy decides which classes enter the top k while Q is small. Later their order is
+    left open.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or soft targets (floating point rows that sum to 1).
+        Integer class indices, or probabilities of the classes.
     k : int
         Number of classes to join, ``1 <= k < n_classes``.
     detach_weight : bool, default=False
-        Take Q for a constant in the gradient; the paper does not say which is meant.
+        Whether the gradient takes Q for a constant. The paper leaves this open.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -113,13 +104,12 @@ def topk_transition_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats, between the grouping loss and the cross-entropy, so at least
-        log(k+1) times the top-k error.
+        Nonnegative, in nats, at least log(k+1) times the top-k error.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or `k` is out of range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------

@@ -17,31 +17,26 @@ def topk_hinge_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Hinge between the label and the k-th largest score of the other classes.
+    r"""Compute the hinge between the label and the k-th largest other score.
 
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
-    with margin :math:`m`, and without the division by k for ``scaled=False`` [1]_. The
-    division comes with the rescaled margin of [2]_ (equation 8), of which the smooth top-k
-    loss is the smoothing; the unscaled form is [2]_ (equation 6) and [3]_ (equation 4).
-    For k=1 both are the multi-class hinge of Crammer and Singer.
-
-    With ``margin=1`` it is at least 1 wherever k other classes score as high as the label:
-    an upper bound of the top-k error. Its gradient has two entries, which is too few to
-    train a deep network well [2]_.
+    with margin :math:`m`; without the division by k for ``scaled=False`` [1]_. The scaled form is
+    eq. 8 of [2]_, of which :func:`smooth_topk_loss` is the smoothing. The other is eq. 6 of [2]_
+    and eq. 4 of [3]_. With ``margin=1`` the loss is at least the top-k error. Its gradient has
+    two entries, too few to train a deep network well [2]_.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     k : int
-        Number of classes that may be shown, ``1 <= k < n_classes``.
+        Number of predicted classes, ``1 <= k < n_classes``.
     margin : float, default=1.0
-        Lead that the label has to have, nonnegative.
+        Margin m, nonnegative.
     scaled : bool, default=True
         Divide the difference of scores by k.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -52,13 +47,13 @@ def topk_hinge_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, where fewer than k other classes are present.
-        Of tied scores one takes the whole gradient.
+        Nonnegative. Zero, with zero gradient, if fewer than k other classes are not masked.
+        One of the tied scores takes the whole gradient.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or `k` or `margin` are out of range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -94,28 +89,26 @@ def topk_hinge_convex_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Mean of the k largest margin violations: a convex bound of the top-k hinge.
+    r"""Compute the mean of the k largest margin violations.
 
     .. math::
         L(s, y) = \max\Bigl(0,\; \frac{1}{k} \sum_{i=1}^k v_{[i]}\Bigr),
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
-    with margin :math:`m` [1]_. The label itself takes part with :math:`v_y = 0`. A mean of
-    the k largest is at least the k-th largest, so the loss is never below
-    :func:`topk_hinge_loss` with ``scaled=False``, nor, with ``margin=1``, below the top-k
-    error. Like that loss it is not top-k calibrated [2]_ (section 3.4).
+    with margin :math:`m` [1]_. The label takes part with :math:`v_y = 0`. The loss is a convex
+    upper bound of :func:`topk_hinge_loss` with ``scaled=False``, and of the top-k error with
+    ``margin=1``. It is not top-k calibrated [2]_ (section 3.4).
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     k : int
-        Number of classes that may be shown, ``1 <= k < n_classes``.
+        Number of predicted classes, ``1 <= k < n_classes``.
     margin : float, default=1.0
-        Lead that the label has to have, nonnegative.
+        Margin m, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -124,13 +117,12 @@ def topk_hinge_convex_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative and convex in the scores. Zero, with zero gradient, where fewer than k
-        classes are present.
+        Nonnegative. Zero, with zero gradient, if fewer than k classes are not masked.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or `k` or `margin` are out of range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -164,26 +156,25 @@ def topk_hinge_calibrated_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Hinge between the label and the (k+1)-th largest score of all classes.
+    r"""Compute the hinge between the label and the (k+1)-th largest score.
 
     .. math::
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
-    with margin :math:`m`. Counting the label among the classes makes the loss top-k
-    calibrated [1]_, [2]_ (equation 5), which :func:`topk_hinge_loss` is not. It is never
-    below the top-k error with ``margin=1``. A label of rank k+1 has loss m and no gradient.
+    with margin :math:`m`. The label is one of the ranked classes, which makes the loss top-k
+    calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` it is at
+    least the top-k error. A label of rank k+1 has loss m and no gradient.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores, floating point; half precision is computed in float32. A class of score
-        minus infinity counts as absent.
+        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     k : int
-        Number of classes that may be shown, ``1 <= k < n_classes``.
+        Number of predicted classes, ``1 <= k < n_classes``.
     margin : float, default=1.0
-        Lead that the label has to have, nonnegative.
+        Margin m, nonnegative.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -192,13 +183,13 @@ def topk_hinge_calibrated_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, where at most k classes are present.
-        Of tied scores one takes the whole gradient.
+        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
+        One of the tied scores takes the whole gradient.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or shape, or `k` or `margin` are out of range.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -213,9 +204,8 @@ def topk_hinge_calibrated_loss(
     >>> topk_hinge_calibrated_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([3]), k=2)
     tensor(1.5000)
     """
-    scores, target, k, margin = _check_hinge(
-        scores, target, k, margin, "topk_hinge_calibrated_loss"
-    )
+    name = "topk_hinge_calibrated_loss"
+    scores, target, k, margin = _check_hinge(scores, target, k, margin, name)
     loss = (margin + lead(kth_largest(scores, k + 1), score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
 

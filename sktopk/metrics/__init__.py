@@ -1,12 +1,9 @@
-"""Scores, scorers and plots for the top of a prediction, with any scikit-learn classifier."""
+"""Metrics, scorers and displays for the top, for any scikit-learn classifier."""
 
 from ._budget_table import budget_table
-from ._plot._binary_set import BinarySetDisplay
 from ._plot._budget_curve import BudgetCurveDisplay
-from ._plot._budget_table import BudgetTableDisplay
 from ._plot._enrichment import EnrichmentDisplay
 from ._plot._loss_comparison import LossComparisonDisplay
-from ._plot._precision_quantile import PrecisionQuantileDisplay
 from ._plot._set_size import SetSizeDisplay
 from ._plot._shot_accuracy import ShotAccuracyDisplay
 from ._plot._threshold_trace import ThresholdTraceDisplay
@@ -15,7 +12,6 @@ from ._scorer import make_topk_scorer
 from ._sets import make_set_scorer, set_coverage_score, set_size_score
 from ._top import (
     enrichment_factor_score,
-    mean_value_at_k_score,
     precision_at_k_score,
     recall_at_k_score,
 )
@@ -31,12 +27,9 @@ from ._top_thresholds import (
 from ._topk import shot_accuracy_score, topk_accuracy_score, topk_auc_log_score
 
 __all__ = [
-    "BinarySetDisplay",
     "BudgetCurveDisplay",
-    "BudgetTableDisplay",
     "EnrichmentDisplay",
     "LossComparisonDisplay",
-    "PrecisionQuantileDisplay",
     "SetSizeDisplay",
     "ShotAccuracyDisplay",
     "ThresholdTraceDisplay",
@@ -48,7 +41,6 @@ __all__ = [
     "make_set_scorer",
     "make_top_scorer",
     "make_topk_scorer",
-    "mean_value_at_k_score",
     "partial_auc_log_score",
     "positives_at_top_score",
     "precision_at_k_score",

@@ -1,4 +1,4 @@
-"""The order of rows by score, with its ties: all that a score of the top needs."""
+"""The order of samples by score, with its ties: all that a score of the top needs."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -10,7 +10,6 @@ from sklearn.utils import assert_all_finite
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import (
-    OF_LOGS,
     check_k,
     check_nonnegative,
     check_option,
@@ -19,8 +18,6 @@ from sktopk._common._scalars import (
     on_host,
 )
 from sktopk._common._warnings import warn
-
-from ._logged import Estimated, one_per_row
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
@@ -31,13 +28,13 @@ _SURELY = 4
 
 @dataclass(frozen=True)
 class Ranking:
-    """Blocks of rows that share a score, best first, group by group.
+    """Blocks of samples that share a score, best first, group by group.
 
-    `weight` and `value` are the sums over a block's rows of their weight and of weight times
-    value (1 for a positive, 0 for a negative), `negative` of weight times 1 - value, and `count`
-    is the number of rows. In a random order
-    of the rows of a block the value found is, in expectation, proportional to the weight looked
-    at; `ties` other than "expected" split a score's block by value, in that order.
+    Each array has one entry per block. `weight`, `value` and `negative` are sums over the samples
+    of the block: of the weight, of weight times value, and of weight times 1 - value. A positive
+    has the value 1, a negative the value 0. `count` is the number of samples, `group` the group.
+    Samples of one block are selected in random order, so that the expected value found is
+    proportional to the selected weight. The other settings of `ties` split a block by value.
     """
 
     weight: np.ndarray
@@ -48,30 +45,17 @@ class Ranking:
 
     @classmethod
     def from_labels(
-        cls,
-        y_true,
-        y_score,
-        pos_label,
-        sample_weight,
-        ties="expected",
-        groups=None,
-        propensity=None,
+        cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Rank rows that are positive or not; warn of what are no scores of them.
-
-        With a propensity the value of a row is what its label says of all rows.
-        """
-        if propensity is not None:
-            value = estimated(y_true, pos_label, propensity, ties).positive
-            return cls.from_values(value, y_score, sample_weight, ties, groups)
+        """Check labels and scores and rank them; warn of scores that look wrong."""
         positive = is_positive(y_true, pos_label)
-        ranking = cls.from_values(positive, y_score, sample_weight, ties, groups)
+        ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
         return ranking
 
     @classmethod
-    def from_values(cls, value, y_score, sample_weight=None, ties="expected", groups=None):
-        """Rank rows of known value; those of weight 0 are as good as absent."""
+    def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
+        """Rank samples of known value, an array; samples of weight 0 are absent."""
         check_option(ties, "ties", TIES)
         n_samples = len(value)
         value = value.astype(np.float64)
@@ -263,17 +247,22 @@ def row_weights(sample_weight, n_samples, of="y_score"):
 
 
 def check_true(y_true):
-    """Return the labels as an array of one per row, none missing."""
-    y_true = one_per_row(y_true)
+    """Return the labels as an array of one per sample, none missing."""
+    y_true = np.asarray(on_host(y_true, "y_true"))
+    if y_true.ndim == 2 and y_true.shape[1] == 1:
+        y_true = y_true[:, 0]
+    if y_true.ndim != 1:
+        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
+    # Labels of any kind may come as objects: a frame's column that once held a missing value.
+    for i, label in enumerate(y_true.tolist() if y_true.dtype.kind == "O" else ()):
+        if label is None or type(label).__name__ == "NAType":
+            raise ValueError(f"y_true must hold labels, none missing; got {label} in sample {i}")
     assert_all_finite(y_true, input_name="y_true")
     return y_true
 
 
 def is_positive(y_true, pos_label):
-    """Return the mask of the rows labelled `pos_label`; None is 1 or True."""
-    y_true = np.asarray(on_host(y_true, "y_true"))
-    if y_true.dtype.kind == "f" and np.isnan(y_true).any():
-        raise ValueError(f"Input y_true contains NaN: it must hold labels; {OF_LOGS}")
+    """Return the mask of the samples labelled `pos_label`; None is 1 or True."""
     y_true = check_true(y_true)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}
@@ -300,38 +289,13 @@ def is_positive(y_true, pos_label):
     return y_true == pos_label
 
 
-def estimated(y_true, pos_label, propensity, ties="expected"):
-    """Return what the labels of a log say of all rows, as `Estimated`."""
-    if ties != "expected":
-        raise ValueError(
-            'ties must be "expected" with propensity, as the order of unknown labels is; got '
-            f"{ties!r}"
-        )
-    return Estimated.of(y_true, propensity, lambda labels: is_positive(labels, pos_label))
-
-
 def _how_to_make_binary(labels):
     in_order = sorted(labels)
     if len(labels) > 20 and not isinstance(in_order[0], str):
         example = in_order[int(0.9 * len(labels))]
-        return (
-            f"got {len(labels)} values. Make it binary, for example y_true >= {example:.4g}; "
-            "of values as they are there is mean_value_at_k_score"
-        )
+        return f"got {len(labels)} values. Make it binary, for example y_true >= {example:.4g}"
     some = ", ".join(map(repr, in_order[:5])) + (", ..." if len(labels) > 5 else "")
     return f"got {len(labels)}: {some}. Make it binary, for example y_true == {in_order[-1]!r}"
-
-
-def check_value(y_value):
-    """Return `y_value` as an array of one finite number per row."""
-    y_value = np.asarray(on_host(y_value, "y_value"))
-    if y_value.dtype.kind not in "fiub" or y_value.ndim != 1:
-        raise ValueError(
-            "y_value must be one number per row; "
-            f"got dtype {y_value.dtype} and shape {y_value.shape}"
-        )
-    assert_all_finite(y_value, input_name="y_value")
-    return y_value
 
 
 def check_score(y_score, n_samples):

@@ -1,4 +1,4 @@
-"""Scorers that know the classes a classifier was trained on."""
+"""What all scorers share, and the scorer of top-k accuracy."""
 
 from __future__ import annotations
 
@@ -12,57 +12,67 @@ from sktopk._common._scalars import check_k, check_option, on_host
 from ._ranking import TIES
 from ._topk import LabelRanks
 
-# Scores that are there at a time: 128 MiB of float32.
+# Scores that exist at a time: 128 MiB of float32.
 _MOST_SCORES = 1 << 25
+
+
+class Scorer(BaseEstimator):
+    """Base of the scorers: an object called as ``scorer(estimator, X, y)``.
+
+    It is a `BaseEstimator` because that is scikit-learn's public way to a representation,
+    `clone` and `set_score_request`. A subclass defines `score` and ``__call__ = score``.
+    """
+
+    # Metadata routing takes every argument of `score` but X and y for metadata.
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
+
+    def __getattr__(self, name):
+        raise AttributeError(
+            f"{type(self).__name__} has no attribute {name!r}. If TunedThresholdClassifierCV asked "
+            "for it: it needs a score of predicted labels, such as scoring='f1'. This scorer "
+            "judges scores or sets, which no threshold changes; sktopk.BudgetClassifier chooses "
+            "a threshold for the top"
+        )
 
 
 def make_topk_scorer(
     k: int | float, *, average: str = "micro", ties: str = "expected"
 ) -> TopKScorer:
-    r"""Top-k accuracy as a ``scoring`` argument, for any scikit-learn classifier.
+    r"""Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
 
     The score is `topk_accuracy_score` with ``labels=estimator.classes_``:
 
     .. math::
         \frac{\sum_i w_i h_i}{\sum_i w_i}
 
-    where :math:`h_i` says whether the label of row i is among the k highest
-    scores. A class of the test fold unseen in training is a miss, a class that
-    the test fold lacks changes nothing: no fold becomes NaN because classes are
-    rare.
+    where :math:`h_i` says whether the label of sample i is among the k highest scores. A class
+    that is only in the test fold is a miss; a class that the test fold lacks changes nothing.
+    So no fold becomes NaN because classes are rare.
 
     Parameters
     ----------
     k : int or float
-        Number of labels looked at, at least 1, or a fraction in (0, 1) of the
-        classes, rounded up.
+        Number of labels, at least 1, or a fraction in (0, 1) of the classes, rounded up.
     average : {"micro", "macro"}, default="micro"
-        Mean over rows, or mean over classes of the mean over their rows.
+        Mean over samples, or mean over classes of the mean over their samples.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        What a label tied with others at the k-th place counts.
+        What a label counts that is tied at the k-th place.
 
     Returns
     -------
     scorer : TopKScorer
-        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted
-        classifier: ``decision_function`` is used if there is one, else
-        ``predict_proba``. Returns a float, the larger the better. It can be
-        pickled and cloned, and with metadata routing enabled requests weights
-        by ``scorer.set_score_request(sample_weight=True)``.
+        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier, or any
+        object with ``classes_`` and ``decision_function`` (preferred) or ``predict_proba``.
+        Returns a float; larger is better. It can be pickled and cloned. With metadata routing,
+        ``scorer.set_score_request(sample_weight=True)`` requests weights.
 
     Raises
     ------
     TypeError
-        If k is not a number; when called, if the estimator has no ``classes_``
-        or no scores.
+        If `k` is not a number. When called: if the estimator has no ``classes_`` or no scores.
     ValueError
-        If k, `average` or `ties` is out of its range; when called, if the scores
-        are not one per class, as for the pairwise scores of
-        ``SVC(decision_function_shape="ovo")``.
-
-    See Also
-    --------
-    topk_accuracy_score : The definition, ties and empty classes included.
+        If an argument is out of its range. When called: if the scores are not one per class, as
+        for the pairwise scores of ``SVC(decision_function_shape="ovo")``.
 
     Examples
     --------
@@ -82,11 +92,8 @@ def make_topk_scorer(
     return TopKScorer(k, average=average, ties=ties)
 
 
-class TopKScorer(BaseEstimator):
-    """What `make_topk_scorer` returns, which documents the parameters.
-
-    A `BaseEstimator` because that is scikit-learn's public way to a
-    representation, `clone` and `set_score_request`.
+class TopKScorer(Scorer):
+    """Scorer of `make_topk_scorer`, which documents the parameters.
 
     Examples
     --------
@@ -94,9 +101,6 @@ class TopKScorer(BaseEstimator):
     >>> make_topk_scorer(3, average="macro")
     TopKScorer(average='macro', k=3)
     """
-
-    # Metadata routing takes every argument of `score` but X and y for metadata.
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def __init__(self, k, *, average="micro", ties="expected"):
         self.k = k
@@ -117,7 +121,7 @@ class TopKScorer(BaseEstimator):
 
 
 def label_ranks(estimator, X, y, sample_weight=None):
-    """The `LabelRanks` of rows by a fitted classifier, of many classes some rows at a time."""
+    """Return the `LabelRanks` of samples by a fitted classifier, in pieces for many classes."""
     classes = getattr(estimator, "classes_", ())
     n_rows = _MOST_SCORES // max(1, len(classes))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
@@ -137,7 +141,7 @@ def _row_pieces(X, n_rows):
 
 
 def no_classifier(estimator):
-    """The error about what has no classes or no scores of them."""
+    """Return the error for an estimator without classes or scores."""
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"
@@ -147,7 +151,7 @@ def no_classifier(estimator):
 def predict_scores(estimator, X):
     """Return the classes of a fitted classifier and its scores, one column per class.
 
-    The scores of two classes may have one dimension (decision scores of the second class).
+    The scores of two classes may have one dimension: decision scores of the second class.
     """
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
     predict = getattr(estimator, "decision_function", None)
@@ -158,6 +162,8 @@ def predict_scores(estimator, X):
         raise no_classifier(estimator)
     y_score = np.asarray(on_host(predict(X), "scores of estimator"))
     n_classes = len(classes)
+    if n_classes == 2 and y_score.shape[1:] == (1,):
+        y_score = y_score[:, 0]  # as networks with one output return them
     if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or _is_one_vs_one(estimator)):
         raise ValueError(
             f"estimator must score each of its {n_classes} classes; got scores of shape "

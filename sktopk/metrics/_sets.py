@@ -1,4 +1,4 @@
-"""How often sets of labels hold the label, and how large they are."""
+"""How often prediction sets hold the label, and how large they are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_array
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils import check_array
 
 from sktopk._common._scalars import check_option, on_host
 
-from ._ranking import row_weights, undefined
+from ._ranking import check_true, row_weights, undefined
+from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, _encode
 
 # How each score of a scorer is averaged; the size has no average to choose.
@@ -27,46 +26,37 @@ def set_coverage_score(
     average: str = "micro",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Weighted share of rows whose set holds the label.
+    r"""Compute the share of samples whose prediction set holds the label.
 
     .. math::
         \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}
 
-    With ``average="macro"`` the same mean is taken inside each class and then over the
-    classes: the macro-coverage of [1]_, in which rare classes count as much as common ones.
+    With ``average="macro"`` the mean is taken inside each class and then over the classes: the
+    macro-coverage of [1]_, in which rare classes count the same.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
-        True or 1 where the class of the column is in the set of the row, else False or 0.
+        True or 1 where the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
         The class of each column; for a fitted classifier its ``classes_``.
-    average : {"micro", "macro"}, default="micro"
-        Mean over rows, or mean over the classes found in `y_true` (with positive weight) of
-        the mean over their rows.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+    average, sample_weight
+        As in `topk_accuracy_score`.
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered, and under "macro" a class
-        with coverage 0; a class of `labels` that `y_true` lacks changes nothing. NaN, with an
-        `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+        In [0, 1]. A label that is not in `labels` is not covered, and under "macro" a class with
+        coverage 0. A class of `labels` that `y_true` lacks changes nothing. NaN, with an
+        `UndefinedMetricWarning`, without samples of positive weight.
 
     Raises
     ------
     ValueError
-        If `y_set` holds anything but 0 and 1, if shapes disagree, if `labels` are repeated or
-        of another kind than `y_true` (strings and numbers), or another argument is out of its
-        range.
-
-    See Also
-    --------
-    set_size_score : The price of coverage.
-    sktopk.SetClassifier : Sets of a wanted coverage from any classifier.
+        If `y_set` holds other values than 0 and 1, shapes disagree, `labels` are repeated or of
+        another kind than `y_true` (strings and numbers), or an argument is out of its range.
 
     References
     ----------
@@ -88,13 +78,13 @@ def set_coverage_score(
     weight = row_weights(sample_weight, len(covered), "y_set")
     if not weight.any():
         return undefined("set_coverage_score", "no row of positive weight")
-    # A covered label stands first, any other behind one that is no label.
+    # A covered label has rank 1, any other a rank beyond 1.
     n_tied = np.ones(len(code))
     return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
 
 
 def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> float:
-    r"""Weighted mean number of labels in a set.
+    r"""Compute the mean number of labels in a prediction set.
 
     .. math::
         \frac{\sum_i w_i |C_i|}{\sum_i w_i}
@@ -102,24 +92,20 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Parameters
     ----------
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
-        True or 1 where the class of the column is in the set of the row, else False or 0.
+        Sets, as in `set_coverage_score`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+        Nonnegative weights; weight 2 equals the sample twice.
 
     Returns
     -------
     score : float
-        In [0, n_classes], the smaller the better at the same coverage. NaN, with an
-        `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+        In [0, n_classes]; smaller is better at the same coverage. NaN, with an
+        `UndefinedMetricWarning`, without samples of positive weight.
 
     Raises
     ------
     ValueError
-        If `y_set` holds anything but 0 and 1, or the weights are not allowed.
-
-    See Also
-    --------
-    set_coverage_score : How often the label is in the set.
+        If `y_set` holds other values than 0 and 1, or the weights are not allowed.
 
     Examples
     --------
@@ -135,33 +121,29 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
 
 
 def make_set_scorer(score: str) -> SetScorer:
-    """Coverage or size of sets as a ``scoring`` argument, for a `SetClassifier`.
+    """Make a ``scoring`` argument of the coverage or size of sets, for a `SetClassifier`.
 
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
-        `set_coverage_score` over rows or over classes, or the negative `set_size_score`: the
-        larger the better. No single one of them says which sets are good; pass several to a
-        search, and let `refit` choose.
+        `set_coverage_score` over samples or over classes, or the negative `set_size_score`.
+        A single one does not say which sets are good: pass several to a search, and let `refit`
+        choose.
 
     Returns
     -------
     scorer : SetScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        estimator that has ``predict_set`` and ``classes_``; `groups` are for sets by group. It
-        can be pickled and cloned, and with metadata routing enabled requests weights and groups
-        by ``scorer.set_score_request(sample_weight=True, groups=True)``.
+        estimator that has ``predict_set`` and ``classes_``; larger is better. `groups` are for
+        sets by group. It can be pickled and cloned. With metadata routing,
+        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
 
     Raises
     ------
     TypeError
-        When called, if the estimator has no `predict_set`, as a pipeline of scikit-learn's.
+        When called: if the estimator has no ``predict_set``, like scikit-learn's pipelines.
     ValueError
         If `score` is unknown.
-
-    See Also
-    --------
-    set_coverage_score, set_size_score : The definitions.
 
     Examples
     --------
@@ -182,8 +164,8 @@ def make_set_scorer(score: str) -> SetScorer:
     return SetScorer(score)
 
 
-class SetScorer(BaseEstimator):
-    """What `make_set_scorer` returns, which documents the parameters.
+class SetScorer(Scorer):
+    """Scorer of `make_set_scorer`, which documents the parameters.
 
     Examples
     --------
@@ -191,9 +173,6 @@ class SetScorer(BaseEstimator):
     >>> make_set_scorer("coverage")
     SetScorer(score_name='coverage')
     """
-
-    # Metadata routing takes every argument of `score` but X and y for metadata.
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def __init__(self, score_name):
         self.score_name = score_name
@@ -228,21 +207,20 @@ def predict_sets(estimator, X, groups=None):
 
 
 def coverage_asked(estimator):
-    """The coverage that a set classifier was asked for; None if its method has none."""
+    """Return the coverage that a set classifier was asked for; None if its method has none."""
     method = getattr(estimator, "method", None)
     return None if method in (None, "topk", "average_k") else estimator.coverage
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return which rows are covered, the column of each label (or a number beyond) and `y_set`."""
-    y_true, y_set = np.asarray(on_host(y_true, "y_true")), check_sets(y_set)
+    """Return which samples are covered, the column of each label (or a number beyond), `y_set`."""
+    y_true, y_set = check_true(y_true), check_sets(y_set)
     n_samples, n_classes = y_set.shape
     if y_true.shape != (n_samples,):
         raise ValueError(
             f"y_true must have shape ({n_samples},), one label per row of y_set; "
             f"got shape {y_true.shape}"
         )
-    assert_all_finite(y_true, input_name="y_true")
     names = np.asarray(labels)
     if names.shape != (n_classes,) or len(set(names.tolist())) != n_classes:
         raise ValueError(

@@ -1,6 +1,7 @@
-"""Statistics of scores on splits that share rows."""
+"""Statistics of scores on splits that share samples."""
 
 from bisect import bisect_left
+from itertools import count, takewhile
 from math import ceil, inf, sqrt
 from typing import NamedTuple
 
@@ -18,15 +19,8 @@ _MOST_RUNS = 1000
 class PairedDifference(NamedTuple):
     """Mean difference of two scores on the same splits, with the corrected resampled t-test.
 
-    Parameters
-    ----------
-    mean : float
-    error : float
-        Standard error of the mean, the square root in the interval of
-        :class:`LossComparisonDisplay`.
-    n_runs : int
-    overlap : float, default=0.0
-        Test rows per training row, of which the correction is made.
+    `error` is the standard error of the mean, the square root in the interval of
+    `LossComparisonDisplay`; `overlap` is the number of test samples per training sample.
     """
 
     mean: float
@@ -60,11 +54,7 @@ class PairedDifference(NamedTuple):
     def more_runs(self, confidence, margin):
         """Return about how many more runs would tell, if their mean and spread stay.
 
-        Returns
-        -------
-        n : float
-            0 where the runs tell already; infinite where a thousand more would not, as where
-            all of them share too few rows.
+        It is 0 if the runs tell already, and infinite if a thousand more would not.
         """
         if self.verdict(confidence, margin) != CANNOT_TELL:
             return 0.0
@@ -81,14 +71,10 @@ class PairedDifference(NamedTuple):
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Return how many times the rows would tell, if the mean difference stays.
+        """Return how many times the samples would tell, if the mean difference stays.
 
-        The spread of scores falls with the square root of the rows that they are of.
-
-        Returns
-        -------
-        factor : float
-            1 where these rows tell already; infinite for a difference and a margin of 0.
+        The spread of scores falls with the square root of the number of samples. It is 1 if these
+        samples tell already, and infinite for a difference and a margin of 0.
         """
         if self.verdict(confidence, margin) != CANNOT_TELL:
             return 1.0
@@ -124,13 +110,7 @@ def _rounded(number):
 def verdict_of(difference, half_width, margin):
     """Return what an interval says: BETTER, WORSE, AS_GOOD or CANNOT_TELL.
 
-    An interval that holds zero is AS_GOOD if all of it lies within the margin: a difference
-    that one does not see may be there.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `margin` is not a finite number of at least 0.
+    An interval that holds zero is AS_GOOD if all of it lies within the margin.
     """
     check_number(margin, "margin", 0)
     if sign := clear_sign(difference, half_width):
@@ -148,20 +128,31 @@ def verdict_in_words(verdict, loss, baseline):
     return sentences.get(verdict, verdict)
 
 
+def best_runs(cv_results, param, metric):
+    """Return the runs of each value of a searched parameter, at its best other parameters."""
+    if param not in cv_results:
+        known = [key for key in cv_results if key.startswith("param_")]
+        raise ValueError(f"param must be one of {known}; got {param!r}")
+    splits = (f"split{i}_test_{metric}" for i in count())
+    columns = [cv_results[key] for key in takewhile(cv_results.__contains__, splits)]
+    if not columns:
+        means = [key for key in cv_results if key.startswith("mean_test_")]
+        known = [key.removeprefix("mean_test_") for key in means]
+        raise ValueError(f"metric must be one of {known}; got {metric!r}")
+    runs = np.transpose(columns)
+    # What failed on a fold is the last to be chosen, and refused if there is nothing else.
+    mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
+    best = {}
+    for candidate, value in enumerate(cv_results[param]):
+        # A candidate without the parameter belongs to another grid of the search.
+        if value is not np.ma.masked:
+            other = best.setdefault(str(value), candidate)
+            best[str(value)] = max(other, candidate, key=lambda i: mean[i])
+    return {loss: runs[candidate] for loss, candidate in best.items()}
+
+
 def paired_differences(scores, baseline, test_fraction):
-    """Return the `PairedDifference` of each other loss from the baseline, by name.
-
-    Parameters
-    ----------
-    scores : dict of str to array-like of shape (n_runs,)
-    baseline : str
-    test_fraction : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `LossComparisonDisplay.from_scores`, whose parameters these are.
-    """
+    """Return the `PairedDifference` of each other loss from the baseline, by name."""
     check_number(test_fraction, "test_fraction", 0, 1, bounds="left")
     test_fraction = float(test_fraction)
     if baseline not in scores or len(scores) < 2:

@@ -1,4 +1,4 @@
-"""Scores of the rows above a threshold, which flags tied rows all or none."""
+"""Scores of the samples above a threshold, which selects all or none of tied samples."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ def precision_at_recall_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Precision at the highest threshold that finds a given share of the positives.
+    r"""Compute the precision at the highest threshold that finds a share of the positives.
 
     .. math::
         \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i [s_i \ge t]},
@@ -28,41 +28,27 @@ def precision_at_recall_score(
         \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
 
     The threshold is the score of a positive: with equal weights the
-    :math:`\lceil r n_+ \rceil`-th largest, as in the constraint of Prec@Rec [1]_. It is
-    not the best precision over all thresholds of at least that recall, which a
-    threshold with a higher recall may have.
+    :math:`\lceil r n_+ \rceil`-th largest, as in the constraint of Prec@Rec [1]_. A lower
+    threshold may have a higher precision.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Two labels: numbers, strings or booleans.
-    y_score : array-like of shape (n_samples,)
-        Real scores, the larger the likelier positive.
+    y_true, y_score : array-like of shape (n_samples,)
+        Two labels, and real scores, as in `precision_at_k_score`.
     recall : float
         Share r of the positives to find, in (0, 1].
-    pos_label : int, float, bool or str, default=None
-        Label of the positives, as in `precision_at_k_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+    pos_label, sample_weight
+        As in `precision_quantile_curve`.
 
     Returns
     -------
     score : float
-        In [0, 1]. All rows tied at the threshold are above it, positives and
-        negatives: a threshold cannot tell them apart. 1 if there are no
-        negatives; NaN, with an `UndefinedMetricWarning`, if there are no
-        positives (of positive weight).
+        In [0, 1]; 1 without negatives. NaN, with a warning, without positives.
 
     Raises
     ------
-    TypeError
-        If `recall` is not a number.
-    ValueError
-        If `recall` is not in (0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    precision_at_k_score : Precision at a number of rows.
+    TypeError, ValueError
+        If `recall` is not a number in (0, 1], or as in `precision_at_k_score`.
 
     References
     ----------
@@ -76,8 +62,13 @@ def precision_at_recall_score(
     >>> precision_at_recall_score(y_true, y_score, recall=0.5)
     0.6666...
     """
-    check_rate(recall, "recall")
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return precision_at_recall(ranking, recall)
+
+
+def precision_at_recall(ranking, recall):
+    """Return the precision of a `Ranking` at the highest threshold of this recall."""
+    check_rate(recall, "recall")
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("precision_at_recall_score", "no positives")
@@ -93,7 +84,7 @@ def recall_at_precision_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Largest share of the positives found at a threshold of a given precision.
+    r"""Compute the largest share of the positives found at a threshold of a given precision.
 
     .. math::
         \max_t \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i}
@@ -102,34 +93,22 @@ def recall_at_precision_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Two labels: numbers, strings or booleans.
-    y_score : array-like of shape (n_samples,)
-        Real scores, the larger the likelier positive.
+    y_true, y_score : array-like of shape (n_samples,)
+        Two labels, and real scores, as in `precision_at_k_score`.
     precision : float
-        Least share p of positives among the rows above the threshold, in (0, 1].
-    pos_label : int, float, bool or str, default=None
-        Label of the positives, as in `precision_at_k_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+        Least share p of positives among the samples above the threshold, in (0, 1].
+    pos_label, sample_weight
+        As in `precision_quantile_curve`.
 
     Returns
     -------
     score : float
-        In [0, 1]; 0 if no threshold has the precision. Rows tied at the threshold
-        are above it all or none. NaN, with an `UndefinedMetricWarning`, if there
-        are no positives (of positive weight).
+        In [0, 1]; 0 if no threshold has the precision. NaN, with a warning, without positives.
 
     Raises
     ------
-    TypeError
-        If `precision` is not a number.
-    ValueError
-        If `precision` is not in (0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    precision_at_recall_score : The other way round.
+    TypeError, ValueError
+        If `precision` is not a number in (0, 1], or as in `precision_at_k_score`.
 
     Examples
     --------
@@ -140,12 +119,17 @@ def recall_at_precision_score(
     >>> recall_at_precision_score(y_true, y_score, precision=0.9)
     0.3333...
     """
-    check_rate(precision, "precision")
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return recall_at_precision(ranking, precision)
+
+
+def recall_at_precision(ranking, precision):
+    """Return the largest recall of a `Ranking` at a threshold of this precision."""
+    check_rate(precision, "precision")
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("recall_at_precision_score", "no positives")
-    # A precision such as 0.7 of 10 rows must not fail by its last digit.
+    # A precision such as 0.7 of 10 samples must not fail by its last digit.
     reached = found >= precision * ranking.cumulative_weight * (1 - 1e-12)
     return float(np.max(found, where=reached, initial=0.0) / found[-1])
 
@@ -158,47 +142,37 @@ def positives_at_top_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Share of the positives that score strictly above every negative.
+    r"""Compute the share of the positives that score strictly above every negative.
 
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative, the largest
-    for k = 1: what DeepTopPush maximises, and TopPushK for larger k [1]_.
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative. DeepTopPush maximizes the
+    score with k = 1, TopPushK with larger k [1]_.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Two labels: numbers, strings or booleans.
-    y_score : array-like of shape (n_samples,)
-        Real scores, the larger the likelier positive.
+    y_true, y_score : array-like of shape (n_samples,)
+        Two labels, and real scores, as in `precision_at_k_score`.
     k : int, default=1
-        Which negative to be above, at least 1. At most k - 1 negatives then score
-        as high as the positives counted.
+        Which negative the positives must exceed, at least 1. At most k - 1 negatives then score
+        as high as the positives that count.
     pos_label : int, float, bool or str, default=None
         Label of the positives, as in `precision_at_k_score`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights, which count as numbers of rows: the k-th negative is
-        the first at which the weight of the negatives reaches k.
+        Nonnegative weights, which count as numbers of samples: the k-th negative is the first
+        one at which the weight of the negatives reaches `k`.
 
     Returns
     -------
     score : float
-        In [0, 1]. A positive tied with that negative is not above it. 1 if there
-        are fewer than k negatives, as nothing stands above any positive, with a
-        warning unless k is 1; NaN, with an `UndefinedMetricWarning`, if there are
-        no positives (of positive weight).
+        In [0, 1]. A positive tied with the k-th negative is not above it. It is 1 with fewer
+        than k negatives, with a warning unless `k` is 1. NaN, with a warning, without positives.
 
     Raises
     ------
-    TypeError
-        If k is not an integer.
-    ValueError
-        If k < 1, or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    true_positive_rate_at_fpr_score : The same for a share of the negatives.
+    TypeError, ValueError
+        If `k` is not an integer of at least 1, or as in `precision_at_k_score`.
 
     References
     ----------
@@ -214,12 +188,16 @@ def positives_at_top_score(
     >>> positives_at_top_score(y_true, y_score, k=2)
     0.75
     """
+    return positives_at_top(Ranking.from_labels(y_true, y_score, pos_label, sample_weight), k)
+
+
+def positives_at_top(ranking, k=1):
+    """Return the share of the positives of a `Ranking` above the `k`-th negative."""
     check_count(k, "k")
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
-    # What is found before the block with the k-th negative; before the end if there is none.
+    # Positives before the block of the k-th negative; all of them if there is none.
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
@@ -234,7 +212,7 @@ def true_positive_rate_at_fpr_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Largest share of positives that a threshold finds while it flags few negatives.
+    r"""Compute the largest share of positives that a threshold finds at a false positive rate.
 
     .. math::
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
@@ -244,37 +222,23 @@ def true_positive_rate_at_fpr_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Two labels: numbers, strings or booleans.
-    y_score : array-like of shape (n_samples,)
-        Real scores, the larger the likelier positive.
+    y_true, y_score : array-like of shape (n_samples,)
+        Two labels, and real scores, as in `precision_at_k_score`.
     fpr : float
-        False positive rate f that must not be exceeded, in [0, 1]; 0 is
-        `positives_at_top_score`.
-    pos_label : int, float, bool or str, default=None
-        Label of the positives, as in `precision_at_k_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+        Largest false positive rate f, in [0, 1]; 0 gives `positives_at_top_score`.
+    pos_label, sample_weight
+        As in `precision_quantile_curve`.
 
     Returns
     -------
     score : float
-        In [0, 1]. Tied rows are flagged all or none: those that would exceed the
-        rate are left out with the positives among them. NaN, with an
-        `UndefinedMetricWarning`, if there are no positives or no negatives (of
-        positive weight).
+        In [0, 1]. Tied samples that would exceed the rate are not selected, nor are the
+        positives among them. NaN, with a warning, without positives or without negatives.
 
     Raises
     ------
-    TypeError
-        If `fpr` is not a number.
-    ValueError
-        If `fpr` is not in [0, 1], or as in `precision_at_k_score`.
-
-    See Also
-    --------
-    positives_at_top_score : The same for a number of negatives.
-    partial_auc_log_score : Mean over rates of different orders of magnitude.
+    TypeError, ValueError
+        If `fpr` is not a number in [0, 1], or as in `precision_at_k_score`.
 
     Examples
     --------
@@ -283,8 +247,13 @@ def true_positive_rate_at_fpr_score(
     >>> true_positive_rate_at_fpr_score(y_true, y_score, fpr=0.5)
     0.75
     """
-    check_rate(fpr, "fpr", zero=True)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return true_positive_rate_at_fpr(ranking, fpr)
+
+
+def true_positive_rate_at_fpr(ranking, fpr):
+    """Return the largest recall of a `Ranking` at a false positive rate of at most `fpr`."""
+    check_rate(fpr, "fpr", zero=True)
     if missing := ranking.missing_class():
         return undefined("true_positive_rate_at_fpr_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
@@ -301,57 +270,42 @@ def partial_auc_log_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Area under the left end of the ROC curve, over the logarithm of the false positive rate.
+    r"""Compute the area under the ROC curve over the logarithm of small false positive rates.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} T(e^u) \, du
 
-    where :math:`T(f)` is `true_positive_rate_at_fpr_score` at rate f, and a and b
-    are `min_fpr` and `max_fpr`: the mean of that score when all orders of
-    magnitude of the rate matter alike.
+    where :math:`T(f)` is `true_positive_rate_at_fpr_score` at rate f, and a and b are `min_fpr`
+    and `max_fpr`. All orders of magnitude of the rate count the same.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Two labels: numbers, strings or booleans.
-    y_score : array-like of shape (n_samples,)
-        Real scores, the larger the likelier positive.
+    y_true, y_score : array-like of shape (n_samples,)
+        Two labels, and real scores, as in `precision_at_k_score`.
     max_fpr : float, default=0.05
         Largest false positive rate, in (0, 1].
     min_fpr : float, default=1e-5
-        Smallest false positive rate, above 0 and below `max_fpr`. At all rates
-        below one over the number of negatives T is `positives_at_top_score`.
+        Smallest false positive rate, above 0 and below `max_fpr`. Below one over the number of
+        negatives, T is `positives_at_top_score`.
     method : {"exact", "sampled"}, default="exact"
-        "exact" is the integral above. "sampled" is the partial AUROC that the
-        published code of accuracy at the top evaluates: take the points
-        (rate reached, T) at 1000 rates from `min_fpr` to `max_fpr` with equal ratios,
-        join the distinct ones by straight lines and divide the area under them,
-        over the rate itself, by the range of the rates reached. If only one
-        rate is reached it is T there.
-    pos_label : int, float, bool or str, default=None
-        Label of the positives, as in `precision_at_k_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+        "exact" is the integral above. "sampled" is the partial AUROC of the published code of
+        accuracy at the top: take the points (rate reached, T) at 1000 rates from `min_fpr` to
+        `max_fpr` with equal ratios, and divide the area under the line through the distinct
+        points, over the rate itself, by the range of the rates reached. With a single point it
+        is T there.
+    pos_label, sample_weight
+        As in `precision_quantile_curve`.
 
     Returns
     -------
     score : float
-        In [0, 1]. Tied rows are flagged all or none. NaN, with an
-        `UndefinedMetricWarning`, if there are no positives or no negatives (of
-        positive weight).
+        In [0, 1]. NaN, with a warning, without positives or without negatives.
 
     Raises
     ------
-    TypeError
-        If a rate is not a number.
-    ValueError
-        If the rates are not 0 < min_fpr < max_fpr <= 1, `method` is neither, or as in
-        `precision_at_k_score`.
-
-    See Also
-    --------
-    true_positive_rate_at_fpr_score : At one rate.
-    sklearn.metrics.roc_auc_score : With ``max_fpr``, the area over the rate itself.
+    TypeError, ValueError
+        If the rates are not numbers with 0 < min_fpr < max_fpr <= 1, `method` is unknown, or as
+        in `precision_at_k_score`.
 
     Examples
     --------
@@ -360,12 +314,17 @@ def partial_auc_log_score(
     >>> partial_auc_log_score(y_true, y_score, min_fpr=0.25, max_fpr=1.0)
     0.5
     """
+    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
+    return partial_auc_log(ranking, max_fpr, min_fpr, method=method)
+
+
+def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5, *, method="exact"):
+    """Return the area under the ROC curve of a `Ranking` over the logarithm of the rate."""
     check_rate(max_fpr, "max_fpr")
     check_rate(min_fpr, "min_fpr")
     if not min_fpr < max_fpr:
         raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
     check_option(method, "method", ("exact", "sampled"))
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     if missing := ranking.missing_class():
         return undefined("partial_auc_log_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives

@@ -24,61 +24,55 @@ def topk_accuracy_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Weighted share of rows whose label is among the k highest scores.
+    r"""Compute the share of samples whose label is among the k highest scores.
 
     .. math::
         \frac{\sum_i w_i h_i}{\sum_i w_i},
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`g_i` scores of row i are greater than that of its label and
-    :math:`m_i` are equal to it, the label's own included. With
-    ``average="macro"`` the same mean is taken inside each class and then over
-    the classes, so that rare classes count as much as common ones [1]_.
+    where :math:`g_i` scores of sample i are greater than the score of its label, and
+    :math:`m_i` are equal to it, including its own. With ``average="macro"`` the mean is taken
+    inside each class and then over the classes, so that rare classes count the same [1]_.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Real scores, the larger the likelier; plus and minus infinity are
-        allowed. One dimension means decision scores s of two classes, read as
-        the columns [-s, s]: positive scores speak for ``labels[1]``. Of
-        probabilities pass both columns.
+        Real scores; a larger score means that a class is more likely. Infinities are allowed.
+        Scores s of one dimension are decision scores of two classes, read as the columns
+        [-s, s]. Of probabilities, pass both columns.
     k : int or float, default=5
-        Number of labels looked at, at least 1. A fraction in (0, 1) stands for
-        ``ceil(k * n_classes)``. If k is n_classes or more, every row whose
-        label is in `labels` counts 1.
+        Number of labels, at least 1, or a fraction in (0, 1) of the classes, rounded up. With
+        n_classes or more, every sample whose label is in `labels` counts 1.
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_score`, in any order; for a fitted
-        classifier its ``classes_``. None: the sorted distinct values of
-        `y_true`, which must then be as many as there are columns. Nothing is
-        guessed from integers: a fold that lacks a class needs `labels`.
+        The class of each column of `y_score`, in any order; for a fitted classifier its
+        ``classes_``. None: the sorted distinct values of `y_true`, as many as columns. If a
+        class may be missing in `y_true`, pass `labels`.
     average : {"micro", "macro"}, default="micro"
-        Mean over rows, or mean over the classes found in `y_true` (with
-        positive weight) of the mean over their rows.
+        Mean over samples, or mean over the classes found in `y_true` (with positive weight) of
+        the mean over their samples.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        What a label tied with others at the k-th place counts: the
-        probability of being kept if ties are broken at random (a constant
-        classifier then scores k / n_classes exactly), 1, or 0.
+        What a label counts that is tied at the k-th place: the probability that a random choice
+        keeps it, 1, or 0. By default a constant classifier scores k / n_classes.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 equals the row twice.
+        Nonnegative weights; weight 2 equals the sample twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels`, such as a class unseen in
-        training, is a miss, and under "macro" a class with accuracy 0. A class
-        of `labels` that `y_true` lacks changes nothing. NaN, with an
-        `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+        In [0, 1]. A label that is not in `labels` is a miss, and under "macro" a class with
+        accuracy 0. A class of `labels` that `y_true` lacks changes nothing. NaN, with an
+        `UndefinedMetricWarning`, without samples of positive weight.
 
     Raises
     ------
     TypeError
-        If k is not a number.
+        If `k` is not a number.
     ValueError
-        If `y_score` holds NaN, shapes disagree, `labels` are missing where they
-        are needed, repeated or of another kind than `y_true` (strings and
-        numbers), or any other argument is out of its range.
+        If `y_score` holds NaN, shapes disagree, `labels` are missing where they are needed,
+        repeated or of another kind than `y_true` (strings and numbers), an array has masked
+        entries, or an argument is out of its range.
 
     See Also
     --------
@@ -113,43 +107,31 @@ def topk_auc_log_score(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Area under the curve of the top-k accuracy a_k against log k, for all k at once.
+    r"""Compute the area under the curve of the top-k accuracy a_k against log k.
 
     .. math::
         \frac{1}{\log C} \sum_{k=1}^{C-1} a_k \log\frac{k + 1}{k}
         = 1 - \frac{\sum_i w_i \log r_i}{\log C \sum_i w_i}
 
-    where :math:`r_i` is the rank of row i's label among the C scores. The first places count
-    most, and all of them count: the score hangs on every row whose label is not yet the first,
-    not only on those about to enter the k highest.
+    where :math:`r_i` is the rank of the label of sample i among the C scores. The first places
+    count most, and all places count.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels.
-    y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Scores, as in `topk_accuracy_score`.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, as in `topk_accuracy_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights.
+    y_true, y_score, labels, sample_weight
+        As in `topk_accuracy_score`.
 
     Returns
     -------
     score : float
         In [0, 1]: 1 if every label has the highest score. Tied labels get the mean of log r over
-        the places that they share; a label that is not in `labels` counts as the last. NaN, with
-        an `UndefinedMetricWarning`, if there are no rows or their weights sum to 0.
+        the places that they share. A label that is not in `labels` counts as the last. NaN, with
+        a warning, without samples of positive weight.
 
     Raises
     ------
     ValueError
-        As `topk_accuracy_score`.
-
-    See Also
-    --------
-    topk_accuracy_score : One point of the curve.
-    partial_auc_log_score : The like of it for rows of two classes.
+        As in `topk_accuracy_score`.
 
     Examples
     --------
@@ -173,53 +155,42 @@ def shot_accuracy_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> dict[str, float]:
-    r"""Macro top-k accuracy inside the frequent, the medium and the rare classes.
+    r"""Compute the macro top-k accuracy inside the frequent, the medium and the rare classes.
 
     .. math::
         A_G = \frac{1}{|G|} \sum_{c \in G} a_c
 
-    where :math:`a_c` is the top-k accuracy of the test rows of class c and G
-    the tested classes whose number of training rows :math:`n_c` lies in the
-    group: many :math:`n_c > 100`, medium :math:`20 \le n_c \le 100`, few
-    :math:`n_c < 20`, the bounds of [1]_.
+    where :math:`a_c` is the top-k accuracy of the test samples of class c. G are the tested
+    classes whose number of training samples :math:`n_c` lies in the group: many
+    :math:`n_c > 100`, medium :math:`20 \le n_c \le 100`, few :math:`n_c < 20`, as in [1]_.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels.
-    y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Scores, as in `topk_accuracy_score`.
+    y_true, y_score : array-like
+        True labels and scores, as in `topk_accuracy_score`.
     class_counts : array-like of shape (n_classes,)
-        Training rows of each column's class, in the order of `labels`; the
+        Number of training samples of each column's class, in the order of `labels`; the
         ``class_count_`` of a fitted `TopKClassifier`.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, as in `topk_accuracy_score`.
-    k : int or float, default=5
-        Number, or fraction of the classes, of labels looked at.
+    labels, k
+        As in `topk_accuracy_score`.
     few, many : float, default=20 and 100
-        A class with fewer than `few` training rows is a few-shot class, one
-        with more than `many` a many-shot class.
-    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        What a tie at the k-th place counts, as in `topk_accuracy_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights of the rows inside their class.
+        A class with fewer than `few` training samples is a few-shot class, one with more than
+        `many` a many-shot class.
+    ties, sample_weight
+        As in `topk_accuracy_score`.
 
     Returns
     -------
     scores : dict of str to float
-        With keys "many", "medium", "few". A label of `y_true` that is not in
-        `labels` had no training rows: a few-shot class with accuracy 0. A group
-        without tested classes is NaN, with an `UndefinedMetricWarning`.
+        With keys "many", "medium", "few". A label of `y_true` that is not in `labels` is
+        a few-shot class with accuracy 0. A group without tested classes is NaN, with an
+        `UndefinedMetricWarning`.
 
     Raises
     ------
     ValueError
-        If `class_counts` does not fit the columns or is negative, if few > many,
-        or as in `topk_accuracy_score`.
-
-    See Also
-    --------
-    topk_accuracy_score : One number, over rows or over all classes.
+        If `class_counts` does not fit the columns or is negative, if few > many, or as in
+        `topk_accuracy_score`.
 
     References
     ----------
@@ -253,12 +224,18 @@ def shot_accuracy_score(
     }
 
 
+def topk_accuracy(code, y_score, k, sample_weight=None, *, average="micro", ties="expected"):
+    """Return the top-k accuracy of column numbers and a score matrix, without other checks."""
+    y_score = _check_scores(y_score)
+    ranks = LabelRanks.from_codes(np.asarray(code), [y_score], y_score.shape[1], sample_weight)
+    return ranks.accuracy(k, average=average, ties=ties)
+
+
 @dataclass(frozen=True)
 class LabelRanks:
-    """Where each row's label stands among the row's scores: all that top-k accuracy needs.
+    """Rank of each sample's label among its scores: all that top-k accuracy needs.
 
-    `code` is the label's column; the distinct labels without a column are numbered from
-    `n_classes` on.
+    `code` is the column of the label; labels without a column are numbered from `n_classes` on.
     """
 
     code: np.ndarray
@@ -269,34 +246,40 @@ class LabelRanks:
 
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
-        """Check everything but k and count in one pass over the scores, chunk by chunk."""
+        """Check everything but k and rank the labels."""
         y_score = _check_scores(y_score)
         return cls.from_pieces(y_true, [y_score], y_score.shape, labels, sample_weight)
 
     @classmethod
     def from_pieces(cls, y_true, pieces, shape, labels=None, sample_weight=None):
-        """The same of scores, in all of `shape`, that come a few rows at a time, in their order."""
+        """Do the same for scores of `shape` that come a few samples at a time, in their order."""
         n_samples, n_classes = shape
         y_true = check_true(y_true)
         _check_n_rows(len(y_true), n_samples)
-        sample_weight = row_weights(sample_weight, n_samples)
         code = _encode(y_true, _check_labels(labels, y_true, n_classes))
+        return cls.from_codes(code, pieces, n_classes, sample_weight)
+
+    @classmethod
+    def from_codes(cls, code, pieces, n_classes, sample_weight=None):
+        """Rank labels that are given as column numbers, in one pass over pieces of the scores."""
+        sample_weight = row_weights(sample_weight, len(code))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
         for y_score in pieces:
+            y_score = _check_scores(y_score)
             rows = slice(start, start + len(y_score))
-            counts.append(_count_greater_and_tied(_check_scores(y_score), column[rows]))
+            counts.append(_count_greater_and_tied(y_score, column[rows]))
             start = rows.stop
-        _check_n_rows(n_samples, start)
+        _check_n_rows(len(code), start)
         n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
     def take(self, rows):
-        """The same of some rows."""
+        """Return the ranks of some samples."""
         parts = (self.code, self.n_greater, self.n_tied, self.sample_weight)
         return LabelRanks(*(part[rows] for part in parts), self.n_classes)
 
     def hits(self, k, *, ties="expected"):
-        """Return for each row how far its label is among the k highest scores, in [0, 1]."""
+        """Return for each sample whether its label is among the k highest scores, in [0, 1]."""
         check_option(ties, "ties", TIES)
         k = n_kept(k, self.n_classes)
         if ties == "optimistic":
@@ -308,7 +291,7 @@ class LabelRanks:
         return np.where(self.code < self.n_classes, hit, 0.0)
 
     def mean_log(self):
-        """Return log r / log C for each row, the mean over the places of tied labels."""
+        """Return log r / log C for each sample, the mean over the places of tied labels."""
         first, last = self.n_greater.astype(np.float64), self.n_greater + self.n_tied
         # log(g + 1) + ... + log(g + m) = log((g + m)! / g!)
         mean = (gammaln(last + 1.0) - gammaln(first + 1.0)) / self.n_tied
@@ -328,7 +311,7 @@ class LabelRanks:
         return _clip_to_range(mean, hit)
 
     def accuracy(self, k, *, average="micro", ties="expected"):
-        """Return the mean hit over rows ("micro") or over classes ("macro")."""
+        """Return the mean hit over samples ("micro") or over classes ("macro")."""
         check_option(average, "average", ("micro", "macro"))
         if average == "macro":
             hit, weight = self.class_accuracy(k, ties=ties), None

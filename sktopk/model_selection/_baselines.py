@@ -1,53 +1,48 @@
-"""What every comparison holds the losses against."""
+"""The baselines of every comparison."""
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_random
-from sktopk._estimators.labels._comparison import Rows, fit_rows, with_params
-from sktopk._estimators.labels._losses import params_for
 
+from ._runs import Rows, fit_rows
 from ._splits import hold_out
 
-# Boosting grows a tree per class and step: beyond, it costs more than all losses together.
+# Boosting grows a tree per class and round: with more classes it costs more than all losses.
 MOST_CLASSES_TO_BOOST = 30
-# Of a sparse table as an array of float64, which scikit-learn's boosting needs.
+# Size of sparse rows as an array of float64, which scikit-learn's boosting needs.
 MOST_BYTES_TO_BOOST = 1 << 29
 _MOST_THRESHOLDS = 100
 
 
-def make_baselines(estimator, prefix, n_classes, scorer, X):
-    """Return the baselines by name, and why those that are missing are.
+def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X):
+    """Return the baselines by name, and the reasons for those that are missing.
 
     Parameters
     ----------
     estimator : estimator
     prefix : str
-        Of the TopKClassifier in it, such as "clf__".
+        Prefix of the parameters of its TopKClassifier, such as "clf__".
+    with_loss : callable
+        Returns a copy of the estimator with the loss of this name.
     n_classes : int
     scorer : callable
     X : {array, sparse matrix, frame, list}
-        Some rows, to see what reaches the classifier.
+        Some samples, to see what reaches the classifier.
 
     Returns
     -------
     baselines : dict of str to estimator
     omitted : dict of str to str
     """
-
-    def with_loss(loss, **params):
-        more = {f"{prefix}{key}": each for key, each in params.items()}
-        return with_params(estimator, params_for(estimator, loss, prefix) | more)
-
-    weighted = with_loss("cross_entropy", class_weight="balanced")
+    weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
     if n_classes == 2:
         weighted = ThresholdTuned(weighted, scoring=scorer)
     baselines = {
@@ -65,7 +60,7 @@ def make_baselines(estimator, prefix, n_classes, scorer, X):
 
 
 def _what_reaches(estimator, prefix, n_classes, X):
-    """Return the table that the classifier of `estimator` gets, and why no tree may have it."""
+    """Return the samples that reach the classifier, and why trees cannot take them or None."""
     if n_classes > MOST_CLASSES_TO_BOOST:
         return None, (
             f"{n_classes} classes, a tree for each in every step; at most {MOST_CLASSES_TO_BOOST}"
@@ -83,14 +78,12 @@ def _what_reaches(estimator, prefix, n_classes, X):
 
 
 def _boosting(X):
-    """Return what boosts trees on such rows, lists of steps by name, and why others do not."""
+    """Return lists of steps that boost trees on such samples, and the reasons against others."""
     rivals, omitted = {}, {}
     n_bytes = 8 * X.shape[0] * X.shape[1]
-    boosting = HistGradientBoostingClassifier()
-    if not issparse(X):
-        rivals["hist_gradient_boosting"] = [boosting]
-    elif n_bytes <= MOST_BYTES_TO_BOOST:
-        rivals["hist_gradient_boosting"] = [_as_step(as_dense), boosting]
+    if not issparse(X) or n_bytes <= MOST_BYTES_TO_BOOST:
+        steps = [PlainNumbers(dense=True), HistGradientBoostingClassifier()]
+        rivals["hist_gradient_boosting"] = steps
     else:
         omitted["hist_gradient_boosting"] = (
             f"it takes dense rows, and these would be {n_bytes / 2**20:.3g} MiB; at "
@@ -100,53 +93,74 @@ def _boosting(X):
         from lightgbm import LGBMClassifier
     except ImportError:
         return rivals, omitted
-    plain = isinstance(X, np.ndarray)
-    # As many threads as the networks have, whatever the machine has: idle ones that wait for each
-    # other on busy cores take a hundred times as long.
+    # The number of threads of the networks: more than idle cores make LightGBM very slow.
     boosting = LGBMClassifier(n_jobs=torch.get_num_threads(), verbosity=-1)
-    rivals["lightgbm"] = [boosting] if plain else [_as_step(as_plain), boosting]
+    rivals["lightgbm"] = [PlainNumbers(), boosting]
     return rivals, omitted
 
 
-def _as_step(function):
-    return FunctionTransformer(function, accept_sparse=True)
+class PlainNumbers(TransformerMixin, BaseEstimator):
+    """Make samples an array, or a CSR matrix without duplicates, that boosting can take.
 
+    Columns without any known value in `fit` become 0: scikit-learn's boosting fails on them.
 
-def as_dense(X):
-    """Return sparse rows as an array."""
-    return X.toarray()
+    Parameters
+    ----------
+    dense : bool, default=False
+        Whether sparse samples become an array.
+    """
 
+    def __init__(self, dense=False):
+        self.dense = dense
 
-def as_plain(X):
-    """Return rows as LightGBM takes them: sparse ones as a matrix, others without names."""
-    return csr_matrix(X) if issparse(X) else np.asarray(X)
+    def fit(self, X, y=None):
+        """Find the columns without a known value."""
+        X = self._plain(X)
+        self.empty_ = np.zeros(X.shape[1], dtype=bool)
+        if not issparse(X) and X.dtype.kind == "f":
+            self.empty_ = np.isnan(X).all(axis=0)
+        return self
+
+    def transform(self, X):
+        """Return the samples."""
+        X = self._plain(X)
+        return np.where(self.empty_, 0.0, X) if self.empty_.any() else X
+
+    def _plain(self, X):
+        if not issparse(X):
+            return np.asarray(X)
+        if self.dense:
+            return X.toarray()
+        X = csr_matrix(X, copy=True)
+        X.sum_duplicates()
+        return X
 
 
 def _in_place_of_the_last(estimator, prefix, steps):
-    """Return the pipeline with other steps in the place of its last one, which keeps its name."""
-    *before, last = steps
-    named = [(step.func.__name__, step) for step in before]
+    """Return the pipeline with other steps in place of its last one, which keeps its name."""
+    plain, boosting = steps
     if prefix:
         copy = clone(estimator)
-        return copy.set_params(steps=[*copy.steps[:-1], *named, (copy.steps[-1][0], last)])
-    return Pipeline([*named, ("boosting", last)]) if named else last
+        last = copy.steps[-1][0]
+        return copy.set_params(steps=[*copy.steps[:-1], ("plain", plain), (last, boosting)])
+    return Pipeline([("plain", plain), ("boosting", boosting)])
 
 
 class ThresholdTuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Binary classifier with the threshold that scores best on held-out rows.
+    """Binary classifier with the threshold that scores best on held-out samples.
 
-    The threshold t is one of at most 100 cuts between the scores of a quarter of the rows,
-    after a fit to the others; the classifier is then fitted to all rows.
+    A quarter of the samples is held out; the threshold is one of at most 100 midpoints of their
+    scores. The classifier is then fitted to all samples.
 
     Parameters
     ----------
     estimator : estimator
         Binary classifier with `decision_function`.
     scoring : str or callable, default=None
-        What the threshold is tuned for. None is the `score` of the classifier. A score that
-        asks for the order of the rows only leaves t at zero.
+        What the threshold is tuned for. None is `score` of the classifier. Scorers that depend
+        on the ranking only leave the threshold at 0.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out rows.
+        Seed of the held-out samples.
     """
 
     def __init__(self, estimator, scoring=None, random_state=None):
@@ -155,18 +169,18 @@ class ThresholdTuned(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y, sample_weight=None):
-        """Find the threshold, then fit the classifier to all rows."""
-        rows = Rows(X, y, sample_weight)
-        others, held = hold_out(np.asarray(y), check_random(self.random_state))
+        """Find the threshold, then fit the classifier to all samples."""
+        rows = Rows(X, np.asarray(y), sample_weight)
+        others, held = hold_out(rows.y, check_random(self.random_state))
         self.estimator_ = fit_rows(clone(self.estimator), rows.take(others))
         self.classes_ = self.estimator_.classes_
-        X_held, y_held, _ = rows.take(held)
+        X_held, y_held, *_ = rows.take(held)
         scorer = check_scoring(self, scoring=self.scoring)
         scores = np.unique(self.estimator_.decision_function(X_held))
         cuts = (scores[1:] + scores[:-1]) / 2
         if len(cuts) > _MOST_THRESHOLDS:
             cuts = cuts[np.linspace(0, len(cuts) - 1, _MOST_THRESHOLDS).round().astype(int)]
-        # In case of doubt the threshold that training aims at, or the nearest to it.
+        # Among ties the threshold nearest to 0, which training aims at.
         cuts = [0.0, *sorted(cuts, key=abs)]
         found = []
         for self.threshold_ in cuts:

@@ -1,6 +1,6 @@
-"""compare_losses: is a top-k loss worth it here?"""
+"""compare_losses: whether a top-k loss is worth it on a dataset."""
 
-import os
+import inspect
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,20 +15,21 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
-from sktopk._common._fingerprints import digest
-from sktopk._common._input import check_classes, check_labels, check_weight, take_rows
+from sktopk import TopKClassifier
+from sktopk._common._input import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
+from sktopk._common._scoring import check_scorer
 from sktopk._common._types import RowsLike
-from sktopk._estimators.labels._comparison import Rows, largest_k, make_scorer, with_params
-from sktopk._estimators.labels._losses import LOSSES, params_for
-from sktopk._estimators.labels._topk_classifier import TopKClassifier
+from sktopk.boosting._objective import LOSSES, LOSSES_OF_RANKINGS
+from sktopk.metrics import make_topk_scorer
 
 from ._baselines import make_baselines
-from ._cache import RunCache
 from ._grids import candidates_of
 from ._result import LossComparison
-from ._runs import Data, Run, do_run
+from ._runs import Rows, Run, do_run, is_arrow, with_params
 from ._splits import make_splits
+
+NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc", "topk_distribution"})
 
 
 def compare_losses(
@@ -42,7 +43,6 @@ def compare_losses(
     n_seeds: int = 1,
     grid: str | dict | None = "default",
     n_jobs: int | None = None,
-    cache: str | os.PathLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     confidence: float = 0.95,
@@ -50,110 +50,86 @@ def compare_losses(
     progress: bool = True,
     random_state: int | np.random.RandomState | None = 0,
 ) -> LossComparison:
-    r"""Train losses on the same splits with equal budgets, and say which are worth it.
+    r"""Compare losses with equal tuning budgets on the same cross-validation splits.
 
-    Each loss meets the same folds with the same seeds. On the training rows of a fold, a
-    quarter held out (by class, or by group) chooses among as many settings for one loss as for
-    another; the chosen setting is fitted to all training rows and scored on the test rows,
-    which nothing was chosen on. The differences from cross-entropy get the intervals and
-    p-values of the corrected resampled t-test, see :class:`LossComparison`. Values of the
-    losses themselves are not comparable: scores are.
+    Each loss is trained on the same folds with the same seeds. In each fold a quarter of the
+    training samples is held out to choose among settings, the same number for each loss. The
+    chosen setting is fitted to all training samples and scored on the test samples. Differences
+    from cross-entropy get intervals and p-values of the corrected resampled t-test, see
+    :class:`LossComparison`.
 
-    Always in it, whatever `losses` says:
+    Every comparison includes these baselines:
 
-    - "cross_entropy", the baseline of the differences;
-    - "logit_adjusted", cross-entropy with the class frequencies left to the loss
-      (:func:`sktopk.losses.logit_adjusted_loss`), for scores that weigh classes equally;
-    - "weighted_cross_entropy", with balanced class weights; for two classes the threshold of
-      `predict` and `decision_function` is also tuned for `scoring`, on held-out training rows;
-    - "hist_gradient_boosting", scikit-learn's, in the place of the network, for tables of
-      numbers and at most 30 classes. Sparse rows, as of one-hot columns, are made dense for it,
-      up to 512 MiB. Where it is left out the result says why;
-    - "lightgbm", likewise, if it is installed; it takes sparse rows as they are.
+    - "cross_entropy", from which differences are computed;
+    - "logit_adjusted" (:func:`sktopk.losses.logit_adjusted_loss`);
+    - "weighted_cross_entropy", with balanced class weights. For two classes the decision
+      threshold is also tuned for `scoring`, on held-out training samples;
+    - "hist_gradient_boosting", scikit-learn's, for numerical tables of at most 30 classes. Sparse
+      samples are made dense, up to 512 MiB. If it is omitted, the result says why;
+    - "lightgbm", if it is installed.
 
     Parameters
     ----------
     estimator : TopKClassifier or pipeline
-        Everything but the loss: the network, its epochs, the steps before it. Anything whose
-        parameters hold exactly one TopKClassifier. Each `random_state` in it is set by
-        `random_state`.
+        Everything but the loss. Its parameters must contain exactly one TopKClassifier. Each
+        `random_state` in it is set by `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
-        Names of losses of TopKClassifier, "auto" among them, and named classifiers of any
-        kind, such as those of the top of a ranking, a TopKClassifier with another network or a
+        Names of losses of TopKClassifier, and named classifiers of any kind, such as
         :class:`sktopk.TopBoostClassifier`.
-    X : {array, sparse matrix, frame, list} of shape (n_samples, ...)
-        What `estimator` takes.
+    X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
+        Data that `estimator` takes.
     y : array-like of shape (n_samples,)
         Class labels.
     scoring : str or callable, default=None
-        The larger the better. None is :func:`sktopk.metrics.make_topk_scorer` at the k of
+        Score to maximize. None is :func:`sktopk.metrics.make_topk_scorer` at the k of
         `estimator`, at most n_classes - 1.
     cv : int, splitter or iterable of (train, test), default=5
-        An integer is that number of stratified folds (with `groups`, of whole groups), shuffled
-        anew for each seed. So is a splitter whose own `random_state` is None.
+        An integer is the number of stratified folds (of whole groups, with `groups`), shuffled
+        for each seed. A splitter whose `random_state` is None is shuffled for each seed, too.
     n_seeds : int, default=1
-        How often all folds are repeated with other seeds.
+        Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
         Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
-        1, 3, 10, or, where a loss has a parameter of its own, times 1 and 3 with two values of
-        that (tau and tau / 10; sigma and 5 sigma; gamma and gamma / 2). A named classifier
-        without a learning rate is fitted as it is. None chooses nothing. A dict maps losses to
-        dicts of lists of values or to lists of dicts, with the names that ``set_params``
-        takes; losses it does not name have the default. All lists must be of equal length.
+        1, 3 and 10; for losses with a temperature the learning rate times 1 and 3 with tau and
+        tau / 10. Estimators without a learning rate are fitted as they are. None chooses nothing.
+        A dict maps losses to dicts of lists of values or to lists of dicts for ``set_params``;
+        other losses have the default. All losses must have the same number of settings.
     n_jobs : int, default=None
-        Runs at a time, as in joblib; None is 1 unless ``joblib.parallel_config`` says more.
-    cache : str or Path, default=None
-        Folder for the score of each fit, a JSON file named by a fingerprint of all that it
-        depends on: estimator, loss, data, rows, seed, scoring, versions. What is found there
-        is not done again, so that a comparison goes on where it was killed, and one with more
-        losses or seeds only does what is new. None keeps nothing.
+        Number of parallel runs. None is 1 unless ``joblib.parallel_config`` says more.
     sample_weight : array-like of shape (n_samples,), default=None
-        Passed to the fits, and to `scoring` if it takes weights.
+        Passed to `fit`, and to `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
-        Passed to `cv`; rows held out to choose settings are whole groups, too.
+        Passed to `cv`. Whole groups are held out to choose settings.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        The difference that does not matter to you, in units of `scoring`, at least 0: one point
-        of an accuracy. "As good" means that the whole interval lies within it.
+        Largest difference of scores that does not matter, at least 0. A loss is equivalent if its
+        whole interval lies within the margin.
     progress : bool, default=True
-        Whether to show a progress bar over the runs.
+        Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
-        Where the seeds come from. A number by default, so that a rerun finds its cache.
+        Seed of all seeds.
 
     Returns
     -------
     comparison : LossComparison
-        With `frame`, `summary()`, `verdict`, `plot()` and `to_latex()`.
+        With `frame`, `summary()`, `verdict` and `plot()`.
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not allowed, before any training; ValueError if settings are not as
-        many for each loss.
     RuntimeError
-        If a run fails, with the name of its loss, fold and seed. Training that diverges with
-        one of several settings is no failure; `frame` counts it.
+        If a run fails, with the name of its loss, fold and seed. A setting that diverges is not
+        an error unless all do; `frame` counts them.
 
     Warns
     -----
     ConvergenceWarning, UserWarning
-        Once for all runs: how many stopped while training could go on, and what other
-        warnings the fits gave.
-
-    See Also
-    --------
-    sktopk.TopKClassifier : With ``loss="auto"`` it chooses a loss inside `fit`.
+        Once for all runs: the number of runs that stopped before they converged, and other
+        warnings of the fits.
 
     Notes
     -----
-    The fits of tuning take three quarters of the training rows: with 5 folds and four settings,
-    a loss costs about 20 fits. `frame` has the seconds of each run.
-
-    The verdict is one of three: a loss is better, or as good, or the runs cannot tell, and then
-    it says about how many folds or rows would; more folds come from a larger `n_seeds`. A
-    narrower interval within the margin is the only ground for "as good": with few rows nearly
-    every interval holds zero.
+    With 5 folds and four settings each loss needs 25 fits. `frame` has the seconds of each run.
 
     Examples
     --------
@@ -167,47 +143,47 @@ def compare_losses(
     ... )
     >>> comparison.summary().index.tolist()[:4]
     ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy']
-    >>> print(comparison.verdict)
-    cannot tell cross_entropy from smooth_topk: difference ... is neither clear nor within 0.01; it
-    would take about ... times the rows
     """
     prefix = _classifier_prefix(estimator)
-    asked = _named_estimators(estimator, prefix, losses)
-    store = None if cache is None else RunCache(cache)
+
+    def with_loss(loss):
+        return _with_loss(estimator, prefix, loss)
+
+    asked = _named_estimators(with_loss, losses)
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(margin, "margin", 0)
+    y = y.to_numpy(zero_copy_only=False) if is_arrow(y) else y
     X, y, groups = indexable(on_host(X, "X"), check_labels(y), groups)
     y = np.asarray(y)
     n_classes = len(check_classes(y))
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-    k = largest_k(estimator.get_params()[f"{prefix}k"], n_classes)
-    scorer = make_scorer(estimator, scoring, k)
+    k = min(_largest_k(estimator.get_params()[f"{prefix}k"]), n_classes - 1)
+    scorer = make_topk_scorer(k) if scoring is None else check_scorer(estimator, scoring)
     metric = f"top-{k} accuracy" if scoring is None else _name_of(scorer, scoring)
     splits = make_splits(cv, n_seeds, random_state, X, y, groups)
-    first = take_rows(X, splits[0][3])
-    baselines, omitted = make_baselines(estimator, prefix, n_classes, scorer, first)
+    rows = Rows(X, y, weight, groups)
+    first = rows.take(splits[0][3]).X
+    baselines, omitted = make_baselines(estimator, prefix, with_loss, n_classes, scorer, first)
     omitted = {name: why for name, why in omitted.items() if name not in asked}
-    # The baseline first; what was asked for under a baseline's name stays as it was asked.
+    # A loss that the user names like a baseline replaces it.
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
-    candidates = candidates_of(everything, grid)
-    fingerprint = digest([X, y, weight, groups]) if cache is not None else ""
-    data = Data(Rows(X, y, weight), groups, fingerprint)
+    candidates = candidates_of(everything, grid, {n for n, e in everything.items() if _has_tau(e)})
     runs = [
         Run(name, each, candidates[name], repeat, fold, seed, train, test)
         for repeat, fold, seed, train, test, _ in splits
         for name, each in everything.items()
     ]
     done = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(do_run)(run, data, scorer, store) for run in runs
+        delayed(do_run)(run, rows, scorer) for run in runs
     )
-    rows, messages = [], set()
+    found, messages = [], set()
     for row, warned in tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress):
-        rows.append(row)
+        found.append(row)
         messages.update(f"{row['loss']}: {message}" for message in warned)
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(found)
     frame.insert(3, "split", np.repeat([split for *_, split in splits], len(everything)))
     n_unsettled = int((~frame["settled"]).sum())
     if n_unsettled:
@@ -264,8 +240,8 @@ def _name_of(scorer, scoring):
     return getattr(function, "__name__", type(scorer).__name__)
 
 
-def _named_estimators(estimator, prefix, losses):
-    """Return what was asked for, by name."""
+def _named_estimators(with_loss, losses):
+    """Return the estimators that `losses` asks for, by name."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if isinstance(entries, str) or not isinstance(entries, list | tuple):
         raise TypeError(
@@ -275,8 +251,8 @@ def _named_estimators(estimator, prefix, losses):
     named = {}
     for entry in entries:
         if isinstance(entry, str):
-            check_option(entry, "losses", (*LOSSES, "auto"))
-            entry = entry, with_params(estimator, params_for(estimator, entry, prefix))
+            check_option(entry, "losses", sorted(NAMES))
+            entry = entry, with_loss(entry)
         if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
             raise TypeError(
                 f"losses must hold names and (name, estimator) pairs; got {reprlib.repr(entry)}"
@@ -288,3 +264,33 @@ def _named_estimators(estimator, prefix, losses):
             raise ValueError(f"losses must have different names; got {name!r} twice")
         named[name] = each
     return named
+
+
+def _with_loss(estimator, prefix, loss):
+    """Return a copy with a loss of this name; parameters that it lacks get their defaults."""
+    params = estimator.get_params(deep=True)
+    changed = {"loss": loss}
+    if params[f"{prefix}loss"] != loss:
+        changed["loss_params"] = None
+        classifier = params[prefix.removesuffix("__")] if prefix else estimator
+        known = inspect.signature(LOSSES[loss]).parameters
+        for name in ("tau", "sigma"):
+            if f"{prefix}{name}" in params and name not in known:
+                changed[name] = inspect.signature(type(classifier)).parameters[name].default
+    return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
+
+
+def _has_tau(estimator):
+    """Whether the estimator contains a TopKClassifier that trains a loss with a temperature."""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    names = [part.loss for part in parts if isinstance(part, TopKClassifier)]
+    return any(
+        isinstance(name, str) and "tau" in inspect.signature(LOSSES[name]).parameters
+        for name in names
+        if isinstance(name, str) and name in LOSSES
+    )
+
+
+def _largest_k(k):
+    """Return the k of the score: `k`, or the largest of several."""
+    return int(max(k) if isinstance(k, Mapping) else k)

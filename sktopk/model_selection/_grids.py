@@ -1,25 +1,17 @@
-"""What each loss may try: as many settings for one as for another."""
+"""The settings that each loss may try: the same number for every loss."""
 
-import inspect
 from collections.abc import Mapping
 from numbers import Real
 
 from sklearn.model_selection import ParameterGrid
 
-from sktopk._estimators._net_classifier import NetClassifier
-from sktopk._estimators.labels._losses import LOSSES, own_parameters
-from sktopk._estimators.labels._topk_classifier import TopKClassifier
-from sktopk.losses import focal_loss
-
-# Steps of the learning rate for a loss that has nothing else to tune, and for one that has.
+# Factors of the learning rate: without another parameter to choose, and together with tau.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
-_RATES_BESIDE_ANOTHER = (1.0, 3.0)
-# A second value of what a loss has of its own, as a factor.
-_SECOND = {"tau": 0.1, "sigma": 5.0, "loss__gamma": 0.5}
-_GAMMA = inspect.signature(focal_loss).parameters["gamma"].default
+_RATES_WITH_TAU = (1.0, 3.0)
+_TAUS = (1.0, 0.1)
 
 
-def candidates_of(estimators, grid):
+def candidates_of(estimators, grid, uses_tau):
     """Return the settings to try for each estimator, lists of dicts of the same length.
 
     Parameters
@@ -27,6 +19,8 @@ def candidates_of(estimators, grid):
     estimators : dict of str to estimator
     grid : "default", None or dict
         As in `compare_losses`.
+    uses_tau : set of str
+        The estimators that train a loss with a temperature tau.
     """
     if grid is None:
         return {name: [{}] for name in estimators}
@@ -43,9 +37,11 @@ def candidates_of(estimators, grid):
         raise ValueError(
             f'grid must be "default", None or a dict of settings for each loss; got {grid!r}'
         )
-    defaults = {n: default_candidates(each) for n, each in estimators.items() if n not in given}
-    candidates = {name: given.get(name) or defaults[name] for name in estimators}
-    # What has no learning rate is fitted as it is; all others get the same number of tries.
+    candidates = {
+        name: given.get(name) or default_candidates(each, name in uses_tau)
+        for name, each in estimators.items()
+    }
+    # Estimators without a learning rate are fitted as they are.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
@@ -55,42 +51,35 @@ def candidates_of(estimators, grid):
     return candidates
 
 
-def default_candidates(estimator):
-    """Return four settings: steps of the learning rate, and of what the loss has of its own."""
+def default_candidates(estimator, uses_tau):
+    """Return four settings of the learning rate, and of tau if the loss has it."""
     params = estimator.get_params(deep=True)
-    prefix, classifier = _tuned_part(estimator, params)
-    rate = getattr(classifier, "learning_rate", None)
-    if isinstance(classifier, NetClassifier):
-        rate = classifier._settings(classifier._suits_tables).learning_rate
-    if not isinstance(rate, Real):
+    rates = _numbers(params, "learning_rate")
+    if len(rates) != 1:
         return [{}]
-    rate_name = f"{prefix}learning_rate"
-    loss = getattr(classifier, "loss", None)
-    own = None
-    if isinstance(classifier, TopKClassifier) and isinstance(loss, str) and loss in LOSSES:
-        known = {*LOSSES[loss].params, *(f"loss__{name}" for name in own_parameters(loss))}
-        own = next((name for name in _SECOND if name in known), None)
-    if own is None:
+    ((rate_name, rate),) = rates.items()
+    taus = {name: tau for name, tau in _numbers(params, "tau").items() if uses_tau}
+    if len(taus) != 1:
         return [{rate_name: rate * step} for step in _RATES]
-    value = classifier.get_params().get(own, _GAMMA)
+    ((tau_name, tau),) = taus.items()
     return [
-        {rate_name: rate * step, f"{prefix}{own}": second}
-        for step in _RATES_BESIDE_ANOTHER
-        for second in (value, value * _SECOND[own])
+        {rate_name: rate * step, tau_name: tau * factor}
+        for step in _RATES_WITH_TAU
+        for factor in _TAUS
     ]
 
 
-def _tuned_part(estimator, params):
-    """The prefix and the estimator that trains: ours, or else the only one with a rate."""
-    parts = {"": estimator}
-    parts |= {f"{name}__": each for name, each in params.items() if hasattr(each, "get_params")}
-    found = [(p, each) for p, each in parts.items() if isinstance(each, NetClassifier)]
-    found = found or [(p, each) for p, each in parts.items() if hasattr(each, "learning_rate")]
-    return found[0] if len(found) == 1 else ("", None)
+def _numbers(params, name):
+    """Return the parameters called `name`, at any depth, that are numbers."""
+    return {
+        key: value
+        for key, value in params.items()
+        if key.split("__")[-1] == name and isinstance(value, Real)
+    }
 
 
 def _listed(name, settings, estimator):
-    """Settings as a list of dicts, from such a list or a dict of lists."""
+    """Return settings as a list of dicts, from such a list or a dict of lists."""
     if isinstance(settings, Mapping):
         settings = list(ParameterGrid(dict(settings)))
     if not isinstance(settings, list | tuple) or not settings:
@@ -101,11 +90,7 @@ def _listed(name, settings, estimator):
     for each in settings:
         if not isinstance(each, Mapping):
             raise ValueError(f"grid[{name!r}] must hold dicts of parameters; got {each!r}")
-        unknown = [
-            key
-            for key in each
-            if key not in allowed and not {"module", "loss"} & {*key.split("__")[:-1]}
-        ]
+        unknown = [key for key in each if key not in allowed and "module" not in key.split("__")]
         if unknown:
             raise ValueError(
                 f"grid[{name!r}] must name parameters of {type(estimator).__name__}, in a "

@@ -241,39 +241,6 @@ class LossComparison:
             **kwargs,
         )
 
-    def to_latex(self, digits: int = 3) -> str:
-        r"""Return a table in LaTeX, for which the document needs ``\usepackage{booktabs}``.
-
-        Parameters
-        ----------
-        digits : int, default=3
-            Digits after the point.
-
-        Returns
-        -------
-        latex : str
-            A ``tabular``; the highest mean is bold.
-        """
-        summary = self.summary()
-        highest = summary["mean"].max()
-        lines = [
-            r"\begin{tabular}{lrrr}",
-            r"\toprule",
-            f"loss & {_escaped(self.metric)} & difference & $p$ \\\\",
-            r"\midrule",
-        ]
-        for loss, row in summary.iterrows():
-            mean = f"{row['mean']:.{digits}f}"
-            mean = rf"\textbf{{{mean}}}" if row["mean"] == highest else mean
-            cells = [_escaped(loss), mean, "--", "--"]
-            if loss != self.baseline:
-                half = (row["high"] - row["low"]) / 2
-                cells[2] = rf"${row['difference']:+.{digits}f} \pm {half:.{digits}f}$"
-                p = row["p_value"]
-                cells[3] = f"{p:.3f}" if p >= 0.001 else "$<$0.001"
-            lines.append(" & ".join(cells) + r" \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
     def __repr__(self):
         summary = self.summary()
         n_runs = len(self.frame) // len(summary)
@@ -325,7 +292,3 @@ def _check_frame(frame):
 def _in_words(difference, confidence):
     (words,) = intervals_in_words([difference.mean], [difference.half_width(confidence)])
     return words
-
-
-def _escaped(text):
-    return "".join(f"\\{c}" if c in "_&%#$" else c for c in text)

@@ -1,33 +1,40 @@
-"""One run: a loss on a fold with a seed, its settings tried on held-out training rows."""
+"""One run: a loss on a fold with a seed, with its settings tried on held-out training samples."""
 
 import time
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
-from sktopk._common._fingerprints import digest
 from sktopk._common._input import take_rows
-from sktopk._estimators.labels._comparison import (
-    Rows,
-    Trial,
-    run_trial,
-    score_rows,
-    with_params,
-)
+from sktopk._common._scoring import weight_for
+from sktopk._training._net import DivergedError
 
 from ._splits import hold_out
 
 
-class Data(NamedTuple):
-    """The rows of all runs, and what tells them from others."""
+class Rows(NamedTuple):
+    """Samples with their labels, and their weights and groups or None."""
 
-    rows: Rows
-    groups: Any
-    fingerprint: str
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None = None
+    groups: Any = None
+
+    def take(self, index):
+        """Return some of the samples."""
+        # Tables of pyarrow are indexed by columns.
+        X = self.X.take(index) if is_arrow(self.X) else take_rows(self.X, index)
+        others = (each if each is None else take_rows(each, index) for each in self[1:])
+        return Rows(X, *others)
 
 
 class Run(NamedTuple):
-    """What a worker needs to know besides the data."""
+    """What a worker needs in addition to the samples."""
 
     loss: str
     estimator: Any
@@ -38,42 +45,52 @@ class Run(NamedTuple):
     train: np.ndarray
     test: np.ndarray
 
-    @property
-    def place(self):
-        """Which run it is, by plain values."""
-        return {name: getattr(self, name) for name in ("loss", "repeat", "fold", "seed")}
+
+class Trial(NamedTuple):
+    """The result of one training; the score is None if it diverged, as `diverged` says."""
+
+    score: float | None
+    diverged: str
+    settled: bool
+    messages: set
+    seconds: float
 
 
-def do_run(run, data, scorer, cache):
-    """Choose a setting on held-out training rows, fit it to all of them, score the test rows.
+def is_arrow(X):
+    """Return whether X is a table of pyarrow."""
+    return type(X).__module__.partition(".")[0] == "pyarrow"
+
+
+def do_run(run, rows, scorer):
+    """Choose a setting on held-out training samples, fit it to all of them, score the test samples.
 
     Returns
     -------
     row : dict
         A row of ``LossComparison.frame`` but for its split.
-    messages : list of str
+    messages : set of str
         Warnings of the final fit that are not about convergence.
     """
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
+    train, test = rows.take(run.train), rows.take(run.test)
     if len(run.candidates) > 1:
-        groups = None if data.groups is None else take_rows(data.groups, run.train)
-        random = np.random.RandomState(run.seed)
         # The same for every loss.
-        fit, held = (run.train[i] for i in hold_out(data.rows.y[run.train], random, groups))
-        tried = [run_or_recall(run, p, fit, held, data, scorer, cache) for p in run.candidates]
-        n_diverged = sum(bool(trial.diverged) for trial in tried)
+        kept, held = hold_out(train.y, np.random.RandomState(run.seed), train.groups)
+        fit, judge = train.take(kept), train.take(held)
+        tried = [_trial(run, each, fit, judge, scorer) for each in run.candidates]
+        n_diverged = sum(trial.score is None for trial in tried)
         if n_diverged == len(tried):
             raise RuntimeError(f"{_named(run)} failed with every setting: {tried[0].diverged}")
-        # The first of equals.
-        scores = [-np.inf if trial.diverged else trial.scores[0] for trial in tried]
+        scores = [-np.inf if trial.score is None else trial.score for trial in tried]
         best = int(np.argmax(scores))
         params, validation_score = run.candidates[best], scores[best]
-    trial = run_or_recall(run, params, run.train, run.test, data, scorer, cache)
-    if trial.diverged:
+    trial = _trial(run, params, train, test, scorer)
+    if trial.score is None:
         raise RuntimeError(f"{_named(run, params)} failed: {trial.diverged}")
-    row = run.place | {
-        "score": trial.scores[0],
+    row = {name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")}
+    row |= {
+        "score": trial.score,
         "validation_score": validation_score,
         "params": params,
         "n_candidates": len(run.candidates),
@@ -87,27 +104,53 @@ def do_run(run, data, scorer, cache):
     return row, trial.messages
 
 
-def run_or_recall(run, params, fit, score, data, scorer, cache):
-    """Fit one setting to some rows and score others, unless the cache knows the result."""
+def _trial(run, params, train, test, scorer):
+    """Fit one setting to some samples and score others."""
     estimator = with_params(run.estimator, params, run.seed)
-    if cache is not None:
-        question = [cache.versions, data.fingerprint, estimator, fit, score, scorer]
-        key = digest([Trial._fields, *question])
-        if (known := cache.get(key)) is not None:
-            return Trial(**known)
-    try:
-        test = data.rows.take(score)
-        trial = run_trial(
-            estimator, data.rows.take(fit), lambda fitted: [score_rows(fitted, test, scorer)]
-        )
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
-    if cache is not None:
-        rows = [len(fit), len(score)]
-        about = run.place | {"params": params, "rows": rows, "versions": cache.versions}
-        cache.put(key, trial._asdict(), about)
-    return trial
+    started, score, diverged = time.perf_counter(), None, ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            score = score_rows(fit_rows(estimator, train), test, scorer)
+        except DivergedError as error:
+            diverged = str(error)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
+    unsettled = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
+    messages = {str(each.message) for each in caught if each not in unsettled}
+    return Trial(score, diverged, not unsettled, messages, time.perf_counter() - started)
+
+
+def fit_rows(estimator, rows):
+    """Fit `estimator` in place; in a pipeline the weights are those of the last step."""
+    params = {} if rows.weight is None else {_weight_name(estimator): rows.weight}
+    return estimator.fit(rows.X, rows.y, **params)
+
+
+def _weight_name(estimator):
+    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        name, last = estimator.steps[-1]
+        return f"{name}__{_weight_name(last)}"
+    return "sample_weight"
+
+
+def score_rows(estimator, rows, scorer):
+    """Return the score of a fitted estimator, a finite number."""
+    score = scorer(estimator, rows.X, rows.y, **weight_for(scorer, rows.weight))
+    number = np.asarray(score)
+    if number.shape or number.dtype.kind not in "fiub" or not np.isfinite(number):
+        raise ValueError(f"scoring must give a finite number; got {score!r}")
+    return float(number)
+
+
+def with_params(estimator, params, seed=None):
+    """Return a clone with other parameters, and every `random_state` set to `seed`."""
+    copy = clone(estimator).set_params(**params)
+    if seed is None:
+        return copy
+    names = [n for n in copy.get_params(deep=True) if n.split("__")[-1] == "random_state"]
+    return copy.set_params(**dict.fromkeys(names, seed))
 
 
 def _named(run, params=None):

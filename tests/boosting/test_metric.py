@@ -67,7 +67,6 @@ def test_can_be_pickled_and_cloned():
         (lambda: metric("precision_at_k"), "name='precision_at_k' needs k"),
         (lambda: metric("precision_at_k", k=-1), "k must be"),
         (lambda: metric("bedroc", library="catboost"), "library must be one of 'lightgbm', 'xgb"),
-        (lambda: metric("mean_value_at_k", k=3), "needs values"),
         (lambda: metric("topk_accuracy", k=0), "k must be"),
     ],
 )

@@ -54,7 +54,6 @@ OF_LABELS = {
 # Noise is drawn anew for each row, so that a row given twice has other noise.
 REPEATABLE = [name for name in (OF_ROWS | OF_LABELS) if not name.startswith("noised")]
 every_loss = pytest.mark.parametrize("name", OF_ROWS | OF_LABELS)
-every_hessian = pytest.mark.parametrize("hessian", ["auto", "gradient"])
 
 
 def make(name, **params):
@@ -96,11 +95,6 @@ def differences(function, score, step=1e-5):
     return found
 
 
-def test_every_loss_is_asked():
-    # That one is made of another function: its module is asked below.
-    assert set(OF_ROWS) | set(OF_LABELS) == set(LOSSES) - {"topk_distribution"}
-
-
 @every_loss
 def test_gradient_is_that_of_the_mixture(name):
     target, score = rows(name)
@@ -109,34 +103,6 @@ def test_gradient_is_that_of_the_mixture(name):
     factor = np.abs(of_log).sum() / np.abs(of_top).sum()
     gradient, _ = make(name, log_loss_share=0.3)(target, score)
     np.testing.assert_allclose(gradient, 0.3 * of_log + 0.7 * factor * of_top, atol=1e-5)
-
-
-@every_loss
-def test_both_losses_pull_equally(name):
-    target, score = rows(name)
-    parts = [np.abs(make(name, log_loss_share=a)(target, score)[0]).sum() for a in (0, 1)]
-    assert parts[0] == pytest.approx(parts[1])
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_log_loss_has_the_hessian_of_lightgbm(n_classes):
-    rng = np.random.default_rng(1)
-    target, score = np.arange(12) % n_classes, rng.normal(size=(12, n_classes))
-    score = score[:, 0] if n_classes == 2 else score
-    f = objective("cross_entropy" if n_classes > 2 else "top_push", log_loss_share=1)
-    gradient, hessian = f(target, score)
-    of_log = differences(lambda s: log_loss(target, s), score)
-    np.testing.assert_allclose(gradient, of_log, atol=1e-8)
-    # Of each score the own second derivative, which LightGBM multiplies for several classes.
-    second = differences(lambda s: f(target, s)[0].sum(), score) if score.ndim == 1 else None
-    if score.ndim == 1:
-        np.testing.assert_allclose(hessian, second, atol=1e-8)
-        return
-    for c in range(n_classes):
-        move = np.zeros_like(score)
-        move[:, c] = 1e-5
-        own = (f(target, score + move)[0] - f(target, score - move)[0])[:, c] / 2e-5
-        np.testing.assert_allclose(hessian[:, c], own * n_classes / (n_classes - 1), atol=1e-8)
 
 
 @pytest.mark.parametrize("surrogate", ["logistic", "quadratic"])
@@ -162,60 +128,17 @@ def test_curvature_sums_the_absolute_second_derivatives_and_bounds_them(threshol
     assert np.linalg.eigvalsh(bound).min() > -1e-10
 
 
-@every_hessian
-@every_loss
-def test_hessian_is_positive_and_not_far_below_the_mean(name, hessian):
-    for target, score in (rows(name), (rows(name)[0], np.zeros_like(rows(name)[1]))):
-        for share in (0, 0.6):
-            _, found = make(name, log_loss_share=share, hessian=hessian)(target, score)
-            assert found.min() > 0
-            assert found.min() > 0.9e-3 * found.mean()
-
-
-@every_hessian
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_weight_counts_rows(name, hessian):
+def test_weight_counts_rows(name):
     target, score = rows(name)
     weight = np.arange(len(target)) % 3
     copy = np.repeat(np.arange(len(target)), weight)
-    f = make(name, hessian=hessian)
+    f = make(name)
     weighted = f(target, score, weight)
     for of_rows, of_copies in zip(weighted, f(target[copy], score[copy]), strict=True):
         total = np.zeros_like(of_rows)
         np.add.at(total, copy, of_copies)
         np.testing.assert_allclose(of_rows, total, rtol=1e-6, atol=1e-9)
-
-
-@every_loss
-def test_tied_scores_have_a_finite_gradient(name):
-    target, score = rows(name)
-    for found in make(name)(target, np.zeros_like(score)):
-        assert np.isfinite(found).all()
-
-
-@pytest.mark.parametrize("label", [0, 1])
-@pytest.mark.parametrize("name", OF_ROWS)
-def test_without_a_class_the_log_loss_is_left(name, label):
-    _, score = rows(name)
-    target = np.full(len(score), label)
-    gradient, hessian = make(name, log_loss_share=0.6)(target, score)
-    log_loss, _ = make(name, log_loss_share=1)(target, score)
-    assert np.isfinite(gradient).all()
-    assert hessian.min() > 0
-    # Some losses ask for one class only.
-    if name in ("accuracy_at_top", "top_push", "fbeta", "pairwise_auc"):
-        np.testing.assert_allclose(gradient, 0.6 * log_loss)
-
-
-def test_curvature_is_taken_where_there_is_one():
-    target, score = rows("top_push")
-    for name, is_smooth in (("top_push", True), ("precision_at_k", False), ("fbeta", False)):
-        both = [make(name, hessian=h)(target, score)[1] for h in ("auto", "gradient")]
-        assert np.allclose(*both) == (not is_smooth), name
-    hinge = objective("top_push", surrogate="hinge", hessian="curvature")
-    for f in (hinge, make("precision_at_k", hessian="curvature")):
-        with pytest.raises(ValueError, match=r"second derivatives.*set hessian='gradient'"):
-            f(target, score)
 
 
 @pytest.mark.parametrize(
@@ -242,22 +165,6 @@ def test_loss_may_be_a_mixture_or_a_function_of_ones_own():
     assert gradient[score.argmax()] > 0
     with pytest.raises(TypeError, match="must take sample_weight"):
         own(target, score, np.ones(len(score)))
-
-
-def test_groups_reach_a_loss_that_takes_them():
-    seen = []
-
-    def loss(scores, target, groups=None):
-        seen.append(groups)
-        return (scores * target).sum()
-
-    target, score = rows("top_push")
-    objective(loss, hessian="gradient")(target, score, None, [20, 4])
-    assert seen[0].tolist() == [0] * 20 + [1] * 4
-    with pytest.raises(ValueError, match="group must sum to the 24 rows; got 23"):
-        objective(loss)(target, score, group=[20, 3])
-    with pytest.raises(TypeError, match="must take groups"):
-        objective(lambda scores, target: scores.sum())(target, score, group=[20, 4])
 
 
 def test_can_be_pickled_and_cloned():
@@ -314,3 +221,22 @@ def test_initial_score_is_where_the_log_loss_of_a_constant_is_least():
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-12)
     # A class without rows counts as half a row.
     assert initial_score([0, 0]) == pytest.approx(np.log(0.5 / 2))
+
+
+@every_loss
+def test_hessian_is_positive_and_not_far_below_the_mean(name):
+    target, score = rows(name)
+    for hessian in ("auto", "gradient"):
+        for scores in (score, np.zeros_like(score)):
+            gradient, found = make(name, hessian=hessian)(target, scores)
+            assert np.isfinite(gradient).all()
+            assert found.min() > 0.9e-3 * found.mean() > 0
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_without_a_class_the_gradient_is_finite(name):
+    _, score = rows(name)
+    for label in (0, 1):
+        gradient, hessian = make(name)(np.full(len(score), label), score)
+        assert np.isfinite(gradient).all()
+        assert hessian.min() > 0

@@ -1,6 +1,5 @@
 """TopBoostClassifier against LightGBM, definitions, and itself on other rows."""
 
-import itertools
 import pickle
 import sys
 
@@ -12,18 +11,16 @@ import torch
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import BudgetClassifier, Pipeline, TopBoostClassifier, TopKClassifier
-from sktopk._estimators.boosted._top_boost import Rows
+from sktopk import Pipeline, TopBoostClassifier
 from sktopk.boosting import objective
-from sktopk.io import dump
 from sktopk.losses import KthLargest, TopMean, TopPushKLoss, accuracy_at_top_loss
 from sktopk.metrics import make_top_scorer, topk_accuracy_score
-from sktopk.model_selection import compare_losses
 
 lightgbm = pytest.importorskip("lightgbm")
 SMALL = {"n_estimators": 10, "n_members": 1, "random_state": 0}
@@ -43,76 +40,16 @@ def several():
     return make_classification(500, n_classes=4, n_informative=6, random_state=0)
 
 
-@pytest.mark.parametrize("name", ["binary", "several"])
-def test_with_the_log_loss_alone_it_is_lightgbm(name, request):
-    X, y = request.getfixturevalue(name)
-    own = lightgbm.LGBMClassifier(n_estimators=10, n_jobs=1, verbosity=-1).fit(X, y)
-    # Of several classes it is the default.
-    ours = make(**{"log_loss_share": 1} if name == "binary" else {}).fit(X, y)
-    np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), atol=1e-6)
-    np.testing.assert_array_equal(ours.predict(X), own.predict(X))
-
-
-def test_default_is_the_recipe_of_the_documentation(binary):
-    X, y = binary
-    f = objective(
-        "accuracy_at_top",
-        threshold=TopMean("negatives", tau=0.05),
-        surrogate="logistic",
-        log_loss_share=0.6,
-    )
-    ours = make().fit(X, y)
-    model = lightgbm.LGBMClassifier(objective=f, n_estimators=10, n_jobs=1, verbosity=-1)
-    model.fit(X, y, init_score=np.full(len(y), ours.init_score_))
-    expected = model.predict(X, raw_score=True) + ours.init_score_ - ours.threshold_
-    np.testing.assert_allclose(ours.decision_function(X), expected, atol=1e-9)
-
-
-def test_two_classes_have_the_verbs_of_a_ranking(binary):
-    X, y = binary
-    clf = make(k=30).fit(X, y)
-    y_score = clf.decision_function(X)
-    np.testing.assert_array_equal(clf.predict_top(X, 7), np.argsort(-y_score, kind="stable")[:7])
-    pieces = (X[start : start + 100] for start in range(0, 1200, 100))
-    np.testing.assert_array_equal(clf.predict_top(pieces, 7), clf.predict_top(X, 7))
-    np.testing.assert_array_equal(clf.predict(X), (y_score > 0).astype(int))
-    # The mean of the 30 highest negatives is midway to the next lower score.
-    t = np.sort(y_score[y == 0])[-30:].mean()
-    assert y_score[y_score < t].max() < 0 < t
-    assert clf.score(X, y) == pytest.approx(average_precision_score(y, y_score))
-    with pytest.raises(AttributeError, match=r"predict_topk is not there for 2 classes: use pred"):
-        clf.predict_topk(X)
-    with pytest.raises(ValueError, match=r"n=1201 must be at most the number of rows of X \(1200"):
-        clf.predict_top(X, 1201)
-
-
-def test_several_classes_have_the_verbs_of_labels(several):
-    X, y = several
-    labels = np.array(["d", "b", "c", "a"])[y]
-    clf = make("topk_hinge", k=2, log_loss_share=0.5).fit(X, labels)
-    assert not hasattr(clf, "predict_proba")
-    y_score = clf.decision_function(X)
-    order = np.argsort(-y_score, axis=1, kind="stable")
-    np.testing.assert_array_equal(clf.predict_topk(X), clf.classes_[order[:, :2]])
-    np.testing.assert_array_equal(clf.predict(X), clf.predict_topk(X, 1)[:, 0])
-    assert clf.score(X, labels) == topk_accuracy_score(labels, y_score, k=2, labels=clf.classes_)
-    with pytest.raises(AttributeError, match="predict_top is not there for 4 classes"):
-        clf.predict_top(X, 3)
-    with pytest.warns(UserWarning, match=r"k=9 must be smaller .* \(4\): k_=3 is used"):
-        assert make(k=9).fit(X, y).k_ == 3
-    assert make().fit(X, y).k_ == 3
-
-
 RANKS = [
-    ("top_push", None, {}, KthLargest("negatives", k=1)),
+    ("top_push", 0.05, {}, KthLargest("negatives", k=1)),
     ("top_push_k", 12, {}, KthLargest("negatives", k=12)),
     ("recall_at_k", 12, {}, KthLargest("all", k=12)),
     ("recall_at_k", 0.05, {}, KthLargest("all", tau=0.05)),
     ("precision_at_k", 12, {}, KthLargest("all", k=12)),
-    ("pat_mat", None, {"tau": 0.05}, KthLargest("all", tau=0.05)),
-    ("pat_mat_np", None, {"tau": 0.05}, KthLargest("negatives", tau=0.05)),
-    ("recall_at_fpr", None, {"fpr": 0.05}, KthLargest("negatives", tau=0.05)),
-    ("precision_at_recall", None, {"recall": 0.7}, KthLargest("positives", tau=0.7)),
+    ("pat_mat", 0.05, {"tau": 0.05}, KthLargest("all", tau=0.05)),
+    ("pat_mat_np", 0.05, {"tau": 0.05}, KthLargest("negatives", tau=0.05)),
+    ("recall_at_fpr", 0.05, {"fpr": 0.05}, KthLargest("negatives", tau=0.05)),
+    ("precision_at_recall", 0.05, {"recall": 0.7}, KthLargest("positives", tau=0.7)),
 ]
 
 
@@ -162,52 +99,6 @@ def test_members_judge_rows_that_they_have_not_seen(binary):
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
-def test_threshold_of_members_holds_for_new_rows():
-    X, y = make_classification(4000, weights=[0.9], flip_y=0.05, random_state=1)
-    params = {"loss": "pat_mat", "loss_params": {"tau": 0.1}, "n_estimators": 50}
-    flagged = {}
-    for n_members in (1, 3):
-        clf = make(n_members=n_members, **params).fit(X[:2000], y[:2000])
-        flagged[n_members] = (clf.predict(X[2000:]) != 0).mean()
-    assert flagged[3] == pytest.approx(0.1, abs=0.02)
-    assert abs(flagged[3] - 0.1) <= abs(flagged[1] - 0.1)
-
-
-@pytest.mark.parametrize("n_members", [1, 3])
-def test_early_stopping_keeps_the_best_round(binary, n_members):
-    X, y = binary
-    params = {"early_stopping": True, "n_estimators": 200, "n_members": n_members}
-    clf = make(scoring="average_precision", **params).fit(X, y)
-    assert clf.n_iter_.shape == (n_members,)
-    assert (clf.n_iter_ < 190).all()
-    if n_members > 1:
-        for booster, n in zip(clf.boosters_, clf.n_iter_, strict=True):
-            again = booster.predict(X, raw_score=True, num_iteration=n)
-            np.testing.assert_array_equal(again, booster.predict(X, raw_score=True))
-
-
-def test_early_stopping_asks_the_scorer(binary):
-    X, y = binary
-    found = []
-
-    def scorer(estimator, X, y):
-        found.append((estimator.decision_function(X).shape, set(y.tolist())))
-        return float(len(found) == 4)
-
-    labels = np.where(y == 1, "bad", "good")
-    params = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 50}
-    clf = make(scoring=scorer, pos_label="bad", **params).fit(X, labels)
-    assert clf.n_iter_.tolist() == [4]
-    assert len(found) == 7
-    assert found[0] == ((120,), {"bad", "good"})
-
-
-@pytest.mark.parametrize("scoring", ["roc_auc", "accuracy", make_top_scorer("recall_at_k", k=5)])
-def test_scores_of_scikit_learn_and_ours_stop_it(binary, scoring):
-    X, y = binary
-    assert make(early_stopping=True, scoring=scoring).fit(X, y).n_iter_[0] <= 10
-
-
 def test_labels_and_their_order_do_not_matter(binary):
     X, y = binary
     plain = make().fit(X, y)
@@ -245,48 +136,6 @@ def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
     np.testing.assert_array_equal(one.predict_top(X, 50), other.predict_top(X, 50))
 
 
-def test_tables_of_every_kind_give_the_same(binary):
-    X, y = binary
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    expected = make().fit(X, y).decision_function(X)
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    clf = make().fit(frame, y)
-    np.testing.assert_allclose(clf.decision_function(frame), expected)
-    assert clf.feature_names_in_.tolist() == frame.columns.tolist()
-    rows = csr_array(X)
-    np.testing.assert_allclose(make().fit(rows, y).decision_function(rows), expected, atol=1e-6)
-
-
-def test_missing_values_are_a_value(binary):
-    X, y = binary
-    X = X.copy()
-    X[y == 1, 3] = np.nan
-    clf = make().fit(X, y)
-    assert clf.score(X, y) == 1
-    with pytest.raises(ValueError, match="infinity"):
-        make().fit(np.where(np.isnan(X), np.inf, X), y)
-
-
-def test_constant_rows_and_rows_too_few_to_split_are_scored_alike():
-    for X in (np.ones((50, 2)), np.full((50, 1), np.nan), np.arange(6.0)[:, None]):
-        y = np.arange(len(X)) % 2
-        assert len(np.unique(make().fit(X, y).decision_function(X))) == 1
-
-
-@pytest.mark.filterwarnings("ignore:No positive class found")
-@pytest.mark.parametrize("early_stopping", [False, True])
-def test_members_of_very_few_rows_are_trained(early_stopping):
-    y = np.array([0, 1, 0, 1, 0, 0])
-    X = np.arange(6.0)[:, None]
-    params = {"n_members": 5, "early_stopping": early_stopping, "n_iter_no_change": 1}
-    assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
-    with pytest.warns(UserWarning, match="n_members=5 needs rows to leave out"):
-        clf = make(**params).fit(X[:2], y[:2])
-    assert clf.threshold_ == 0
-    assert np.isnan(clf.oob_score_)
-    assert np.isnan(clf.oob_decision_function_).all()
-
-
 def test_is_repeatable_kept_and_left_whole(binary):
     X, y = binary
     params = {"lightgbm_params": {"feature_fraction": 0.5}, "early_stopping": True}
@@ -314,80 +163,11 @@ def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
     assert calibrated.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
 
 
-def test_composes(binary):
-    X, y = binary
-    pipe = Pipeline([("boost", make())]).fit(X, y)
-    np.testing.assert_array_equal(pipe.predict_top(X, 5), make().fit(X, y).predict_top(X, 5))
-    scoring = make_top_scorer("precision_at_k", k=20)
-    search = GridSearchCV(make(), {"k": [0.02, 0.1]}, scoring=scoring, cv=2).fit(X, y)
-    assert search.best_estimator_.k == search.best_params_["k"]
-    budget = BudgetClassifier(make(), budget=20, random_state=0).fit(X, y)
-    assert budget.predict(X[:200]).sum() <= 200
-
-
-def test_compare_losses_takes_it_as_a_rival(several):
-    X, y = several
-    network = TopKClassifier(k=2, hidden_layer_sizes=(), max_epochs=2)
-    rivals = [("boosted", make(k=2))]
-    found = compare_losses(network, rivals, X[:60], y[:60], cv=2, grid=None, progress=False)
-    assert {"boosted", "lightgbm"} <= set(found.summary().index)
-
-
-def test_a_file_without_pickle_refuses_it(binary, tmp_path):
-    clf = make().fit(*binary)
-    for estimator in (clf, Pipeline([("boost", clf)])):
-        with pytest.raises(ValueError, match="TopBoostClassifier cannot be kept in such a file"):
-            dump(estimator, tmp_path / "model")
-    assert not list(tmp_path.iterdir())
-
-
 def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     says = r'TopBoostClassifier needs lightgbm: pip install "sktopk\[boosting\]"'
     with pytest.raises(ImportError, match=says):
         make().fit(*binary)
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "says"),
-    [
-        ({"loss": "top"}, ValueError, "loss must be one of 'auto', 'accuracy_at_top'"),
-        ({"loss": "topk_hinge"}, ValueError, "loss='topk_hinge' is for several classes; y has 2"),
-        ({"loss": TopPushKLoss}, TypeError, "loss must be the name of a loss"),
-        ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' needs tau"),
-        ({"loss_params": {"k": 2}}, TypeError, "loss='accuracy_at_top' has the parameters"),
-        ({"loss_params": [1]}, TypeError, "loss_params must be a dict"),
-        ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
-        ({"log_loss_share": 2}, ValueError, "log_loss_share == 2"),
-        ({"hessian": "none"}, ValueError, "hessian must be one of 'auto'"),
-        ({"n_estimators": 0}, ValueError, "n_estimators == 0"),
-        ({"num_leaves": 1}, ValueError, "num_leaves == 1"),
-        ({"learning_rate": 0.0}, ValueError, "learning_rate == 0.0"),
-        ({"n_members": 0}, ValueError, "n_members == 0"),
-        ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
-        ({"lightgbm_params": {"seed": 1}}, ValueError, "must not set 'seed': use random_state"),
-        ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
-        ({"lightgbm_params": {"num_trees": 3}}, ValueError, "'num_trees': use n_estimators"),
-        ({"early_stopping": 1}, TypeError, "early_stopping must be True or False"),
-        ({"scoring": "none", "early_stopping": True}, ValueError, "scoring must be None"),
-        ({"scoring": "neg_log_loss", "early_stopping": True}, ValueError, "asks for predict_proba"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
-        ({"pos_label": "a"}, ValueError, "pos_label must be one of"),
-        ({"class_weight": {5: 1}}, ValueError, "class_weight must have labels of y"),
-    ],
-)
-def test_what_is_not_allowed_is_named(binary, params, error, says):
-    with pytest.raises(error, match=says):
-        make(**params).fit(*binary)
-
-
-def test_names_of_lightgbm_for_what_is_set_are_all_known(binary):
-    aliases = pytest.importorskip("lightgbm").basic._ConfigAliases
-    names = ("objective", "num_class", "num_iterations", "learning_rate", "num_leaves", "metric")
-    names += ("min_data_in_leaf", "num_threads", "seed", "early_stopping_round", "is_unbalance")
-    for alias in set().union(*map(aliases.get, names)):
-        with pytest.raises(ValueError, match=f"must not set '{alias}': use "):
-            make(lightgbm_params={alias: 1}).fit(*binary)
 
 
 @pytest.mark.parametrize("n_members", [1, 3])
@@ -404,32 +184,6 @@ def test_early_stopping_judges_labels_at_the_threshold_of_the_rows_it_judges(bin
     # Of the first round alone many rows tie.
     assert len(flagged) >= 4 * n_members
     assert np.median(flagged) == pytest.approx(0.2, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("column", "error", "says"),
-    [
-        (["u", "v"], ValueError, "X must hold numbers; column 'b': .* OrdinalEncoder in a Col"),
-        (np.array([0, 1], "datetime64[s]"), TypeError, "column 'b' holds times .* such as the ho"),
-    ],
-)
-def test_columns_that_are_no_numbers_are_named(column, error, says):
-    X = pd.DataFrame({"a": np.arange(40.0), "b": np.repeat(column, 20)})
-    with pytest.raises(error, match=says):
-        make().fit(X, np.arange(40) % 2)
-    X = pd.DataFrame(np.zeros((40, 2)), columns=["a", "a"])
-    with pytest.raises(ValueError, match="different names; got 'a' more than once"):
-        make().fit(X, np.arange(40) % 2)
-
-
-def test_labels_that_do_not_suit_are_named(binary, several):
-    X, y = several
-    with pytest.raises(ValueError, match="loss='top_push' is for two classes; y has 4"):
-        make("top_push").fit(X, y)
-    with pytest.raises(ValueError, match="pos_label must be None where y has 4 classes"):
-        make(pos_label=1).fit(X, y)
-    with pytest.raises(TypeError, match="k must be an instance of int"):
-        make(k=0.5).fit(X, y)
 
 
 def test_training_lowers_the_loss_of_the_default_more_than_the_log_loss_does():
@@ -484,7 +238,7 @@ def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
 
 
 @pytest.mark.parametrize(
-    ("loss", "k", "rank"), [("recall_at_k", 7, 7), ("top_push_k", 4, 4), ("top_push", None, 1)]
+    ("loss", "k", "rank"), [("recall_at_k", 7, 7), ("top_push_k", 4, 4), ("top_push", 0.05, 1)]
 )
 def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
     X, y, day = days
@@ -496,54 +250,6 @@ def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
         each.append(np.sort(scores[own])[::-1][rank - 1])
     t = np.sort(each)[(len(each) - 1) // 2]
     assert clf.threshold_ == pytest.approx((t + scores[scores < t].max()) / 2)
-
-
-def test_verbs_take_groups_known_from_the_fit_or_not(days):
-    X, y, day = days
-    clf = make(k=3).fit(X, y, groups=day)
-    new = np.char.add("day ", (day % 7 + 20).astype(str))
-    scores = clf.decision_function(X)
-    found, expected = clf.predict_top(X, 4, groups=new), []
-    for each in np.unique(new):
-        own = np.flatnonzero(new == each)
-        expected += own[np.argsort(-scores[own], kind="stable")[:4]].tolist()
-    assert sorted(found) == sorted(expected)
-    assert (np.diff(scores[found]) <= 0).all()
-    own = [day == each for each in range(12) if each != 3]
-    mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
-    assert clf.score(X, y, groups=day) == pytest.approx(mean)
-
-
-def test_whole_groups_are_left_out_and_held_out(days):
-    X, y, day = days
-    clf = make(n_members=3).fit(X, y, groups=day)
-    each = np.array([b.predict(X, raw_score=True) for b in clf.boosters_])
-    each += clf.init_score_ - clf.threshold_
-    owner = np.abs(each - clf.oob_decision_function_).argmin(axis=0)
-    # The only day without positives is in every training.
-    known = day != 3
-    np.testing.assert_array_equal(np.isnan(clf.oob_decision_function_), ~known)
-    expected = each[owner, np.arange(len(y))][known]
-    np.testing.assert_allclose(clf.oob_decision_function_[known], expected)
-    assert all(len(np.unique(owner[day == one])) == 1 for one in range(12))
-    assert len(np.unique(owner)) == 3
-    scores = clf.oob_decision_function_
-    own = [day == each for each in range(12) if each != 3]
-    mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
-    assert clf.oob_score_ == pytest.approx(mean)
-    judged = []
-
-    def judge(estimator, X, y):
-        judged.append(len(y))
-        return 0.0
-
-    params = {"early_stopping": True, "validation_fraction": 0.25, "n_iter_no_change": 1}
-    make(scoring=judge, **params).fit(X, y, groups=day)
-    assert judged[0] in {
-        sum(int((day == each).sum()) for each in three)
-        for three in itertools.combinations(range(12), 3)
-    }
-    assert make(**params).fit(X, y, groups=day).n_iter_[0] <= 10
 
 
 def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
@@ -568,24 +274,6 @@ def test_searches_route_groups(days):
         assert search.best_estimator_.predict_top(X, 2, groups=day).shape == (24,)
 
 
-def test_groups_that_do_not_suit_are_named(days, several):
-    X, y, day = days
-    clf = make()
-    with pytest.raises(ValueError, match="groups must name the group of each of the 1200 rows"):
-        clf.fit(X, y, groups=day[1:])
-    with pytest.raises(ValueError, match=r"k must be a number of rows of each group .* got None"):
-        make("recall_at_k").fit(X, y, groups=day)
-    with pytest.raises(TypeError, match="must take groups where rows have groups"):
-        make(PlainLoss()).fit(X, y, groups=day)
-    assert not hasattr(clf, "boosters_")
-    groups = np.arange(len(several[1])) % 3
-    with pytest.raises(ValueError, match="groups must be None for 4 classes"):
-        clf.fit(*several, groups=groups)
-    clf.fit(*several)
-    with pytest.raises(ValueError, match="groups must be None for 4 classes"):
-        clf.score(*several, groups=groups)
-
-
 class PlainLoss:
     def __call__(self, scores, target, sample_weight=None):
         return torch.nn.functional.softplus(scores * (1 - 2 * target)).mean()
@@ -603,12 +291,240 @@ def test_class_weight_is_no_number_of_rows(binary, loss, params, n_flagged, clas
     assert np.sum(clf.predict(X)) == pytest.approx(n_flagged(y), abs=8)
 
 
-def test_a_threshold_between_neighbours_flags_the_upper_one(binary):
+@pytest.mark.parametrize("name", ["binary", "several"])
+def test_the_log_loss_alone_is_lightgbm(name, request):
+    X, y = request.getfixturevalue(name)
+    own = lightgbm.LGBMClassifier(n_estimators=10, n_jobs=1, verbosity=-1).fit(X, y)
+    ours = make("cross_entropy").fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(ours.predict(X), own.predict(X))
+
+
+def test_default_loss_is_the_documented_one(binary):
     X, y = binary
-    clf = make("recall_at_k", k=1).fit(X, y)
-    scores = np.array([1.0, np.nextafter(1.0, -np.inf), 0.0, -1.0])
-    ones = np.ones(4)
-    rows = Rows(None, None, np.array([1, 0, 0, 0]), ones, ones)
-    clf.class_count_ = np.array([3.0, 1.0])
-    t = clf._threshold("recall_at_k", {"k": 1}, rows, scores)
-    np.testing.assert_array_equal(scores > t, [True, False, False, False])
+    top = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
+    f = objective("accuracy_at_top", log_loss_share=0.6, **top)
+    ours = make().fit(X, y)
+    model = lightgbm.LGBMClassifier(objective=f, n_estimators=10, n_jobs=1, verbosity=-1)
+    model.fit(X, y, init_score=np.full(len(y), ours.init_score_))
+    expected = model.predict(X, raw_score=True) + ours.init_score_ - ours.threshold_
+    np.testing.assert_allclose(ours.decision_function(X), expected, atol=1e-9)
+
+
+def test_methods_of_two_classes(binary):
+    X, y = binary
+    clf = make(k=30).fit(X, y)
+    y_score = clf.decision_function(X)
+    np.testing.assert_array_equal(clf.predict_top(X, 7), np.argsort(-y_score, kind="stable")[:7])
+    np.testing.assert_array_equal(clf.predict(X), (y_score > 0).astype(int))
+    # The threshold is between the mean of the 30 highest negatives and the next lower score.
+    t = np.sort(y_score[y == 0])[-30:].mean()
+    assert y_score[y_score < t].max() < 0 < t
+    assert clf.score(X, y) == pytest.approx(average_precision_score(y, y_score))
+    with pytest.raises(AttributeError, match="predict_topk"):
+        clf.predict_topk(X)
+    with pytest.raises(ValueError, match="n=1201 must be at most"):
+        clf.predict_top(X, 1201)
+
+
+def test_methods_of_several_classes(several):
+    X, y = several
+    labels = np.array(["d", "b", "c", "a"])[y]
+    clf = make("topk_hinge", k=2, log_loss_share=0.5).fit(X, labels)
+    assert not hasattr(clf, "predict_proba")
+    y_score = clf.decision_function(X)
+    order = np.argsort(-y_score, axis=1, kind="stable")
+    np.testing.assert_array_equal(clf.predict_topk(X), clf.classes_[order[:, :2]])
+    np.testing.assert_array_equal(clf.predict(X), clf.predict_topk(X, 1)[:, 0])
+    assert clf.score(X, labels) == topk_accuracy_score(labels, y_score, k=2, labels=clf.classes_)
+    with pytest.raises(AttributeError, match="predict_top is not there for 4 classes"):
+        clf.predict_top(X, 3)
+    with pytest.warns(UserWarning, match=r"k=9 must be smaller .* \(4\): k_=3 is used"):
+        assert make("cross_entropy", k=9).fit(X, y).k_ == 3
+    assert make("cross_entropy", k=0.5).fit(X, y).k_ == 2
+    with pytest.raises(ValueError, match="loss='top_mean' is for two classes; y has 4"):
+        make().fit(X, y)
+    with pytest.raises(ValueError, match="pos_label must be None where y has 4 classes"):
+        make("cross_entropy", pos_label=1).fit(X, y)
+    with pytest.raises(ValueError, match="groups must be None for 4 classes"):
+        make("cross_entropy").fit(X, y, groups=y)
+
+
+def test_threshold_of_members_holds_for_new_samples():
+    X, y = make_classification(4000, weights=[0.9], flip_y=0.05, random_state=1)
+    clf = make("pat_mat", loss_params={"tau": 0.1}, n_members=3, n_estimators=50)
+    assert clf.fit(X[:2000], y[:2000]).predict(X[2000:]).mean() == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+@pytest.mark.parametrize("scoring", [None, "roc_auc", make_top_scorer("recall_at_k", k=50)])
+def test_early_stopping_keeps_the_best_round(binary, n_members, scoring):
+    X, y = binary
+    params = {"early_stopping": True, "n_estimators": 200, "n_members": n_members}
+    clf = make(scoring=scoring, **params).fit(X, y)
+    assert (clf.n_iter_ < 190).all()
+    short = make(n_estimators=clf.n_iter_[0], n_members=n_members).fit(X, y)
+    if n_members > 1:
+        expected = short.boosters_[0].predict(X, raw_score=True)
+        np.testing.assert_array_equal(clf.boosters_[0].predict(X, raw_score=True), expected)
+
+
+def test_early_stopping_asks_a_scorer_about_the_estimator_itself(binary):
+    X, y = binary
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    found = []
+
+    def scorer(estimator, X, y):
+        assert isinstance(estimator, TopBoostClassifier)
+        found.append((X.columns.tolist(), len(estimator.predict(X)), set(y.tolist())))
+        return float(len(found) == 4)
+
+    labels = np.where(y == 1, "bad", "good")
+    params = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 50}
+    clf = make(scoring=scorer, pos_label="bad", **params).fit(frame, labels)
+    assert clf.n_iter_.tolist() == [4]
+    assert len(found) == 7
+    assert found[0] == (frame.columns.tolist(), 120, {"bad", "good"})
+
+
+def test_whole_groups_are_held_out(days):
+    X, y, day = days
+    clf = make(n_members=3).fit(X, y, groups=day)
+    scores = clf.oob_decision_function_
+    each = np.array([b.predict(X, raw_score=True) for b in clf.boosters_])
+    owner = np.abs(each + clf.init_score_ - clf.threshold_ - scores).argmin(axis=0)
+    # Every member needs the only day without positives.
+    np.testing.assert_array_equal(np.isnan(scores), day == 3)
+    assert all(len(np.unique(owner[day == one])) == 1 for one in range(12))
+    own = [day == one for one in range(12) if one != 3]
+    mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
+    assert clf.oob_score_ == pytest.approx(mean)
+
+
+# Data that other code understood wrongly.
+
+
+def stored_otherwise(X):
+    """CSR rows with one entry in two parts, and the indices of every row in descending order."""
+    X = csr_array(X)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    order = np.lexsort((-X.indices, row))
+    indices, data = np.repeat(X.indices[order], 2), np.repeat(X.data[order] / 2, 2)
+    return csr_array((data, indices, 2 * X.indptr), shape=X.shape)
+
+
+def test_tables_of_every_kind_give_the_same(binary):
+    X, y = binary
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    expected = make(n_members=2).fit(X, y).decision_function(X)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    split = stored_otherwise(X)
+    before = split.indices.copy(), split.data.copy()
+    for table in (frame, csr_array(X), split):
+        clf = make(n_members=2).fit(table, y)
+        np.testing.assert_allclose(clf.decision_function(table), expected, atol=1e-6)
+    np.testing.assert_array_equal(split.indices, before[0])
+    np.testing.assert_array_equal(split.data, before[1])
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_columns_and_folds_without_known_values_are_scored(binary, n_members):
+    X, y = binary
+    X = X[:, :4].copy()
+    X[:, 0] = np.nan
+    X[5:, 1] = np.nan
+    X[y == 1, 3] = np.nan
+    clf = make(n_members=n_members).fit(X, y)
+    assert clf.score(X, y) == 1
+    for X in (np.ones((50, 2)), np.full((50, 1), np.nan), np.arange(6.0)[:, None]):
+        y = np.arange(len(X)) % 2
+        assert len(np.unique(make().fit(X, y).decision_function(X))) == 1
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_weights_over_many_orders_of_magnitude(n_members, early_stopping):
+    X, y = make_classification(3000, weights=[0.8], flip_y=0.05, random_state=2)
+    light = np.ones(3000)
+    light[X[:, 0].argmax()] = 1e-6
+    # Weights that halve every 120 days in ten years.
+    old = 0.5 ** (np.linspace(3650, 0, 3000) / 120)
+    plain = make(n_members=n_members, n_estimators=20).fit(X, y)
+    for weight in (light, old):
+        clf = make(n_members=n_members, n_estimators=20, early_stopping=early_stopping)
+        clf.fit(X, y, sample_weight=weight)
+        assert np.isfinite(clf.decision_function(X)).all()
+        assert clf.score(X, y, weight) > 0.8
+    np.testing.assert_allclose(
+        make(n_members=n_members, n_estimators=20).fit(X, y, light).predict(X).mean(),
+        plain.predict(X).mean(),
+        atol=0.02,
+    )
+
+
+def test_other_meta_estimators_pass_weights_on(binary):
+    X, y = binary
+    weight = 1.0 + 9 * y
+    clf = AdaBoostClassifier(make(log_loss_share=1), n_estimators=2).fit(X, y, weight)
+    assert clf.score(X, y) > 0.9
+    calibrated = CalibratedClassifierCV(make(), cv=3).fit(X, y, weight)
+    assert calibrated.predict_proba(X)[:, 1].mean() > 0.3
+    search = GridSearchCV(make(), {"k": [0.02, 0.1]}, scoring="average_precision", cv=2).fit(X, y)
+    assert search.best_estimator_.k == search.best_params_["k"]
+
+
+@pytest.mark.filterwarnings("ignore:No positive class found")
+def test_members_of_very_few_samples_are_trained():
+    y, X = np.array([0, 1, 0, 1, 0, 0]), np.arange(6.0)[:, None]
+    for early_stopping in (False, True):
+        params = {"n_members": 5, "early_stopping": early_stopping, "n_iter_no_change": 1}
+        assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
+        with pytest.warns(UserWarning, match="n_members=5 needs samples to hold out"):
+            clf = make(**params).fit(X[:2], y[:2])
+        assert clf.threshold_ == 0
+        assert np.isnan(clf.oob_score_)
+        assert np.isnan(clf.oob_decision_function_).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "says"),
+    [
+        ({"loss": "top"}, ValueError, "loss must be one of 'top_mean', 'accuracy_at_top'"),
+        ({"loss": "topk_hinge"}, ValueError, "loss='topk_hinge' is for several classes; y has 2"),
+        ({"loss": TopPushKLoss}, TypeError, "loss must be the name of a loss"),
+        ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' needs tau"),
+        ({"loss_params": {"k": 2}}, TypeError, "loss='accuracy_at_top' has the parameters"),
+        ({"loss_params": [1]}, TypeError, "loss_params must be a dict"),
+        ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
+        ({"log_loss_share": 2}, ValueError, "log_loss_share == 2"),
+        ({"hessian": "none"}, ValueError, "hessian must be one of 'auto'"),
+        ({"num_leaves": 1}, ValueError, "num_leaves == 1"),
+        ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
+        ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
+        ({"early_stopping": 1}, TypeError, "early_stopping must be True or False"),
+        ({"scoring": "none", "early_stopping": True}, ValueError, "scoring must be None"),
+        ({"scoring": "neg_log_loss", "early_stopping": True}, ValueError, "asks for predict_proba"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
+        ({"class_weight": {5: 1}}, ValueError, "class_weight must have labels of y"),
+    ],
+)
+def test_what_is_not_allowed_is_named(binary, params, error, says):
+    with pytest.raises(error, match=says):
+        make(**params).fit(*binary)
+
+
+def weighted_mean(scores, target, sample_weight=None):
+    return -(scores * target).mean()
+
+
+def test_data_that_are_not_allowed_are_named(days):
+    X, y, day = days
+    with pytest.raises(ValueError, match="groups must name the group of each of the 1200 rows"):
+        make().fit(X, y, groups=day[1:])
+    with pytest.raises(ValueError, match=r"k must be a number of samples of each group .* got 0"):
+        make("recall_at_k").fit(X, y, groups=day)
+    with pytest.raises(TypeError, match="must take groups where rows have groups"):
+        make(weighted_mean).fit(X, y, groups=day)
+    texts = pd.DataFrame({"a": np.arange(40.0), "b": np.repeat(["u", "v"], 20)})
+    with pytest.raises(ValueError, match=r"X must hold numbers; column 'b': .* OrdinalEncoder"):
+        make().fit(texts, np.arange(40) % 2)

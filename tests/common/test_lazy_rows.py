@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from sktopk._common._dataset_rows import DatasetRows
 from sktopk._common._input import is_stream, own_labels
 from tests.test_datasets_as_input import TENSORS, Items, X, Y
-from tests.test_streams import Sized, Stream
 
 
 class Rows(Dataset):
@@ -35,8 +34,6 @@ class Rows(Dataset):
         ("ab", False),
         ({"a": 1}, False),
         (iter([X]), True),
-        (Stream(), True),
-        (Sized(), True),
         (DataLoader(Rows()), True),
         (zip(X, Y, strict=True), True),
     ],

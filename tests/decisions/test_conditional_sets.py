@@ -1,34 +1,21 @@
-"""Does every class, cluster or group get the coverage that it was promised, and no more?"""
-
-import warnings
+"""Does every class or group get the coverage that it was promised, and no more?"""
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktopk import SetClassifier
-from sktopk._estimators.decisions import _mondrian
-from sktopk._estimators.decisions._conformal import conformal_threshold
-from sktopk._estimators.decisions._mondrian import (
-    class_thresholds,
-    cluster_thresholds,
-    group_thresholds,
-)
-from tests.given import Given, draw, frozen
+from sktopk._estimators.decisions._conditional import class_thresholds, group_thresholds
+from tests.given import draw, frozen
 
 N_DRAWS = 2000
 CONFORMAL = ["lac", "aps", "raps", "pas"]
-FEW = "ignore:coverage=.* of a class needs at least"
 
 
 def slack(values):
@@ -37,17 +24,6 @@ def slack(values):
 
 def sets(clf, X, **params):
     return clf.predict_set(X, **params).toarray()
-
-
-@pytest.mark.filterwarnings(FEW, "ignore:.*single row", "ignore:.* are too few to tell")
-@parametrize_with_checks(
-    [
-        SetClassifier(LogisticRegression(), method="lac", conditional="class"),
-        SetClassifier(LogisticRegression(), method="lac", conditional="cluster"),
-    ]
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 def covered_by_class(n_draws, counts, coverage, kind, seed=0):
@@ -79,7 +55,7 @@ def test_every_class_is_covered_as_often_as_promised(coverage):
 
 
 def test_class_of_too_few_rows_is_in_every_set():
-    with pytest.warns(UserWarning, match=r"at least 9 calibration rows of it; 2 of 3 classes"):
+    with pytest.warns(UserWarning, match=r"at least 9 calibration samples of it; 2 of 3 classes"):
         threshold = class_thresholds(np.arange(17.0), np.repeat([0, 2], [8, 9]), 3, 0.9)
     assert threshold.tolist() == [-np.inf, -np.inf, 8.0]
 
@@ -95,83 +71,6 @@ def test_group_coverage_is_that_of_the_group():
     assert found.tolist() == ["day", "night"]
     exact = np.array([28 / 31, 181 / 201])
     assert (np.abs(covered.mean(axis=0) - exact) <= slack(covered[:, 0])).all()
-
-
-def test_clusters_are_covered_and_like_classes_share_one():
-    rng = np.random.default_rng(2)
-    # Two kinds of classes, of so few rows that thresholds by class would say little.
-    place = np.repeat([0, 5], 20)
-    code = np.repeat(np.arange(40), 60)
-    covered, spread, spread_by_class = [], [], []
-    for seed in range(N_DRAWS // 10):
-        scores = place[code] + rng.normal(size=len(code))
-        random = np.random.RandomState(seed)
-        threshold, cluster = cluster_thresholds(scores, code, 40, 0.9, random)
-        assert len(set(cluster)) > 2
-        assert not (set(cluster[:20]) & set(cluster[20:])) - {-1}
-        # A new row of each of the classes.
-        covered.append(place + rng.normal(size=40) >= threshold)
-        spread.append(np.std(threshold - place))
-        spread_by_class.append(np.std(class_thresholds(scores, code, 40, 0.9) - place))
-    of_draw = np.mean(covered, axis=1)
-    assert 0.9 - slack(of_draw) <= of_draw.mean() <= 0.9 + 0.03
-    assert np.mean(spread) < np.mean(spread_by_class)
-
-
-def test_clusters_are_covered_whatever_they_are_made_of(monkeypatch):
-    """Of 2 000 draws: rows that did not make the clusters are like new ones of their classes."""
-    monkeypatch.setattr(_mondrian, "_clusters", _lower_and_upper_half)
-    rng = np.random.default_rng(3)
-    place, code = np.repeat([0, 1, 5], 4), np.repeat(np.arange(12), 40)
-    covered, of_all = np.empty((2, N_DRAWS, 2))
-    for i in range(N_DRAWS):
-        scores = place[code] + rng.normal(size=len(code))
-        random = np.random.RandomState(i)
-        threshold, cluster = cluster_thresholds(scores, code, 12, 0.9, random)
-        assert np.bincount(cluster).tolist() == [6, 6]
-        new = place + rng.normal(size=12)
-        for kind in range(2):
-            own = cluster == kind
-            covered[i, kind] = (new >= threshold)[own].mean()
-            of_all[i, kind] = (new >= conformal_threshold(scores, 0.9))[own].mean()
-    # Some 200 rows a cluster: at most 1 in 200 too much.
-    for each in covered.T:
-        assert 0.9 - slack(each) <= each.mean() <= 0.9 + 0.005 + slack(each)
-    # One threshold leaves the lower half to the upper one.
-    low, high = of_all.mean(axis=0)
-    assert low < 0.85 < 0.95 < high
-
-
-def _lower_and_upper_half(parts, levels, n_needed, n_clusters):
-    middle = np.array([np.append(part, 2.0).mean() for part in parts])  # some are empty
-    return (np.argsort(np.argsort(middle)) >= len(parts) / 2).astype(np.intp)
-
-
-def test_class_of_too_few_rows_to_tell_has_the_threshold_of_all(rng):
-    code = np.append(np.repeat(np.arange(79), 60), [79] * 3)
-    scores = np.append(np.repeat([0, 5], [2400, 2340]), [9] * 3) + rng.normal(size=len(code))
-    random = np.random.RandomState(0)
-    threshold, cluster = cluster_thresholds(scores, code, 80, 0.9, random)
-    assert cluster[79] == -1
-    assert set(cluster[:40]) == {cluster[0]} != set(cluster[40:79])
-    # Half of all rows are of the lower kind, whose lowest fifth is left out.
-    assert threshold[79] == pytest.approx(np.quantile(scores, 0.1), abs=0.1)
-    assert threshold[0] < threshold[79] < threshold[78]
-
-
-def test_classes_are_told_apart_by_their_worst_rows(rng):
-    scores, code = rng.normal(size=4200), np.repeat(np.arange(70), 60)
-    scores[(scores < 0) & (code >= 35)] *= 9
-    _, cluster = cluster_thresholds(scores, code, 70, 0.9, np.random.RandomState(0))
-    assert not set(cluster[:35]) & set(cluster[35:])
-
-
-def test_too_few_rows_to_tell_classes_apart_are_reported(rng):
-    scores, code = rng.normal(size=100), np.arange(100) % 5
-    with pytest.warns(UserWarning, match="100 calibration rows are too few to tell which of 5"):
-        threshold, cluster = cluster_thresholds(scores, code, 5, 0.9, np.random.RandomState(0))
-    assert set(cluster) == {-1}
-    assert threshold.tolist() == [np.sort(scores)[-91]] * 5
 
 
 @pytest.mark.filterwarnings("ignore:randomized=True is ignored by method")
@@ -197,48 +96,6 @@ def test_classes_are_covered_whatever_the_method(method, randomized):
     inside = sets(over_all, proba[3000:])[np.arange(3000), y[3000:]]
     others = np.bincount(y[3000:], weights=inside, minlength=8) / n_new
     assert others.min() < covered.min()
-
-
-def test_thresholds_by_class_make_pas_and_lac_the_same():
-    proba, y = draw(2000, seed=4)
-    found = []
-    for method in ("lac", "pas"):
-        clf = SetClassifier(frozen(), method=method, conditional="class").fit(proba, y)
-        found.append(sets(clf, proba))
-    np.testing.assert_array_equal(*found)
-
-
-def test_sets_are_nested_and_come_as_labels():
-    proba, y = draw(2000, seed=5)
-    smaller = None
-    for coverage in (0.5, 0.7, 0.9):
-        clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional="class")
-        matrix = sets(clf.fit(proba, y), proba)
-        assert smaller is None or (matrix >= smaller).all()
-        smaller = matrix
-    listed = clf.predict_set(proba, output="labels")
-    for row, labels, inside in zip(proba, listed, matrix, strict=True):
-        assert sorted(labels) == np.flatnonzero(inside).tolist()
-        assert (np.diff(row[labels]) <= 0).all()
-    assert clf.threshold_.shape == (8,)
-
-
-def test_two_classes_are_one_both_or_none():
-    rng = np.random.default_rng(6)
-    y = np.where(rng.random(3000) < 0.1, "active", "inactive")
-    score = rng.normal(size=3000) + 2 * (y == "active")
-    X = np.column_stack([score, np.zeros(3000)])
-    proba = softmax(X * [1, 0], axis=1)
-    inner = FrozenEstimator(Given(["active", "inactive"]).fit(None, None))
-    clf = SetClassifier(inner, method="lac", coverage=0.9, conditional="class")
-    clf.fit(proba[:1500], y[:1500])
-    found = sets(clf, proba[1500:])
-    assert {tuple(row) for row in found.tolist()} >= {(True, False), (False, True)}
-    # Either both or none, as one threshold is above the other one.
-    assert len({tuple(row) for row in found.tolist()}) == 3
-    for i, name in enumerate(("active", "inactive")):
-        covered = found[y[1500:] == name, i].mean()
-        assert covered == pytest.approx(0.9, abs=0.08 if name == "active" else 0.03)
 
 
 @pytest.mark.parametrize("names", [["Mon", "Tue"], [3, 1], [True, False]])
@@ -276,42 +133,13 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
     proba, y = draw(100, seed=8)
     groups = np.repeat(["a", "b"], [95, 5])
     clf = SetClassifier(frozen(), method="lac", conditional="group")
-    with pytest.warns(UserWarning, match=r"rows of it, with labels .* 1 of 2 groups have fewer"):
+    with pytest.warns(UserWarning, match=r"samples of it, with labels .* 1 of 2 groups have fewer"):
         clf.fit(proba, y, groups=groups)
     assert sets(clf, proba[95:], groups=groups[95:]).all()
-    with pytest.warns(UserWarning, match=r"2 of 5 rows are of groups without calibration rows"):
+    with pytest.warns(UserWarning, match=r"2 of 5 samples are of groups without calibration"):
         found = sets(clf, proba[:5], groups=["a", "0", "a", "c", "a"])
     assert found[[1, 3]].all()
     assert not found[[0, 2, 4]].all()
-
-
-def test_unknown_labels_are_of_no_class(rng):
-    proba, y = draw(400, seed=9)
-    known = FrozenEstimator(Given(np.arange(8)).fit(None, None))
-    y = np.where(rng.random(400) < 0.1, 99, y)
-    clf = SetClassifier(known, method="lac", conditional="class", coverage=0.5)
-    with pytest.warns(UserWarning, match="calibration rows have labels that estimator does not"):
-        clf.fit(proba, y)
-    again = SetClassifier(known, method="lac", conditional="class", coverage=0.5)
-    again.fit(proba[y != 99], y[y != 99])
-    np.testing.assert_array_equal(clf.threshold_, again.threshold_)
-
-
-def test_any_classifier_and_refit(digits):
-    X, y, X_new, y_new = digits
-    clf = SetClassifier(
-        RandomForestClassifier(30, random_state=0), method="lac", conditional="class", coverage=0.8
-    )
-    clf.set_params(random_state=0).fit(X, y)
-    covered = sets(clf, X_new)[np.arange(len(X_new)), y_new]
-    assert covered.mean() > 0.75
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        clf.set_params(conditional="cluster").fit(X, y)
-    assert clf.clusters_.shape == (10,)
-    clf.set_params(conditional=None).fit(X, y)
-    assert not hasattr(clf, "clusters_")
-    assert isinstance(clf.threshold_, float)
 
 
 def test_wrong_conditions_and_groups_are_refused():

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sktopk import BudgetClassifier, ExpectedCostClassifier, SetClassifier
-from sktopk.io import dump, load
+from sktopk import BudgetClassifier, SetClassifier
 from tests.given import draw
 from tests.given import frozen as frozen_proba
 from tests.scored import column, frozen, labels
@@ -15,14 +14,12 @@ from tests.scored import column, frozen, labels
     "params",
     [
         {"budget": 0.1},
-        {"budget": 7, "per": "batch"},
         {"budget": 0.2, "constraint": "fpr"},
         {"budget": 0.2, "constraint": "fdr"},
-        {"budget": 0.2, "constraint": "fdr", "randomized": True},
     ],
 )
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
-def test_budgets_are_those_of_a_classifier(params, make, rng, tmp_path):
+def test_budgets_are_those_of_a_classifier(params, make, rng):
     positive = rng.random(500) < 0.3
     scores = rng.normal(size=500) + 2 * positive
     params |= {"random_state": 0}
@@ -31,17 +28,15 @@ def test_budgets_are_those_of_a_classifier(params, make, rng, tmp_path):
     clf = BudgetClassifier(frozen(), **params).fit(column(scores[:300]), y)
     new = scores[300:]
     expected = clf.predict(column(new))
-    assert 3 < np.sum(expected == "yes") < 150
+    assert np.sum(expected == "yes") < 150
     np.testing.assert_array_equal(ours.predict(make(new)), expected)
     np.testing.assert_array_equal(ours.predict_top(make(new), 9), clf.predict_top(column(new), 9))
     assert ours.hits_interval(make(new), 30) == clf.hits_interval(column(new), 30)
     np.testing.assert_array_equal(ours.decision_function(new), clf.decision_function(column(new)))
-    again = load(dump(ours, tmp_path / "desk.sktopk"))
-    np.testing.assert_array_equal(again.predict(new), expected)
 
 
 @pytest.mark.parametrize("conditional", [None, "class", "group"])
-def test_sets_are_those_of_a_classifier(conditional, tmp_path):
+def test_sets_are_those_of_a_classifier(conditional):
     proba, y = draw(1000, seed=3)
     groups = np.arange(1000) % 2
     old, new = ({"groups": part} if conditional == "group" else {} for part in np.split(groups, 2))
@@ -53,8 +48,6 @@ def test_sets_are_those_of_a_classifier(conditional, tmp_path):
     expected = clf.predict_set(proba[500:], **new).toarray()
     np.testing.assert_array_equal(ours.predict_set(proba[500:], **new).toarray(), expected)
     np.testing.assert_array_equal(ours.predict(proba), proba.argmax(axis=1))
-    again = load(dump(ours, tmp_path / "sets.sktopk"))
-    np.testing.assert_array_equal(again.predict_set(proba[500:], **new).toarray(), expected)
 
 
 @pytest.mark.parametrize("pos_label", ["no", "yes"])
@@ -63,7 +56,7 @@ def test_one_score_is_that_of_the_positive_class(pos_label, rng):
     y = labels(rng.random(300) < share)
     both = np.column_stack([1 - share, share])
     one = both[:, ["no", "yes"].index(pos_label)]
-    params = {"budget": 20, "per": "fit", "pos_label": pos_label}
+    params = {"budget": 20, "pos_label": pos_label}
     of_both = BudgetClassifier.from_scores(both, y, **params)
     of_one = BudgetClassifier.from_scores(one, y, **params)
     assert of_both.threshold_ == of_one.threshold_
@@ -72,7 +65,7 @@ def test_one_score_is_that_of_the_positive_class(pos_label, rng):
 
 
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
-def test_one_probability_of_two_classes_makes_sets_and_costs(make, rng, tmp_path):
+def test_one_probability_of_two_classes_makes_sets(make, rng):
     share = rng.random(400)
     y = labels(rng.random(400) < share)
     both = np.column_stack([1 - share, share])
@@ -82,13 +75,8 @@ def test_one_probability_of_two_classes_makes_sets_and_costs(make, rng, tmp_path
     new = make(share[200:])
     expected = of_both.predict_set(both[200:]).toarray()
     assert len(np.unique(expected, axis=0)) == 3
-    again = load(dump(of_one, tmp_path / "sets"))
-    for each in (of_one, again):
-        np.testing.assert_array_equal(each.predict_set(new).toarray(), expected)
-        np.testing.assert_array_equal(each.predict(new), labels(share[200:] > 0.5))
-    cost = {"cost_matrix": [[0, 1], [3, 0]]}
-    costs = ExpectedCostClassifier.from_scores(make(share[:200]), y[:200], **cost)
-    np.testing.assert_array_equal(costs.predict(new), labels(share[200:] > 0.25))
+    np.testing.assert_array_equal(of_one.predict_set(new).toarray(), expected)
+    np.testing.assert_array_equal(of_one.predict(new), labels(share[200:] > 0.5))
 
 
 def test_other_numbers_of_columns_are_refused():
@@ -100,12 +88,12 @@ def test_other_numbers_of_columns_are_refused():
         SetClassifier.from_scores(np.ones((2, 3)) / 3, [0, 1], method="lac")
     for wrong in (1.5, -0.1, np.nan):
         with pytest.raises(
-            ValueError, match=r"probability of the label 1, in .* for row 1. Of anot"
+            ValueError, match=r"probability of the label 1, in .* for sample 1. For oth"
         ):
             SetClassifier.from_scores([0.1, wrong], [0, 1], method="lac")
     with pytest.raises(ValueError, match=r"each of the 1 classes"):
         BudgetClassifier.from_scores([0.1, 0.2], [1, 1])
-    with pytest.raises(ValueError, match=r"y_score must be one number per row .*; got shape \(\)"):
+    with pytest.raises(ValueError, match=r"y_score must be one number per .*; got shape \(\)"):
         BudgetClassifier.from_scores(0.1, [0, 1])
     with pytest.raises(ValueError, match="row for each label of y: y_score has 2 rows, y 3"):
         BudgetClassifier.from_scores([0.1, 0.2], [0, 1, 1])

@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import re
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,19 +9,16 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sktopk._estimators.decisions._guarantees import (
-    calibrate,
     clopper_pearson,
     count_threshold,
     drift,
     fpr_threshold,
     n_errors_allowed,
-    n_rows_needed,
     precision_threshold,
     recall_threshold,
-    share_p_value,
 )
 
-N_DRAWS = 2000
+N_DRAWS = 1000
 
 
 def binomial_cdf(x, n, p):
@@ -50,42 +45,12 @@ def test_limits_leave_half_the_error_in_each_tail(count, n, level):
         assert binomial_cdf(count, n, rate.high) == pytest.approx((1 - level) / 2, rel=1e-6)
 
 
-def test_a_limit_next_to_zero_is_exact():
-    rate = clopper_pearson(1, 100_000, 0.999999)
-    at_least_one = -math.expm1(100_000 * math.log1p(-rate.low))
-    assert at_least_one == pytest.approx(5e-7, rel=1e-6)
-
-
-def test_interval_covers_at_every_rate():
-    n, level = 12, 0.9
-    intervals = [clopper_pearson(count, n, level) for count in range(n + 1)]
-    for p in np.linspace(0, 1, 101):
-        covered = sum(
-            math.comb(n, x) * p**x * (1 - p) ** (n - x)
-            for x, rate in enumerate(intervals)
-            if rate.low <= p <= rate.high
-        )
-        assert covered >= level - 1e-9
-
-
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.5, 0.9])
 @pytest.mark.parametrize("delta", [0.01, 0.05, 0.5])
 def test_number_of_errors_allowed_is_the_largest_that_keeps_the_promise(rate, delta):
     for n in (0, 1, 5, 20, 59, 299):
         allowed = [x for x in range(n + 1) if binomial_cdf(x, n, rate) <= delta]
         assert n_errors_allowed(n, rate, delta) == max(allowed, default=-1)
-
-
-def test_tail_that_equals_delta_is_allowed():
-    assert n_errors_allowed(2, 0.5, 0.25) == 0
-    assert n_errors_allowed(2, 0.5, 0.75) == 1
-
-
-@pytest.mark.parametrize(("rate", "delta"), [(0.05, 0.05), (0.01, 0.1), (0.9, 0.05), (0.5, 0.25)])
-def test_rows_needed_are_the_first_that_allow_an_answer(rate, delta):
-    n = n_rows_needed(rate, delta)
-    assert n_errors_allowed(n, rate, delta) == 0
-    assert n_errors_allowed(n - 1, rate, delta) == -1
 
 
 def fixed_sequence(errors_above, n, rate, delta):
@@ -114,23 +79,6 @@ def test_fpr_threshold_is_where_testing_from_the_top_stops(rng, discrete):
     above = scores[scores > lowest]
     assert np.array_equal(scores > threshold, scores > lowest)
     assert threshold == pytest.approx((lowest + above.min()) / 2)
-
-
-@pytest.mark.parametrize("discrete", [False, True])
-def test_recall_threshold_mirrors_that_of_the_false_positive_rate(rng, discrete):
-    scores = rng.normal(size=300)
-    positive = rng.random(300) < 0.3
-    if discrete:
-        scores = scores.round(1)
-    threshold, problem = recall_threshold(scores, positive, 0.8, 0.05)
-    assert problem is None
-    found = scores[positive]
-    candidates = np.sort(found)
-    missed = [int(np.sum(found < t)) for t in candidates]
-    n_passed = fixed_sequence(missed, len(found), 0.2, 0.05)
-    highest = candidates[n_passed - 1]
-    assert np.array_equal(scores > threshold, scores >= highest)
-    assert threshold == pytest.approx((highest + scores[scores < highest].max()) / 2)
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.2])
@@ -241,7 +189,7 @@ def test_too_few_rows_are_told_how_many_it_takes():
     assert threshold == np.inf
     assert problem == (
         "fpr <= 0.05 with probability 0.95 needs at least 59 negatives among the calibration "
-        "rows; there are 58"
+        "samples; there are 58"
     )
     assert fpr_threshold(np.linspace(0, 1, 59), np.zeros(59, bool), 0.05, 0.05)[1] is None
     threshold, problem = recall_threshold(scores, ~negative, 0.95, 0.05)
@@ -251,59 +199,8 @@ def test_too_few_rows_are_told_how_many_it_takes():
         scores[:20], ~negative[:20], 0.9, 0.05, check_random_state(0)
     )
     assert threshold == np.inf
-    assert "needs at least 29 flagged calibration rows, all positive" in problem
+    assert "needs at least 29 flagged calibration samples, all positive" in problem
     assert "there are 16," in problem
-
-
-def test_precision_that_cannot_be_shown_says_whether_more_rows_would_help():
-    # Three of four rows are positive, whatever the score.
-    scores, y = np.linspace(2, 3, 240), np.tile([True, True, False, True], 60)
-    threshold, problem = precision_threshold(scores, y, 0.95, 0.05, check_random_state(0))
-    assert threshold == np.inf
-    assert "More rows will hardly help: it takes an estimator that ranks better" in problem
-    threshold, problem = precision_threshold(scores, y, 0.72, 0.05, check_random_state(0))
-    assert threshold == np.inf
-    count, n = map(int, re.search(r"(\d+) of (\d+) calibration rows were", problem).groups())
-    needed, given = map(int, re.search(r"it takes about (\d+), not (\d+)", problem).groups())
-    assert given == 240
-    for factor, is_enough in [(needed / given, True), (needed / given / 1.1, False)]:
-        count_then, n_then = math.ceil(count * factor - 1e-9), math.ceil(n * factor - 1e-9)
-        assert (1 - binomial_cdf(count_then - 1, n_then, 0.72) <= 0.05) == is_enough
-
-
-def test_calibration_says_what_infinite_thresholds_do():
-    options = dict(delta=0.05, random=check_random_state(0))
-    scores, positive = np.linspace(0, 1, 20), np.arange(20) >= 10
-    threshold, rates, problems = calibrate(
-        scores, positive, 20, constraint="fpr", budget=0.01, **options
-    )
-    assert threshold == np.inf
-    assert problems[0].endswith("there are 10. No row will be flagged")
-    assert "precision" not in rates  # of no row
-    assert rates["fpr"][:3] == (0, 10, 0.0)
-    threshold, rates, problems = calibrate(
-        scores, positive, 20, constraint="recall", budget=0.9, **options
-    )
-    assert threshold == -np.inf
-    assert problems[0].endswith("there are 10. Every row will be flagged")
-    assert rates["flagged"][:3] == (20, 20, 1.0)
-
-
-@pytest.mark.parametrize("constraint", ["fpr", "recall"])
-def test_thresholds_that_flag_nothing_or_everything_are_reported(constraint):
-    tied = np.zeros(100)
-    _, rates, problems = calibrate(
-        tied,
-        np.arange(100) < 50,
-        100,
-        constraint=constraint,
-        budget=0.2 if constraint == "fpr" else 0.8,
-        delta=0.05,
-        random=None,
-    )
-    which, count = ("no", 0) if constraint == "fpr" else ("every", 100)
-    assert problems == [f"{which} calibration row lies above the threshold"]
-    assert rates["flagged"].count == count
 
 
 def test_count_threshold_flags_the_budget_or_the_most_that_ties_allow(rng):
@@ -316,8 +213,8 @@ def test_count_threshold_flags_the_budget_or_the_most_that_ties_allow(rng):
             assert (problem is None) == (best == n_flagged)
             if problem is not None:
                 cut = np.sort(scores)[::-1][n_flagged]
-                assert problem.startswith(f"{np.sum(scores == cut)} rows tie at the cut")
-                assert f"it flags {best} of 50 calibration rows, not {n_flagged}" in problem
+                assert problem.startswith(f"{np.sum(scores == cut)} samples tie at the cut")
+                assert f"it flags {best} of 50 calibration samples, not {n_flagged}" in problem
 
 
 def test_threshold_separates_neighbouring_floats():
@@ -336,30 +233,10 @@ def test_recall_can_keep_the_lowest_score_of_all():
     assert (scores > threshold).all()
 
 
-@pytest.mark.parametrize(("m", "n_old", "n_new"), [(2, 5, 4), (0, 3, 3), (4, 4, 3)])
-def test_p_value_counts_the_orders_of_old_and_new_scores(m, n_old, n_new):
-    n = n_old + n_new
-    orders = list(itertools.combinations(range(n), n_old))  # ranks of the old ones, 0 the best
-    for x in range(n_new + 1):
-        # Among the first m + x at most m old ones: x or more new ones lie above the (m + 1)-th.
-        more = sum(sum(rank < m + x for rank in ranks) <= m for ranks in orders)
-        fewer = sum(sum(rank < m + x for rank in ranks) >= m for ranks in orders)
-        expected = min(Fraction(more, len(orders)), Fraction(fewer, len(orders)))
-        p = share_p_value(x, n_new, clopper_pearson(m, n_old, 0.95))
-        assert p == pytest.approx(float(expected))
-
-
 def test_drift_is_reported_with_both_shares():
     expected = clopper_pearson(4, 2000, 0.95)
-    (message,) = drift(np.arange(1000) < 31, expected)
-    assert message.startswith("flagged 3.1 % of 1000 rows, 0.2 % expected from 2000 calibration")
-    assert drift(np.arange(1000) < 9, expected) == []
-    (message,) = drift(np.zeros(5000, dtype=bool), clopper_pearson(100, 2000, 0.95))
-    assert message.startswith("flagged 0 % of 5000 rows, 5 % expected")
-
-
-def test_drift_considers_how_few_calibration_rows_there_were():
-    # 1 of 20 rows: a tenth of the new ones is no surprise, though it is at 50 of 1000.
-    flagged = np.arange(10_000) < 1000
-    assert drift(flagged, clopper_pearson(1, 20, 0.95)) == []
-    assert drift(flagged, clopper_pearson(50, 1000, 0.95)) != []
+    message = drift(np.arange(1000) < 31, expected)
+    assert message.startswith("flagged 3.1 % of 1000 samples, 0.2 % expected from 2000 calibration")
+    assert drift(np.arange(1000) < 9, expected) is None
+    message = drift(np.zeros(5000, dtype=bool), clopper_pearson(100, 2000, 0.95))
+    assert message.startswith("flagged 0 % of 5000 samples, 5 % expected")

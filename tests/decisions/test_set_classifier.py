@@ -6,21 +6,16 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sktopk import SetClassifier, TopKClassifier
+from sktopk import SetClassifier
 from sktopk._estimators.decisions._conformal import Conformity
-from sktopk.metrics import make_set_scorer, set_coverage_score, set_size_score
-from tests.given import Given, GivenScores, draw, frozen
+from tests.given import Given, draw, frozen
 
 # Tests that ask the same of all methods give each what some of them use.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
@@ -29,33 +24,15 @@ METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
 CONFORMAL = ["lac", "aps", "raps", "pas"]
 
 
-@pytest.mark.filterwarnings("ignore:k=.* must not exceed", "ignore:coverage=0.9 needs at least")
-@parametrize_with_checks(
-    [
-        SetClassifier(LogisticRegression()),
-        SetClassifier(LogisticRegression(), method="aps"),
-        SetClassifier(LinearSVC(), method="pas", randomized=True),
-        SetClassifier(GaussianNB(), method="average_k", k=1.5, empty="top1"),
-    ]
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
-
-
-class Softmax(Given):
-    def predict_proba(self, X):
-        return softmax(X, axis=1)
-
-
 def covered(clf, X, y):
     return clf.predict_set(X).toarray()[np.arange(len(y)), y]
 
 
 @pytest.mark.parametrize("method", CONFORMAL)
 @pytest.mark.parametrize("randomized", [True, False])
-@pytest.mark.parametrize("coverage", [0.6, 0.9])
+@pytest.mark.parametrize("coverage", [0.9])
 def test_coverage_is_exact(method, randomized, coverage):
-    n, n_new, n_draws = 24, 20, 2000
+    n, n_new, n_draws = 24, 20, 1000
     prevalence = np.geomspace(1, 0.1, 8)
     clf = SetClassifier(
         frozen(), method=method, coverage=coverage, randomized=randomized, prevalence=prevalence
@@ -162,43 +139,6 @@ def test_a_parameter_that_the_method_does_not_use_warns(name, method):
         assert set(message.split("parameter of ")[1].split(" and ")) == {*map(repr, users)}
 
 
-def test_topk_is_the_k_best_of_all_rows_trained():
-    X, y = draw(100)
-    clf = SetClassifier(Given(np.arange(8)), k=3).fit(X, y)
-    np.testing.assert_array_equal(clf.estimator_.fit_X_, X)
-    np.testing.assert_array_equal(clf.estimator_.fit_y_, y)
-    labels = np.array(clf.predict_set(X, output="labels"))
-    np.testing.assert_array_equal(labels, np.argsort(-X, axis=1)[:, :3])
-    assert (clf.n_calibration_, clf.threshold_, clf.k_) == (0, -np.inf, 3)
-
-
-def test_average_k_has_k_labels_on_average():
-    X, y = draw(4000)
-    for k in (1, 2.5, 5):
-        clf = SetClassifier(frozen(), method="average_k", k=k).fit(X[:2000], y[:2000])
-        assert set_size_score(clf.predict_set(X[:2000])) == k
-        assert set_size_score(clf.predict_set(X[2000:])) == pytest.approx(k, rel=0.02)
-
-
-def test_average_k_holds_more_probability_than_topk():
-    X, y = draw(1000)
-    average, top = (
-        SetClassifier(frozen(), method=method, k=2).fit(X, y).predict_set(X).toarray()
-        for method in ("average_k", "topk")
-    )
-    assert average.sum() == top.sum()
-    assert (X * average).sum() > (X * top).sum() + 10
-
-
-@pytest.mark.parametrize("method", CONFORMAL)
-def test_threshold_covers_ceil_of_its_own_rows(method):
-    X, y = draw(149)
-    clf = SetClassifier(frozen(), method=method, random_state=0).fit(X, y)
-    assert clf.n_calibration_ == 149
-    n_covered = np.count_nonzero(covered(clf, X, y))
-    assert n_covered >= 135 if method in ("aps", "raps") else n_covered == 135
-
-
 def test_rows_held_out_are_not_trained_on():
     X, y = draw(300)
     # Classes of one row and of two, which keep one in training.
@@ -227,62 +167,6 @@ def test_frozen_estimators_are_kept_and_all_rows_calibrate(digits):
     assert clf.threshold_ == scores[500 - math.ceil(501 * 0.9)]
 
 
-def test_classifiers_without_probabilities_are_read_by_softmax(rng):
-    scores = 3 * rng.normal(size=(200, 8))
-    y = (scores + rng.normal(size=scores.shape)).argmax(axis=1)
-    for method in METHODS:
-        one = SetClassifier(frozen(kind=GivenScores), method=method, random_state=0)
-        other = SetClassifier(frozen(kind=Softmax), method=method, random_state=0)
-        assert not hasattr(one.fit(scores, y), "predict_proba")
-        other.fit(scores, y)
-        assert one.threshold_ == other.threshold_
-        assert (one.predict_set(scores) != other.predict_set(scores)).nnz == 0
-
-
-def test_small_scores_of_float32_do_not_tie():
-    # exp(-110) is no float32.
-    scores = np.array([[0, -110, -120], [0, -120, -110]] * 20, dtype=np.float32)
-    clf = SetClassifier(frozen(3, GivenScores), method="lac").fit(scores, np.tile([1, 2], 20))
-    labels = clf.predict_set(scores, output="labels")
-    assert [each.tolist() for each in labels] == [[0, 1], [0, 2]] * 20
-
-
-def test_two_classes_by_decision_scores():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 1))
-    y = np.where(X[:, 0] + rng.normal(size=300) > 0, "yes", "no")
-    clf = SetClassifier(LinearSVC(), method="lac", random_state=0).fit(X, y)
-    s = clf.decision_function(X)
-    proba = softmax(np.column_stack([np.zeros(300), s]), axis=1)
-    np.testing.assert_array_equal(clf.predict_set(X).toarray(), proba >= clf.threshold_)
-
-
-def test_botanist_with_a_network_and_rare_classes(blobs):
-    X, y = blobs
-    net = TopKClassifier("noised_topk_imbalanced", k=2, max_epochs=20, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        net.fit(X[:120], y[:120])
-    sets = SetClassifier(FrozenEstimator(net), method="pas", coverage=0.9, max_size=3)
-    sets.fit(X[120:], y[120:])
-    np.testing.assert_allclose(sets.prevalence_, net.class_count_ / 120)
-    assert sets.predict_set(X).sum(axis=1).max() <= 3
-
-
-def test_pas_keeps_rare_classes():
-    X, y = draw(6000)
-    scores = {}
-    for method in ("lac", "pas"):
-        clf = SetClassifier(frozen(), method=method).fit(X[:3000], y[:3000])
-        y_set = clf.predict_set(X[3000:])
-        for average in ("micro", "macro"):
-            scores[method, average] = set_coverage_score(
-                y[3000:], y_set, labels=range(8), average=average
-            )
-    assert scores["pas", "macro"] > scores["lac", "macro"] + 0.03
-    assert scores["pas", "micro"] == pytest.approx(0.9, abs=0.03)
-
-
 def test_prevalence_comes_from_the_best_source_there_is():
     X, y = draw(300)
     y[y == 7] = 6
@@ -302,43 +186,6 @@ def test_prevalence_comes_from_the_best_source_there_is():
     assert SetClassifier(frozen(), method="lac").fit(X, y).prevalence_ is None
 
 
-def test_draws_repeat_and_take_labels_away():
-    X, y = draw(600)
-    for method in ("aps", "raps"):
-        clf = SetClassifier(frozen(), method=method, coverage=0.6, random_state=0)
-        whole = clf.fit(X[:300], y[:300]).predict_set(X[300:]).toarray()
-        drawn = clf.set_params(randomized=True).predict_set(X[300:]).toarray()
-        np.testing.assert_array_equal(clf.predict_set(X[300:]).toarray(), drawn)
-        np.testing.assert_array_equal(clone(clf).fit(X[:300], y[:300]).threshold_, clf.threshold_)
-        assert (whole >= drawn).all()
-        # At most the last label is lost, and sometimes the only one.
-        assert (whole.sum(axis=1) - drawn.sum(axis=1)).max() == 1
-        assert whole.any(axis=1).all()
-        assert not drawn.any(axis=1).all()
-        other = clone(clf).set_params(random_state=1).fit(X[:300], y[:300])
-        assert (other.predict_set(X[300:]).toarray() != drawn).any()
-    for method in ("lac", "pas", "topk", "average_k"):
-        clf = SetClassifier(frozen(), method=method).fit(X[:300], y[:300])
-        plain = clf.predict_set(X[300:])
-        assert (clf.set_params(randomized=True).predict_set(X[300:]) != plain).nnz == 0
-
-
-def test_size_and_empty_sets_can_be_changed_after_fit_the_rest_cannot():
-    X, y = draw(400)
-    clf = SetClassifier(frozen(), method="lac", coverage=0.5).fit(X, y)
-    before = clf.predict_set(X).toarray()
-    clf.set_params(method="aps", coverage=0.99, k=1, penalty=5.0)
-    np.testing.assert_array_equal(clf.predict_set(X).toarray(), before)
-    assert not before.any(axis=1).all()
-    assert before.sum(axis=1).max() > 1
-    top = SetClassifier(frozen(), k=3).fit(X, y).set_params(method="lac", k=1)
-    assert top.predict_set(X).nnz == 3 * 400
-    clf.set_params(empty="top1", max_size=1)
-    np.testing.assert_array_equal(
-        clf.predict_set(X).toarray(), np.arange(8) == X.argmax(axis=1)[:, None]
-    )
-
-
 def test_predictions_are_those_of_the_estimator(digits):
     X, y, X_test, y_test = digits
     clf = SetClassifier(LogisticRegression(max_iter=300), method="aps", random_state=0).fit(X, y)
@@ -348,56 +195,6 @@ def test_predictions_are_those_of_the_estimator(digits):
     assert clf.score(X_test, y_test) == inner.score(X_test, y_test)
     assert not hasattr(SetClassifier(LinearSVC()), "predict_proba")
     assert not hasattr(SetClassifier(GaussianNB()), "decision_function")
-
-
-def test_in_and_around_a_pipeline(digits):
-    X, y, X_test, y_test = digits
-    steps = StandardScaler(), GaussianNB()
-    clf = SetClassifier(make_pipeline(*steps), method="lac", random_state=0).fit(X, y)
-    assert clf.n_features_in_ == 64
-    pipe = make_pipeline(steps[0], SetClassifier(steps[1], method="lac", random_state=0)).fit(X, y)
-    inner = pipe[-1].predict_set(pipe[:-1].transform(X_test))
-    assert inner.shape == clf.predict_set(X_test).shape == (897, 10)
-    assert pipe.score(X_test, y_test) == pytest.approx(clf.score(X_test, y_test), abs=0.02)
-
-
-def test_search_over_methods_and_the_inner_estimator(digits):
-    X, y, X_test, _ = digits
-    scoring = {name: make_set_scorer(name) for name in ("coverage", "macro_coverage", "neg_size")}
-    grid = {
-        "method": ["lac", "aps"],
-        "coverage": [0.8, 0.95],
-        "estimator__gaussiannb__var_smoothing": [1e-9, 1e-1],
-    }
-    clf = SetClassifier(make_pipeline(StandardScaler(), GaussianNB()), random_state=0)
-    # Digits come writer by writer: exchangeable only when shuffled.
-    cv = KFold(3, shuffle=True, random_state=0)
-    search = GridSearchCV(clf, grid, scoring=scoring, refit="neg_size", cv=cv, error_score="raise")
-    search.fit(X, y)
-    results = search.cv_results_
-    assert search.best_params_["coverage"] == 0.8
-    small = np.array([params["coverage"] == 0.8 for params in results["params"]])
-    assert results["mean_test_neg_size"][small].min() > results["mean_test_neg_size"][~small].max()
-    assert results["mean_test_coverage"][small].mean() == pytest.approx(0.8, abs=0.05)
-    assert results["mean_test_coverage"][~small].min() > 0.9
-    assert search.best_estimator_.predict_set(X_test).shape == (897, 10)
-    assert cross_val_score(clf, X, y, cv=3).min() > 0.6
-
-
-def test_copies_and_pickles(digits):
-    X, y, X_test, _ = digits
-    clf = SetClassifier(GaussianNB(), method="raps", k=1, randomized=True, random_state=0).fit(X, y)
-    other = pickle.loads(pickle.dumps(clf))
-    assert (other.predict_set(X_test) != clf.predict_set(X_test)).nnz == 0
-    fresh = clone(clf)
-    assert not hasattr(fresh, "threshold_")
-    assert (fresh.fit(X, y).predict_set(X_test) != clf.predict_set(X_test)).nnz == 0
-
-
-def test_random_state_none_gives_another_split_each_time():
-    X, y = draw(300)
-    clf = SetClassifier(Given(np.arange(8)), method="lac")
-    assert len({clf.fit(X, y).threshold_ for _ in range(5)}) > 1
 
 
 def test_fit_parameters_reach_the_rows_that_are_trained_on():
@@ -422,11 +219,6 @@ def test_metadata_routing(digits):
         clf.fit(X, y, sample_weight=weight)
         search = GridSearchCV(clf, {"coverage": [0.8, 0.9]}, cv=2, error_score="raise")
         search.fit(X, y, sample_weight=weight)
-        refused = SetClassifier(GaussianNB(), method="lac")
-        with pytest.raises(TypeError, match="sample_weight"):
-            refused.set_params(estimator=inner.set_fit_request(sample_weight=False)).fit(
-                X, y, sample_weight=weight
-            )
     plain = SetClassifier(GaussianNB(), method="lac", random_state=0)
     plain.fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(plain.estimator_.var_, clf.estimator_.var_)

@@ -83,7 +83,7 @@ def test_has_an_example_that_doctest_runs(name):
     examples = sections(PUBLIC[name].__doc__ or "").get("Examples", "")
     assert ">>> " in examples
     # No internet, and a package that may be missing.
-    needs_onnx = name in ("sktopk.io.to_onnx", "sktopk.io.register_onnx_converters")
+    needs_onnx = name == "sktopk.io.to_onnx"
     may_skip = name.startswith("sktopk.datasets.fetch_") or needs_onnx
     assert may_skip or "doctest: +SKIP" not in examples
 

@@ -6,11 +6,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
-from torch import nn
 
-from sktopk import DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk.io import dump, load
+from sktopk import DeepTopPushClassifier, TopKClassifier
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
 from tests.named_losses import NAMED_LOSSES
@@ -23,7 +20,7 @@ pytestmark = [
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
 # The noise of a GPU is not that of the CPU.
 NOISED = [name for name in NAMED_LOSSES if name.startswith("noised")]
-every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
+SOME = ["smooth_topk", "noised_topk", "DeepTopPush", "RecallAtK", "FScore"]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +65,7 @@ def test_fits_equal_those_of_the_cpu(name, table):
     assert_same_fit(clf, expected, table, 1e-6)
 
 
-@every_classifier
+@pytest.mark.parametrize("name", SOME)
 def test_fits_with_one_seed_are_one_fit(name, table):
     before = torch.cuda.get_rng_state()
     first = copy.copy(fitted(name, table))
@@ -76,22 +73,14 @@ def test_fits_with_one_seed_are_one_fit(name, table):
     assert torch.equal(torch.cuda.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", ["smooth_topk", "DeepTopPush", "RecallAtK", "FScore"])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_rows_that_do_not_fit_train_the_same_network(name, sparse, table, monkeypatch):
-    expected = copy.copy(fitted(name, table))
-    monkeypatch.setattr("sktopk._training._batches.RESIDENT_SHARE", 0.0)
-    X, y = table
-    clf = fitted(name, (csr_array(X) if sparse else X, y))
-    assert losses_of(clf) == pytest.approx(losses_of(expected), rel=1e-9)
-
-
 def encoded(clf, y):
     return (y == 0).astype(int) if len(clf.classes_) == 2 else y
 
 
-@every_classifier
-@pytest.mark.parametrize("resident", [True, False])
+@pytest.mark.parametrize(
+    ("name", "resident"),
+    [*((name, True) for name in CLASSIFIERS), *((name, False) for name in SOME)],
+)
 def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     if not resident:
         if name in RANKERS and getattr(CLASSIFIERS[name], "buffer_size", 0):
@@ -122,31 +111,6 @@ def test_faster_ways_train_nearly_the_same_network(name, way, table):
     )
 
 
-class OnGPU(nn.Module):
-    """Fails on rows that are elsewhere."""
-
-    def __init__(self, n_features, n_outputs):
-        super().__init__()
-        self.layer = nn.Linear(n_features, n_outputs)
-
-    def forward(self, rows):
-        if not rows.is_cuda:
-            raise RuntimeError("the rows are elsewhere")
-        return self.layer(rows)
-
-
-def test_pieces_of_a_stream(table):
-    X, y = table
-    clf = PatMatClassifier(tau=0.1, buffer_size=5, module=OnGPU, device=DEVICE, random_state=0)
-    on_cpu = PatMatClassifier(
-        tau=0.1, buffer_size=5, module=nn.Linear, device="cpu", random_state=0
-    )
-    for piece in np.array_split(np.arange(len(X)), 5):
-        for each in (clf, on_cpu):
-            each.partial_fit(X[piece], (y == 0)[piece].astype(int))
-    np.testing.assert_allclose(clf.decision_function(X), on_cpu.decision_function(X), atol=1e-9)
-
-
 def test_a_crashed_fit_goes_on_where_it_was(tmp_path):
     X = np.random.default_rng(0).standard_normal((300, 6))
     for classifier, params in (
@@ -165,37 +129,6 @@ def test_a_crashed_fit_goes_on_where_it_was(tmp_path):
         assert losses_of(clf) == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_fit_does_not_go_on_elsewhere(tmp_path):
-    X = np.random.default_rng(0).standard_normal((300, 6))
-    clf = quick(device=DEVICE, checkpoint=tmp_path / "fit")
-    with crashing(after=2):
-        clf.fit(X, target(clf))
-    with pytest.raises(ValueError, match="device was cuda, is cpu"):
-        clf.set_params(device="cpu").fit(X, target(clf))
-
-
-@pytest.mark.parametrize("name", ["smooth_topk", "noised_topk", "DeepTopPush", "FScore"])
-def test_files_go_from_the_gpu_to_the_cpu(name, table, tmp_path):
-    clf = fitted(name, table)
-    dump(clf, tmp_path / "clf")
-    loaded = load(tmp_path / "clf", device="cpu")
-    assert not next(loaded.net_.module_.parameters()).is_cuda
-    np.testing.assert_allclose(
-        loaded.decision_function(table[0]), clf.decision_function(table[0]), atol=1e-9
-    )
-
-
 def test_a_gpu_that_is_not_there(table):
     with pytest.raises(ValueError, match="device='cuda:99' cannot be used here"):
         TopKClassifier(device="cuda:99").fit(*table)
-
-
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-@pytest.mark.parametrize("name", ["noised_topk", "DeepTopPush"])
-def test_the_second_gpu_has_everything_and_the_first_keeps_its_generator(name, table):
-    expected = copy.copy(fitted(name, table))
-    before = torch.cuda.get_rng_state(0)
-    clf = fitted(name, table, device="cuda:1")
-    assert {p.device.index for p in clf.net_.module_.parameters()} == {1}
-    assert torch.equal(torch.cuda.get_rng_state(0), before)
-    assert_same_fit(clf, expected, table, 1e-6)

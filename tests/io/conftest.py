@@ -2,13 +2,13 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
 
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    """What short fits warn of is no news here."""
+    """Short fits warn that they have not converged."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -22,12 +22,12 @@ def cancer():
 
 
 @pytest.fixture(scope="session")
-def named(blobs):
-    """Five classes with names beyond ASCII, one the beginning of another."""
-    X, y = blobs
-    return X, np.array(["ä", "äb", "c", "日本", ""], dtype=object)[y]
+def iris():
+    """Three classes with names beyond ASCII, four features."""
+    X, y = load_iris(return_X_y=True)
+    return X, np.array(["ä", "日本", ""], dtype=object)[y]
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "model.sktopk"
+    return tmp_path / "model"

@@ -1,14 +1,10 @@
-"""Slow definitions of the losses that are linear programs: loops, enumeration, HiGHS.
+"""Slow definitions of the losses that are linear programs: loops and enumeration.
 
 Arguments are lists: scores, labels in {0, 1} and weights.
 """
 
 import math
 from itertools import combinations, pairwise
-
-import numpy as np
-import torch
-from scipy.optimize import linprog
 
 SURROGATES = {
     "hinge": lambda z: max(0.0, 1 + z),
@@ -184,25 +180,3 @@ def precision_at_k(scores, labels, weights, k, margin=1.0):
             best_right = max(best_right, value)
         best_any = max(best_any, value + (k - n_positive) / k)
     return best_any - best_right
-
-
-# The programs themselves.
-
-
-def solve(program):
-    """Optimum by HiGHS as a tensor whose gradient is that of the Lagrangian: the duals.
-
-    `program` is the arguments of linear_program, so that x is free.
-    """
-    names = ("c", "A_ub", "b_ub", "A_eq", "b_eq")
-    dense = {n: program[n].to_dense() for n in names if n in program}
-    arrays = {n: value.detach().double().numpy() for n, value in dense.items()}
-    result = linprog(**arrays, bounds=(None, None), method="highs-ds")
-    assert result.status == 0, result.message
-    x = torch.from_numpy(result.x)
-    lagrangian = dense["c"] @ x
-    for A, b, duals in (("A_ub", "b_ub", result.ineqlin), ("A_eq", "b_eq", result.eqlin)):
-        if A in dense:
-            marginals = torch.from_numpy(np.atleast_1d(duals.marginals))
-            lagrangian = lagrangian + marginals @ (dense[b] - dense[A] @ x)
-    return lagrangian

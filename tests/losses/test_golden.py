@@ -47,11 +47,11 @@ def assert_golden(loss, entry, value="loss", gradient="grad", tolerance=1e-12, *
         np.testing.assert_allclose(scores.grad, entry[gradient], rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", golden_names("st_"))
-def test_smooth(name):
-    entry = Entries(name)
-    parameters = {"k": entry["k"], "tau": entry["tau"], "margin": entry["alpha"]}
-    assert_golden(losses.smooth_topk_loss, entry, **parameters, tolerance=1e-10)
+def test_smooth():
+    for name in golden_names("st_"):
+        entry = Entries(name)
+        parameters = {"k": entry["k"], "tau": entry["tau"], "margin": entry["alpha"]}
+        assert_golden(losses.smooth_topk_loss, entry, **parameters, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("name", ["hard_k1", "hard_k3"])
@@ -102,31 +102,6 @@ def test_expectation_of_noised(name):
     value.sum().backward()
     assert value.item() == pytest.approx(entry["value"], abs=1e-11)
     np.testing.assert_allclose(scores.grad[0], entry["grad"], atol=1e-11)
-
-
-@pytest.mark.parametrize("name", ["ne_n5_m3", "ne_tie"])
-def test_many_draws_of_noised_meet_the_expectation(name):
-    entry = Entries(name)
-    n_draws = 400_000
-    scores = entry.tensor("scores").unsqueeze(0)
-    label = scores.argmin(1)
-    scores.requires_grad_()
-    # The label's score is subtracted as it is, without noise.
-    loss = losses.noised_topk_loss(
-        scores,
-        label,
-        k=entry["m"] - 1,
-        sigma=entry["eps"],
-        n_noise=n_draws,
-        margin=10.0,
-        generator=torch.Generator().manual_seed(0),
-    )
-    loss.backward()
-    expected = 10.0 + entry["value"] - scores[0, label].item()
-    assert loss.item() == pytest.approx(expected, abs=5 * entry["eps"] / n_draws**0.5)
-    frequency = scores.grad[0].clone()
-    frequency[label] += 1
-    np.testing.assert_allclose(frequency, entry["grad"], atol=5 * 0.5 / n_draws**0.5)
 
 
 def test_ldam():

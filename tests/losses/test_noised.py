@@ -7,7 +7,7 @@ import torch
 
 from sktopk import losses
 from sktopk.losses import _order_statistics as order_statistics
-from sktopk.losses._order_statistics import expected_kth_largest, mean_noised_kth_largest
+from sktopk.losses._order_statistics import expected_kth_largest
 
 
 def seeded(seed=0):
@@ -47,7 +47,7 @@ def chi_square(deviation, variance):
 
 
 # The rest of the classes far below, among and equal to the largest ones.
-REGIMES = [(60, 3, 1.0, 0.3), (60, 3, 1.0, 2.0), (60, 2, 0.0, 1.0), (200, 6, 0.3, 0.5)]
+REGIMES = [(60, 3, 1.0, 0.3), (60, 2, 0.0, 1.0), (200, 6, 0.3, 0.5)]
 
 
 @pytest.mark.parametrize("completed", [False, True])
@@ -86,38 +86,8 @@ def test_expectation_is_the_limit_of_many_draws(n_classes, k, spread, sigma):
     assert chi_square(counts - n_draws * proba[0], n_draws * proba[0]) < 4.5
 
 
-def test_expectation_of_the_largest_of_two_equal_scores():
-    # E max(Z, Z') = 1 / sqrt(pi)
-    scores = torch.full((1, 2), 3.0, dtype=torch.float64)
-    largest, smallest = (expected_kth_largest(scores, k, 2.0).item() for k in (1, 2))
-    assert largest == pytest.approx(3 + 2 / math.sqrt(math.pi), abs=1e-12)
-    assert smallest == pytest.approx(3 - 2 / math.sqrt(math.pi), abs=1e-12)
-
-
-def test_exact_gradient_matches_finite_differences():
-    scores = random_scores(9, 1.0).requires_grad_()
-    target = torch.tensor([4])
-    assert torch.autograd.gradcheck(
-        lambda s: losses.noised_topk_loss(s, target, k=3, sigma=0.5, n_noise="exact"), scores
-    )
-
-
-def test_exact_with_masked_classes():
-    scores = random_scores(9, 1.0)
-    masked = torch.cat([scores, torch.full((1, 3), -torch.inf)], dim=1).requires_grad_()
-    loss = losses.noised_topk_loss(
-        masked, torch.tensor([4]), k=3, sigma=0.5, n_noise="exact", margin=5.0
-    )
-    expected = losses.noised_topk_loss(
-        scores, torch.tensor([4]), k=3, sigma=0.5, n_noise="exact", margin=5.0
-    )
-    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
-    loss.backward()
-    assert (masked.grad[:, 9:] == 0).all()
-
-
 @pytest.mark.parametrize("n_noise", [3, "exact"])
-@pytest.mark.parametrize("n_present", [1, 2, 3, 30])
+@pytest.mark.parametrize("n_present", [1, 3, 30])
 def test_masked_classes_never_win(n_noise, n_present):
     scores = torch.full((4, 90), -torch.inf)
     scores[:, :n_present] = torch.linspace(0, 1, n_present)
@@ -134,8 +104,8 @@ def test_masked_classes_never_win(n_noise, n_present):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-4, 1.0, 1e4, 1e30])
-@pytest.mark.parametrize("sigma", [1e-20, 0.2, 1e10])
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e30])
+@pytest.mark.parametrize("sigma", [1e-20, 1e10])
 def test_sampled_loss_is_finite_at_every_scale(dtype, scale, sigma):
     scores = (scale * random_scores(90, 1.0).to(dtype)).requires_grad_()
     loss = losses.noised_topk_loss(scores, torch.tensor([3]), k=2, sigma=sigma)
@@ -150,13 +120,6 @@ def test_no_noise_is_the_calibrated_hinge(n_classes, n_noise):
     scores, target = random_scores(n_classes, 1.0), torch.tensor([0])
     loss = losses.noised_topk_loss(scores, target, k=3, sigma=0.0, n_noise=n_noise)
     assert loss == losses.topk_hinge_calibrated_loss(scores, target, k=3)
-
-
-def test_empty_batch_of_many_classes():
-    scores = torch.zeros((0, 90), requires_grad=True)
-    loss = losses.noised_topk_loss(scores, torch.zeros(0, dtype=torch.long), k=2, sigma=0.5)
-    loss.backward()
-    assert loss == 0
 
 
 @pytest.mark.parametrize("n_classes", [10, 90])
@@ -179,32 +142,6 @@ def test_noise_is_fresh_and_follows_the_generator(n_classes):
     assert not torch.equal(torch.get_rng_state(), state)
 
 
-def test_sampled_mean_carries_the_gradient_of_its_winners():
-    scores = random_scores(90, 1.0).requires_grad_()
-    value, winner = order_statistics._sample_kth_largest(scores.detach(), 3, 0.5, 64, seeded(5))
-    mean = order_statistics.mean_sampled_kth_largest(scores, 3, 0.5, 64, seeded(5))
-    assert mean.item() == pytest.approx(value.mean().item())
-    (gradient,) = torch.autograd.grad(mean.sum(), scores)
-    frequency = torch.bincount(winner[0], minlength=90) / 64
-    torch.testing.assert_close(gradient[0], frequency.double())
-
-
-def test_exact_expectation_has_no_variance_and_draws_do():
-    scores, target = random_scores(40, 1.0), torch.tensor([0])
-
-    def spread(n_noise):
-        draws = [
-            losses.noised_topk_loss(
-                scores, target, k=5, sigma=0.5, n_noise=n_noise, margin=9.0, generator=seeded(i)
-            )
-            for i in range(200)
-        ]
-        return (torch.stack(draws) - draws[0]).std().item()
-
-    assert spread("exact") == 0
-    assert spread(1) > 1.7 * spread(4) > 0
-
-
 def test_sampled_loss_compiles_without_graph_breaks():
     torch.compiler.reset()
     scores, target = random_scores(90, 1.0).requires_grad_(), torch.tensor([0])
@@ -214,14 +151,6 @@ def test_sampled_loss_compiles_without_graph_breaks():
     assert loss.item() == pytest.approx(expected.item(), abs=1e-3)
     loss.backward()
     assert scores.grad.sum().item() == pytest.approx(0, abs=1e-9)
-
-
-def test_noise_overrides_the_number_of_draws():
-    scores, target = random_scores(5, 1.0), torch.tensor([0])
-    noise = torch.randn((1, 5, 3), dtype=torch.float64, generator=seeded())
-    loss = losses.noised_topk_loss(scores, target, k=2, sigma=0.5, margin=9.0, noise=noise)
-    mean = mean_noised_kth_largest(scores, 3, 0.5, noise)
-    assert loss.item() == pytest.approx((9 + mean - scores[:, 0]).item())
 
 
 @pytest.mark.parametrize("name", ["noised_topk_loss", "noised_topk_imbalanced_loss"])

@@ -3,20 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.naive_bayes import GaussianNB
 
 from sktopk import metrics
-from sktopk.metrics import BudgetTableDisplay, precision_at_k_score, recall_at_k_score
-
-matplotlib = pytest.importorskip("matplotlib")
-plt = pytest.importorskip("matplotlib.pyplot")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    matplotlib.use("Agg")
-    yield
-    plt.close("all")
+from sktopk.metrics import precision_at_k_score, recall_at_k_score
 
 
 def budget_table(*args, **kwargs):
@@ -135,39 +124,3 @@ def test_without_positives_recall_is_nan():
 def test_what_is_not_allowed_is_named(params, error, message, rows):
     with pytest.raises(error, match=message):
         budget_table(*rows, pos_label="fraud", **params)
-
-
-def test_draws_the_table(rows):
-    y_true, y_score = rows
-    options = {"pos_label": "fraud", "n_bootstraps": 20, "budgets": [20, 60]}
-    display = BudgetTableDisplay.from_predictions(y_true, y_score, name="mine", **options)
-    table = budget_table(y_true, y_score, **options)
-    pd.testing.assert_frame_equal(pd.DataFrame(display.table), table)
-    np.testing.assert_array_equal(display.points_.get_xydata(), table[["budget", "hits"]])
-    np.testing.assert_array_equal(display.line_.get_ydata(), display.curve["hits"])
-    assert {20, 60} <= set(display.curve["budget"])
-    row = table.iloc[1]
-    assert display.texts_[1].get_text() == (
-        f"{row.hits:.0f} hits ({row.hits_low:.0f} to {row.hits_high:.0f})\n"
-        f"{100 * row.precision:.0f} % right, {100 * row.recall:.0f} % found"
-    )
-    chance = display.chance_level_.get_xydata()[-1]
-    assert chance[1] == pytest.approx(chance[0] * np.mean(y_true == "fraud"))
-    legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert legend == ["mine (95 % interval)", "Chance"]
-    second = BudgetTableDisplay.from_predictions(
-        y_true, -y_score, ax=display.ax_, plot_chance_level=False, **options
-    )
-    assert second.line_.get_color() != display.line_.get_color()
-    assert second.chance_level_ is None
-
-
-def test_from_estimator_ranks_by_the_positive_class(rows, rng):
-    y, score = rows
-    X = np.c_[score, rng.normal(size=800)]
-    clf = GaussianNB().fit(X[:400], y[:400])
-    options = {"budgets": 30, "n_bootstraps": 10, "pos_label": "fraud"}
-    display = BudgetTableDisplay.from_estimator(clf, X[400:], y[400:], **options)
-    expected = budget_table(y[400:], clf.predict_proba(X[400:])[:, 1], **options)
-    pd.testing.assert_frame_equal(pd.DataFrame(display.table), expected)
-    assert display.name == "GaussianNB"

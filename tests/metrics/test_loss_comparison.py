@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from math import sqrt
 
 import numpy as np
@@ -54,14 +52,6 @@ def test_intervals_are_those_of_the_corrected_test(test_fraction, confidence, sc
         assert display.difference[i] + display.half_width[i] == pytest.approx(high)
 
 
-def test_independent_runs_have_the_plain_t_interval(scores):
-    display = LossComparisonDisplay.from_scores(scores, test_fraction=0)
-    for i, name in enumerate(display.names):
-        runs = scores[name] - scores["cross_entropy"]
-        interval = stats.ttest_1samp(runs, 0).confidence_interval(0.95)
-        assert display.half_width[i] == pytest.approx((interval.high - interval.low) / 2)
-
-
 def test_interval_holds_the_truth_as_often_as_it_says():
     # Differences with the correlation that the correction is made for: rho = n_test / n.
     rng = np.random.default_rng(0)
@@ -113,35 +103,6 @@ def test_verdict_is_where_the_interval_lies(difference, half_width, verdict):
     assert verdicts(display) == [verdict]
 
 
-def test_words_stand_inside_the_axes_and_cover_no_interval():
-    for figsize in ((8.0, 4.0), (6.4, 4.8)):
-        _, ax = matplotlib.pyplot.subplots(figsize=figsize, layout="constrained")
-        names = ["smooth_topk", "a", "b"]
-        display = LossComparisonDisplay(names, [0.02, 0.0, -0.3], [0.006, 0.4, 0.01]).plot(ax)
-        display.figure_.canvas.draw()
-        box = ax.get_window_extent()
-        ends = ax.transData.transform([(0.4, 0), (-0.4, 0)])[:, 0]
-        for text in display.texts_:
-            words = text.get_window_extent()
-            assert box.x0 < words.x0 < words.x1 < box.x1
-            assert max(ends) < words.x0
-
-
-def test_losses_that_never_differ_are_as_good():
-    scores = {"cross_entropy": [0.5, 0.75], "same": [0.5, 0.75], "above": [1.0, 1.25]}
-    display = LossComparisonDisplay.from_scores(scores, test_fraction=0.5)
-    assert [text.get_text() for text in display.texts_] == [
-        "+0.000 ± 0.000: as good",
-        "+0.500 ± 0.000: better",
-    ]
-
-
-def test_numbers_have_two_digits_of_the_widest_interval():
-    for half_width, text in [(0.0123, "+3.000 ± 0.012"), (1.23, "+3.0 ± 1.2"), (45, "+3 ± 45")]:
-        display = LossComparisonDisplay(["a"], [3.0], [half_width]).plot()
-        assert display.texts_[0].get_text().split(":")[0] == text
-
-
 def test_draws_what_it_holds():
     display = LossComparisonDisplay(
         ["a", "b"], [0.2, -0.1], [0.1, 0.3], baseline="hinge", metric="recall", confidence=0.9
@@ -155,32 +116,11 @@ def test_draws_what_it_holds():
     assert display.line_.get_markersize() == 9
     assert display.zero_.get_xdata()[0] == 0
     assert display.figure_ is display.ax_.figure
-    assert display.ax_.get_xlabel() == ("Gain in recall over hinge (90 % interval; shaded: ±0.01)")
     shaded = display.ax_.transData.inverted().transform_bbox(display.margin_.get_window_extent())
     assert shaded.intervalx == pytest.approx([-0.01, 0.01])
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["a", "b"]
     assert display.ax_.yaxis_inverted()  # the first one on top
     assert display.ax_.get_legend() is None
-
-
-def test_displays_on_one_axes_share_the_rows_and_differ_in_colour_and_marker():
-    first = LossComparisonDisplay(["a", "b"], [1, 2], [1, 1], name="one").plot()
-    second = LossComparisonDisplay(["c", "b"], [3, 4], [1, 1], name="two").plot(first.ax_)
-    assert second.ax_ is first.ax_
-    assert second.zero_ is first.zero_
-    assert second.margin_ is first.margin_
-    assert first.line_.get_color() != second.line_.get_color()
-    assert first.line_.get_marker() != second.line_.get_marker()
-    rows = [text.get_text() for text in first.ax_.get_yticklabels()]
-    assert rows == ["a", "b", "c"]
-    row_of = dict(zip(rows, first.ax_.get_yticks(), strict=True))
-    for display in (first, second):
-        for name, y in zip(display.names, display.line_.get_ydata(), strict=True):
-            assert min(row_of, key=lambda row: abs(row_of[row] - y)) == name
-    heights = [*first.line_.get_ydata(), *second.line_.get_ydata()]
-    assert len(set(heights)) == 4
-    assert [t.get_text() for t in first.ax_.get_legend().get_texts()] == ["one", "two"]
-    assert LossComparisonDisplay(["a"], [1], [1]).plot(name="mine").line_.axes.get_legend()
 
 
 LOSSES = ["hinge", "log_loss", "modified_huber"]
@@ -231,18 +171,6 @@ def test_from_cv_results_compares_the_best_of_each_loss_fold_by_fold(metric, sea
     assert display.name == "grid"
 
 
-def test_one_metric_is_called_score_and_any_parameter_may_be_compared(digits):
-    X, y = digits[0][:200], digits[1][:200]
-    grid = {"penalty": ["l2", None]}
-    search = GridSearchCV(SGDClassifier(random_state=0), grid, cv=3).fit(X, y)
-    display = LossComparisonDisplay.from_cv_results(
-        search.cv_results_, param="param_penalty", baseline="None", test_fraction=1 / 3
-    )
-    assert display.names == ["l2"]
-    mean = search.cv_results_["mean_test_score"]
-    assert display.difference[0] == pytest.approx(mean[0] - mean[1])
-
-
 def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
     X, y = digits[0][:200], digits[1][:200]
     # alpha=0 fails with this schedule.
@@ -275,18 +203,11 @@ def test_unknown_columns_of_cv_results_are_refused(search):
         ({"baseline": "hinge"}, ValueError, "hold baseline='hinge' and another loss; got"),
         ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and another loss; got"),
         ({"test_fraction": 1}, ValueError, "test_fraction == 1, must be < 1"),
-        ({"test_fraction": "0.2"}, TypeError, "test_fraction must be an instance of"),
-        ({"confidence": 0}, ValueError, "confidence == 0, must be > 0"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
         ({"margin": -0.01}, ValueError, "margin == -0.01, must be >= 0"),
-        ({"margin": "1 %"}, TypeError, "margin must be an instance of"),
-        ({"margin": np.nan}, ValueError, "margin must be finite; got nan"),
         ({"focal": [1, 2, 3]}, ValueError, "as many for each loss, in pairs; got.*'focal': 3"),
         ({"focal": [1.0]}, ValueError, r"scores\['focal'\] .* two runs; got .* \(1,\)"),
-        ({"focal": [[1.0, 2.0]]}, ValueError, r"scores\['focal'\] .* shape \(1, 2\)"),
-        ({"focal": ["a", "b"]}, ValueError, r"scores\['focal'\] must be the numbers"),
         ({"focal": [0.5, np.nan]}, ValueError, r"scores\['focal'\] .* got nan in run 1"),
-        ({"focal": [-np.inf, 0]}, ValueError, r"scores\['focal'\] .* got -inf in run 0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, error, message):
@@ -296,28 +217,3 @@ def test_what_cannot_be_compared_is_refused(change, error, message):
         scores["focal"] = change.pop("focal")
     with pytest.raises(error, match=message):
         LossComparisonDisplay.from_scores(**{"scores": scores, "test_fraction": 0.2, **change})
-
-
-def test_inputs_stay_as_they_are(scores):
-    before = {loss: each.copy() for loss, each in scores.items()}
-    LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
-    assert list(scores) == list(before)
-    for loss, each in scores.items():
-        np.testing.assert_array_equal(each, before[loss])
-
-
-def test_matplotlib_is_imported_only_when_something_is_drawn():
-    code = """
-import sys
-sys.modules["matplotlib"] = None
-from sktopk.metrics import LossComparisonDisplay
-display = LossComparisonDisplay(["a"], [0.5], [0.7])
-try:
-    display.plot()
-except ImportError as error:
-    message = 'LossComparisonDisplay.plot needs matplotlib: pip install "sktopk[plot]"'
-    assert str(error) == message
-else:
-    raise SystemExit("drew without matplotlib")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -27,7 +27,6 @@ ties = st.sampled_from(["expected", "optimistic", "pessimistic"])
 ROWS = {
     "precision_at_k_score": ({"k": ranks, "ties": ties}, None),
     "recall_at_k_score": ({"k": ranks, "ties": ties}, "k"),
-    "mean_value_at_k_score": ({"k": ranks, "ties": ties}, None),
     "enrichment_factor_score": ({"fraction": share, "ties": ties}, None),
     "precision_at_recall_score": ({"recall": share}, None),
     "recall_at_precision_score": ({"precision": share}, None),
@@ -41,8 +40,6 @@ ROWS = {
 NOT_MONOTONE = "precision_at_recall_score"
 # Bounded by n / k, not by 1.
 UNBOUNDED = "enrichment_factor_score"
-# Weights are numbers of rows where k is, and shares elsewhere.
-COUNTS_ROWS = ("precision_at_k_score", "recall_at_k_score", "mean_value_at_k_score")
 
 
 def quietly(score, *args, **kwargs):

@@ -1,20 +1,10 @@
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.datasets import load_iris
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from sktopk import SetClassifier
-from sktopk.metrics import make_set_scorer, set_coverage_score, set_size_score
+from sktopk.metrics import set_coverage_score, set_size_score
 
 LABELS = ["ash", "elm", "oak", "yew"]
 
@@ -77,14 +67,6 @@ def test_full_and_empty_sets():
     assert (set_size_score(full), set_size_score(empty)) == (4.0, 0.0)
 
 
-def test_stored_zeros_are_no_members():
-    y_set = sparse.csr_array(np.ones((2, 2)))
-    y_set.data[:] = [1, 0, 0, 1]
-    assert set_coverage_score([1, 1], y_set, labels=[0, 1]) == 0.5
-    assert set_size_score(y_set) == 1.0
-    assert y_set.nnz == 4
-
-
 def test_labels_may_come_in_any_order_and_kind():
     y_set = [[1, 0], [1, 0]]
     assert set_coverage_score([5, 3], y_set, labels=[5, 3]) == 0.5
@@ -102,96 +84,3 @@ def test_no_rows_of_weight_are_undefined():
             )
         with pytest.warns(UndefinedMetricWarning, match="set_size_score: no row of positive"):
             assert np.isnan(set_size_score(y_set, sample_weight=weight))
-
-
-BAD = {
-    "fractions": ({"y_set": [[0.5, 1.0]]}, "y_set must hold True"),
-    "names": ({"y_set": [["a", "b"]]}, "y_set must hold True"),
-    "one dimension": ({"y_set": [1]}, "2D array"),
-    "NaN": ({"y_set": [[np.nan, 1.0]]}, "y_set contains NaN"),
-    "too few labels of rows": ({"y_true": []}, r"y_true must have shape \(1,\).*got shape \(0,\)"),
-    "missing label": ({"y_true": [np.nan]}, "y_true contains NaN"),
-    "few classes": ({"labels": [0]}, r"labels must be 2 distinct labels.*got \[0\]"),
-    "repeated classes": ({"labels": [0, 0]}, "labels must be 2 distinct labels"),
-    "other kind": ({"labels": ["a", "b"]}, "labels and y_true must be of one kind"),
-    "average": ({"average": "weighted"}, "average must be one of 'micro', 'macro'"),
-    "weights": ({"sample_weight": [-1]}, "sample_weight must be finite and nonnegative"),
-    "short weights": ({"sample_weight": [1, 1]}, "one per row of y_set"),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
-def test_arguments_are_checked(change, message):
-    good = {"y_true": [1], "y_set": [[0, 1]], "labels": [0, 1]}
-    assert set_coverage_score(**good) == 1.0
-    with pytest.raises(ValueError, match=message):
-        set_coverage_score(**{**good, **change})
-
-
-@pytest.fixture
-def fitted():
-    X, y = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])[y]
-    clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0)
-    return clf.fit(X[:, :2], names), X[:, :2], names
-
-
-def test_scorers_are_the_scores(fitted):
-    clf, X, y = fitted
-    y_set, weight = clf.predict_set(X), np.arange(150.0)
-    for w in (None, weight):
-        expected = {
-            "coverage": set_coverage_score(y, y_set, labels=clf.classes_, sample_weight=w),
-            "macro_coverage": set_coverage_score(
-                y, y_set, labels=clf.classes_, average="macro", sample_weight=w
-            ),
-            "neg_size": -set_size_score(y_set, sample_weight=w),
-        }
-        for name, score in expected.items():
-            assert make_set_scorer(name)(clf, X, y, sample_weight=w) == score
-
-
-def test_scorers_in_a_search(fitted):
-    clf, X, y = fitted
-    scoring = {name: make_set_scorer(name) for name in ("coverage", "neg_size")}
-    result = cross_validate(clf, X, y, cv=3, scoring=scoring, error_score="raise")
-    assert (result["test_coverage"] > 0).all()
-    assert (result["test_neg_size"] < 0).all()
-    search = GridSearchCV(clf, {"coverage": [0.5, 0.9]}, scoring=make_set_scorer("neg_size"))
-    assert search.fit(X, y).best_params_ == {"coverage": 0.5}
-
-
-def test_scorers_copy_pickle_and_name_themselves():
-    scorer = make_set_scorer("coverage")
-    for copy in (clone(scorer), pickle.loads(pickle.dumps(scorer))):
-        assert copy.get_params() == scorer.get_params() == {"score_name": "coverage"}
-    assert (repr(scorer), scorer.__name__) == ("SetScorer(score_name='coverage')", "set_coverage")
-
-
-def test_scorers_request_weights(fitted):
-    clf, X, y = fitted
-    weight = np.linspace(0, 1, 150)
-    with sklearn.config_context(enable_metadata_routing=True):
-        scorer = make_set_scorer("coverage").set_score_request(sample_weight=True)
-        inner = clone(clf).set_params(estimator=GaussianNB().set_fit_request(sample_weight=False))
-        inner.set_score_request(sample_weight=False)
-        result = cross_validate(
-            inner,
-            X,
-            y,
-            scoring=scorer,
-            params={"sample_weight": weight},
-            cv=[(np.arange(150), np.arange(150))],
-            error_score="raise",
-        )
-    assert result["test_score"] == [scorer(clf, X, y, sample_weight=weight)]
-    assert result["test_score"] != [scorer(clf, X, y)]
-
-
-def test_scorers_refuse_what_gives_no_sets(fitted):
-    clf, X, y = fitted
-    pipe = make_pipeline(StandardScaler(), clf).fit(X, y)
-    with pytest.raises(TypeError, match=r"must have predict_set.*a pipeline belongs inside"):
-        make_set_scorer("coverage")(pipe, X, y)
-    with pytest.raises(ValueError, match=r"score must be one of 'coverage', .* got 'size'"):
-        make_set_scorer("size")

@@ -54,7 +54,7 @@ def fold():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("average", ["micro", "macro"])
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 6, 9])
+@pytest.mark.parametrize("k", [1, 2, 5, 9])
 def test_equals_definition(fold, k, average, ties):
     y_true, y_score, labels, weight = fold
     weight[y_true == "new"] = 0
@@ -87,7 +87,7 @@ def test_top1_is_accuracy_and_macro_top1_is_balanced_accuracy():
 
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
-@pytest.mark.parametrize("n_classes", [3, 7, 10, 49])
+@pytest.mark.parametrize("n_classes", [3, 49])
 def test_constant_classifier_scores_exactly_k_over_n_classes(n_classes, average):
     y_true = np.random.default_rng(0).integers(n_classes, size=1797)
     y_score = np.zeros((1797, n_classes))
@@ -96,87 +96,11 @@ def test_constant_classifier_scores_exactly_k_over_n_classes(n_classes, average)
         assert score == k / n_classes
 
 
-def test_expected_ties_are_the_average_over_random_tie_breaking(fold):
-    y_true, y_score, labels, _ = fold
-    y_score = np.clip(y_score, -9, 9)
-    rng = np.random.default_rng(3)
-    broken = [
-        topk_accuracy_score(y_true, y_score + rng.random(y_score.shape) / 2, k=2, labels=labels)
-        for _ in range(1000)
-    ]
-    assert topk_accuracy_score(y_true, y_score, k=2, labels=labels) == pytest.approx(
-        np.mean(broken), abs=4 * np.std(broken) / np.sqrt(len(broken))
-    )
-
-
-def test_pessimistic_expected_optimistic_are_ordered(fold):
-    y_true, y_score, labels, _ = fold
-    low, middle, high = (
-        topk_accuracy_score(y_true, y_score, k=2, labels=labels, ties=ties)
-        for ties in ["pessimistic", "expected", "optimistic"]
-    )
-    assert low < middle < high
-
-
-@pytest.mark.parametrize("average", ["micro", "macro"])
-def test_k_of_all_classes_finds_every_known_label(fold, average):
-    y_true, y_score, labels, _ = fold
-    known = np.isin(y_true, labels)
-    for k in (6, 60):
-        score = topk_accuracy_score(
-            y_true[known], y_score[known], k=k, labels=labels, average=average
-        )
-        assert score == 1.0
-
-
-def test_unseen_label_is_a_miss_and_in_macro_a_class_of_accuracy_zero():
-    y_score = [[2.0, 1.0], [2.0, 1.0], [2.0, 1.0], [2.0, 1.0]]
-    y_true = ["ash", "ash", "yew", "fir"]
-    assert topk_accuracy_score(y_true, y_score, k=2, labels=["ash", "elm"]) == 0.5
-    score = topk_accuracy_score(y_true, y_score, k=2, labels=["ash", "elm"], average="macro")
-    assert score == pytest.approx(1 / 3)
-
-
-def test_fold_of_singleton_classes_has_a_score():
-    """The fold on which a scorer that is not class-aware gives NaN."""
-    y_score = np.eye(6)[:, ::-1] + np.eye(6)
-    y_true = np.array([0, 1, 2, 7, 8, 9])
-    assert topk_accuracy_score(y_true, y_score, k=2, labels=range(6), average="macro") == 0.5
-
-
-def test_order_of_columns_does_not_matter(fold):
-    y_true, y_score, labels, weight = fold
-    order = [3, 0, 5, 1, 4, 2]
-    for average in ["micro", "macro"]:
-        kwargs = dict(k=2, average=average, sample_weight=weight)
-        assert topk_accuracy_score(
-            y_true, y_score[:, order], labels=labels[order], **kwargs
-        ) == topk_accuracy_score(y_true, y_score, labels=labels, **kwargs)
-
-
-@pytest.mark.parametrize("average", ["micro", "macro"])
-def test_weight_two_is_the_row_twice_and_zero_the_row_absent(fold, average):
-    y_true, y_score, labels, _ = fold
-    weight = np.random.default_rng(4).integers(0, 3, size=len(y_true))
-    weight[y_true == "a"] = 0
-    kwargs = dict(k=2, labels=labels, average=average)
-    assert topk_accuracy_score(y_true, y_score, sample_weight=weight, **kwargs) == pytest.approx(
-        topk_accuracy_score(y_true.repeat(weight), y_score.repeat(weight, axis=0), **kwargs)
-    )
-
-
-@pytest.mark.parametrize(("k", "same_as"), [(0.5, 3), (0.01, 1), (0.51, 4), (0.99, 6)])
-def test_fraction_of_classes_is_rounded_up(fold, k, same_as):
-    y_true, y_score, labels, _ = fold
-    assert topk_accuracy_score(y_true, y_score, k=k, labels=labels) == topk_accuracy_score(
-        y_true, y_score, k=same_as, labels=labels
-    )
-
-
 def test_fraction_that_is_a_whole_number_of_classes_is_not_rounded_up():
     assert 0.07 * 100 > 7
-    score = topk_accuracy_score([0], np.zeros((1, 100)), k=0.07, labels=range(100))
-    assert score == 0.07
+    for k, expected in ((0.07, 0.07), (0.0701, 0.08), (0.001, 0.01)):
+        score = topk_accuracy_score([0], np.zeros((1, 100)), k=k, labels=range(100))
+        assert score == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
@@ -204,17 +128,7 @@ def test_every_kind_of_label_and_container():
     assert topk_accuracy_score(np.array(["a"], dtype=object), [[1.0]], labels=np.array(["a"])) == 1
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_are_read_like_arrays(library):
-    frames = pytest.importorskip(library)
-    y_true, y_score = ["a", "c", "a"], np.array([[2, 1, 0], [2, 1, 0], [0, 1, 2.0]])
-    score = topk_accuracy_score(
-        frames.Series(y_true), frames.DataFrame(y_score), k=1, labels=frames.Series(list("abc"))
-    )
-    assert score == topk_accuracy_score(y_true, y_score, k=1, labels=list("abc"))
-
-
-@pytest.mark.parametrize("chunk_size", [1, 6, 7, 100, 1199, 1200])
+@pytest.mark.parametrize("chunk_size", [1, 7, 1200])
 def test_chunks_of_any_size_give_the_same_score(fold, chunk_size, monkeypatch):
     y_true, y_score, labels, _ = fold
     expected = topk_accuracy_score(y_true, y_score, k=2, labels=labels)
@@ -236,14 +150,6 @@ def test_memory_is_that_of_a_chunk():
     assert peak < y_score.nbytes / 10
 
 
-def test_inputs_are_not_changed(fold):
-    copies = [a.copy() for a in fold]
-    y_true, y_score, labels, weight = fold
-    topk_accuracy_score(y_true, y_score, labels=labels, sample_weight=weight)
-    for array, copy in zip(fold, copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
-
-
 @pytest.mark.parametrize("average", ["micro", "macro"])
 def test_nothing_to_average_warns_and_is_nan(average):
     with pytest.warns(UndefinedMetricWarning, match="no row of positive weight"):
@@ -252,41 +158,6 @@ def test_nothing_to_average_warns_and_is_nan(average):
         assert np.isnan(
             topk_accuracy_score([0, 1], np.eye(2), sample_weight=[0, 0], average=average)
         )
-
-
-BAD = {
-    "k zero": (dict(k=0), ValueError, "k must be an integer >= 1 or a fraction .* got 0"),
-    "k one as float": (dict(k=1.0), ValueError, r"k must be .* got 1\.0"),
-    "k NaN": (dict(k=np.nan), ValueError, "k must be .* got nan"),
-    "k bool": (dict(k=True), TypeError, "k must be .* got True"),
-    "k string": (dict(k="3"), TypeError, "k must be .* got '3'"),
-    "average": (dict(average="weighted"), ValueError, "average must be one of .*'weighted'"),
-    "ties": (dict(ties="random"), ValueError, "ties must be one of .* got 'random'"),
-    "NaN scores": (dict(y_score=[[0, 1], [np.nan, 1]]), ValueError, "y_score must not contain NaN"),
-    "NaN decision": (dict(y_score=[1, np.nan]), ValueError, "y_score must not contain NaN"),
-    "string scores": (dict(y_score=[["0", "1"]] * 2), ValueError, "y_score must be a dense array"),
-    "complex scores": (dict(y_score=np.eye(2) * 1j), ValueError, "real numbers; got dtype complex"),
-    "3-d scores": (dict(y_score=np.ones((2, 2, 1))), ValueError, r"y_score must .*\(2, 2, 1\)"),
-    "no columns": (dict(y_score=np.ones((2, 0))), ValueError, r"y_score must .* \(2, 0\)"),
-    "2-d labels": (dict(y_true=[[0, 1]] * 2), ValueError, r"y_true must .* got shape \(2, 2\)"),
-    "NaN label": (dict(y_true=[0, np.nan]), ValueError, "y_true contains NaN"),
-    "lengths": (dict(y_true=[0, 1, 0]), ValueError, "same number of rows; got 3 and 2"),
-    "too few labels": (dict(labels=[0]), ValueError, r"labels must name .* got shape \(1,\)"),
-    "labels repeated": (dict(labels=[1, 1]), ValueError, r"labels must be distinct; got \[1, 1\]"),
-    "labels of other kind": (dict(labels=["0", "1"]), ValueError, "'0' in labels and 0 in y_true"),
-    "class missing": (dict(y_true=[0, 0]), ValueError, r"got 1\. Pass labels.*range\(2\)"),
-    "weights short": (dict(sample_weight=[1]), ValueError, r"sample_weight must .* shape \(1,\)"),
-    "weight negative": (dict(sample_weight=[1, -2]), ValueError, "sample_weight must .* got -2"),
-    "weight NaN": (dict(sample_weight=[1, np.nan]), ValueError, "sample_weight must .* got nan"),
-    "weight infinite": (dict(sample_weight=[1, np.inf]), ValueError, "must be finite .* got inf"),
-    "weight string": (dict(sample_weight=["a", "b"]), ValueError, "sample_weight must be 2 number"),
-}
-
-
-@pytest.mark.parametrize(("kwargs", "error", "match"), BAD.values(), ids=BAD.keys())
-def test_error_names_the_parameter_what_is_allowed_and_what_came(kwargs, error, match):
-    with pytest.raises(error, match=match):
-        topk_accuracy_score(**{"y_true": [0, 1], "y_score": np.eye(2), "k": 1, **kwargs})
 
 
 def test_shot_accuracy_is_the_macro_average_inside_each_group():
@@ -316,15 +187,12 @@ def test_shot_group_without_test_classes_is_nan_with_a_warning():
     assert np.isnan(scores["medium"])
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "match"),
-    [
-        (dict(class_counts=[1]), r"class_counts must be 2 numbers.* shape \(1,\)"),
-        (dict(class_counts=[1, -1]), "class_counts must be finite and nonnegative; got -1"),
-        (dict(class_counts=[1, 1], few=5, many=3), "few=5 must not exceed many=3"),
-        (dict(class_counts=[1, 1], k=0), "k must be"),
-    ],
-)
-def test_shot_errors_name_the_parameter(kwargs, match):
-    with pytest.raises(ValueError, match=match):
-        shot_accuracy_score([0, 1], np.eye(2), **kwargs)
+def test_codes_and_a_matrix_are_scored_without_labels():
+    """The function that training calls."""
+    rng = np.random.default_rng(0)
+    code, y_score, weight = rng.integers(0, 5, 40), rng.integers(0, 9, (40, 4)), rng.random(40)
+    for options in ({}, {"average": "macro"}, {"ties": "optimistic"}):
+        expected = topk_accuracy_score(
+            code, y_score, k=2, labels=range(4), sample_weight=weight, **options
+        )
+        assert _topk.topk_accuracy(code, y_score, 2, weight, **options) == expected

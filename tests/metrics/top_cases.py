@@ -15,10 +15,11 @@ from sktopk.metrics import (
     precision_at_k_score,
     precision_at_recall_score,
     recall_at_k_score,
+    recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
 
-# Scores of labels (or values) in the order in which they are looked at.
+# Scores of labels in the order in which they are looked at.
 
 
 def n_looked_at(k, n):
@@ -32,11 +33,6 @@ def precision_at_k(in_order, k):
 
 def recall_at_k(in_order, k):
     return sum(in_order[: n_looked_at(k, len(in_order))]) / sum(in_order)
-
-
-def mean_value_at_k(in_order, k):
-    looked_at = in_order[: n_looked_at(k, len(in_order))]
-    return sum(looked_at) / len(looked_at)
 
 
 def enrichment_factor(in_order, fraction):
@@ -106,6 +102,12 @@ def precision_at_recall(y, s, w, recall):
             return found / (found + false)
 
 
+def recall_at_precision(y, s, w, precision):
+    at = [rates(y, s, w, threshold) for threshold in set(s)]
+    kept = [tpr for found, tpr, false, _ in at if found >= precision * (found + false) - 1e-9]
+    return max(kept, default=0.0)
+
+
 def positives_at_top(y, s, w, k):
     in_order = sorted(((x, weight) for label, x, weight in zip(y, s, w, strict=True) if not label))
     bar, total = -math.inf, 0.0
@@ -143,6 +145,8 @@ BY_THRESHOLD = [
     (precision_at_recall_score, precision_at_recall, {"recall": 0.05}),
     (precision_at_recall_score, precision_at_recall, {"recall": 0.5}),
     (precision_at_recall_score, precision_at_recall, {"recall": 1}),
+    (recall_at_precision_score, recall_at_precision, {"precision": 0.5}),
+    (recall_at_precision_score, recall_at_precision, {"precision": 0.99}),
     (positives_at_top_score, positives_at_top, {"k": 1}),
     (positives_at_top_score, positives_at_top, {"k": 4}),
     (positives_at_top_score, positives_at_top, {"k": 1000}),

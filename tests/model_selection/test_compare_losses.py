@@ -1,6 +1,5 @@
-"""compare_losses: who was trained on what, with how many tries, and what is not done twice."""
+"""compare_losses: the samples of each fit, and the number of settings."""
 
-import json
 import sys
 
 import numpy as np
@@ -8,10 +7,9 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GroupKFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -140,63 +138,6 @@ def test_the_setting_that_held_out_rows_prefer_is_used(rows):
     assert chosen["score"].eq(1.0).all()
 
 
-def test_a_killed_comparison_goes_on_where_it_was(rows, tmp_path, monkeypatch):
-    X, y = rows
-    params = {"cache": tmp_path, "grid": "default"}
-    whole = compare(X, y, {"a": Recorder(), "b": Recorder(best_rate=3.0)}, grid="default").frame
-    n_fits = len(FITS)
-    FITS.clear()
-    losses = {"a": Recorder(), "b": Recorder(best_rate=3.0)}
-    monkeypatch.setattr(Recorder, "fit", interrupted(fit := Recorder.fit, after=7))
-    with pytest.raises(KeyboardInterrupt):
-        compare(X, y, losses, **params)
-    assert len(FITS) == 7
-    monkeypatch.setattr(Recorder, "fit", fit)
-    again = compare(X, y, losses, **params).frame
-    assert len(FITS) == n_fits
-    columns = ["loss", "fold", "seed", "score", "validation_score", "params"]
-    pd.testing.assert_frame_equal(whole[columns], again[columns])
-    # Not one fit for what is known; more seeds only do what is new.
-    compare(X, y, losses, **params)
-    assert len(FITS) == n_fits
-    compare(X, y, {"a": Recorder()}, n_seeds=2, **params)
-    assert len(FITS) == n_fits + n_fits // 2
-    entries = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
-    assert {"loss", "fold", "seed", "params", "versions"} <= set(entries[0]["about"])
-    assert all(path.suffix == ".json" for path in tmp_path.iterdir())
-
-
-def interrupted(fit, after):
-    def stopping(self, X, y, sample_weight=None):
-        if len(FITS) == after:
-            raise KeyboardInterrupt
-        return fit(self, X, y, sample_weight)
-
-    return stopping
-
-
-def test_only_the_same_question_finds_an_answer(rows, tmp_path):
-    X, y = rows
-
-    def fits_of(X=X, y=y, **params):
-        FITS.clear()
-        compare(X, y, {"a": Recorder()}, cache=tmp_path, **params)
-        return len(FITS)
-
-    assert fits_of() == 2
-    assert fits_of() == 0
-    assert fits_of(scoring=make_topk_scorer(2)) == 2
-    assert fits_of(X=X + 1e-9) == 2
-    assert fits_of(y=(y + 1) % 3) == 2
-    assert fits_of(sample_weight=np.full(60, 2.0)) == 2
-    assert fits_of(random_state=1) == 2
-    assert fits_of(X=np.asfortranarray(X)) == 0
-    for path in tmp_path.iterdir():
-        path.write_text(path.read_text()[:30])
-    assert fits_of() == 2
-    assert fits_of() == 0
-
-
 def test_failures_name_their_run(rows):
     X, y = rows
     broken = Recorder(fail=(1, OSError))
@@ -204,60 +145,6 @@ def test_failures_name_their_run(rows):
         compare(X, y, {"a": broken})
     with pytest.raises(RuntimeError, match=r"loss='cross_entropy' in fold 0.*finite number"):
         compare(X, y, scoring=lambda estimator, X, y: np.nan)
-
-
-def test_a_rate_that_diverges_loses(blobs):
-    X, y = blobs
-    nets = ["cross_entropy", "logit_adjusted", "weighted_cross_entropy"]
-
-    def run(*rates):
-        rates = [{"learning_rate": rate} for rate in rates]
-        grid = {name: rates for name in [*nets, "hist_gradient_boosting"]}
-        for name in ("hist_gradient_boosting", "lightgbm"):
-            grid[name] = [{"learning_rate": 0.1}, {"learning_rate": 0.2}]
-        clf = TopKClassifier(k=1, optimizer="sgd", **QUICK)
-        return compare_losses(clf, [], X, y, cv=2, grid=grid, progress=False).frame
-
-    frame = run(0.1, 1e300).query("loss in @nets")
-    assert frame["n_diverged"].eq(1).all()
-    assert {each["learning_rate"] for each in frame["params"]} == {0.1}
-    with pytest.raises(RuntimeError, match=r"failed with every setting.*diverged"):
-        run(1e300, 1e301)
-
-
-def answers(estimator):
-    """What scores rows: boosted trees of LightGBM have probabilities only."""
-    return getattr(estimator, "decision_function", None) or estimator.predict_proba
-
-
-def test_weights_reach_fits_and_scores(rows):
-    X, y = rows
-    weight = np.arange(60) % 4 + 1.0
-    found = []
-
-    def scoring(estimator, X, y, sample_weight=None):
-        found.append((X[:, 0].astype(int), sample_weight))
-        return accuracy_score(y, np.asarray(answers(estimator)(X)).argmax(1))
-
-    compare(X, y, {"a": Recorder()}, sample_weight=weight, scoring=scoring)
-    for *_, row, given in FITS:
-        np.testing.assert_array_equal(given, weight[row])
-    for row, given in found:
-        np.testing.assert_array_equal(given, weight[row])
-    # In a pipeline they reach the last step: here the second half of the rows weighs nothing.
-    pipe = make_pipeline(StandardScaler(), TopKClassifier(k=1, **QUICK))
-    splits = [(np.arange(0, 50), np.arange(50, 60)), (np.arange(4, 54), np.arange(54, 60))]
-    only = (np.arange(60) < 30).astype(float)
-    result = compare_losses(
-        pipe, [], X, y, sample_weight=only, grid=None, progress=False, cv=splits,
-        scoring=lambda estimator, X, y: float(answers(estimator)(X).sum()),
-    )  # fmt: skip
-    for (train, test), score in zip(splits, result.scores["cross_entropy"], strict=True):
-        row = result.frame.query("loss == 'cross_entropy'").iloc[int(train[0] > 0)]
-        scaler = StandardScaler().fit(X[train])
-        net = TopKClassifier("cross_entropy", k=1, random_state=int(row["seed"]), **QUICK)
-        net.fit(scaler.transform(X[train]), y[train], only[train])
-        assert net.decision_function(scaler.transform(X[test])).sum() == pytest.approx(score)
 
 
 def test_groups_stay_together_in_folds_and_inside_them(rows):
@@ -308,62 +195,6 @@ def test_boosting_is_left_out_with_a_reason(kind, why, rng, monkeypatch):
     assert why in repr(result)
 
 
-class ShowsTheLabel(TransformerMixin, BaseEstimator):
-    """Sparse rows as of a one-hot column, which say the label."""
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        codes = np.asarray(X)[:, 0].astype(int)
-        return csr_array(np.eye(3)[codes // 2])
-
-
-@pytest.mark.parametrize("in_pipeline", [True, False])
-def test_boosting_is_a_rival_of_sparse_rows(in_pipeline, rng):
-    codes = np.arange(180) % 6
-    y = np.array(list("abc"))[codes // 2]
-    X = pd.DataFrame({"code": codes, "noise": rng.normal(size=180)})
-    clf = TopKClassifier(k=1, **QUICK)
-    if in_pipeline:
-        clf = make_pipeline(ShowsTheLabel(), clf)
-    else:
-        X = ShowsTheLabel().transform(X)
-    name = "topkclassifier__learning_rate" if in_pipeline else "boosting__learning_rate"
-    grid = {"hist_gradient_boosting": [{name: rate} for rate in (0.1, 0.2, 0.3, 0.4)]}
-    nets = BASELINES[:3]
-    grid |= {net: [{}] * 4 for net in nets}
-    result = compare_losses(
-        clf, [], X, y, cv=2, grid=grid, progress=False, sample_weight=np.ones(180)
-    )
-    assert "hist_gradient_boosting" in set(result.frame["loss"])
-    assert not result.omitted
-    assert result.summary().loc["hist_gradient_boosting", "mean"] == 1
-
-
-@pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
-def test_lightgbm_is_a_rival_where_it_is_installed(kind):
-    pytest.importorskip("lightgbm")
-    codes = np.arange(180) % 3
-    y = np.array(list("abc"))[codes]
-    X = np.eye(3)[codes]
-    if kind == "frame":
-        X = pd.DataFrame(X, columns=["code[1]", "{", ":"])
-    X = csr_array(X) if kind == "sparse" else X
-    result = compare_losses(
-        TopKClassifier(k=1, **QUICK), [], X, y, cv=2, grid=None, progress=False,
-        sample_weight=np.ones(180),
-    )  # fmt: skip
-    assert result.summary().loc["lightgbm", "mean"] == 1
-
-
-def test_without_lightgbm_nothing_is_missed(rows, monkeypatch):
-    monkeypatch.setitem(sys.modules, "lightgbm", None)
-    result = compare(*rows)
-    assert result.frame["loss"].unique().tolist() == BASELINES[:-1]
-    assert not result.omitted
-
-
 def test_frames_pipelines_and_jobs(blobs):
     X, y = blobs
     frame = pd.DataFrame(X, columns=list("abcd"))
@@ -408,8 +239,6 @@ def test_training_that_could_go_on_is_told_once(blobs):
         ),
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
         ({"scoring": ["accuracy"]}, ValueError, r"scoring must be None.*got \['accuracy'\]"),
-        ({"cache": True}, TypeError, "cache must be a folder, str or Path, or None; got True"),
-        ({"cache": __file__}, ValueError, "cache must be a folder; got the file .*test_compare"),
         ({"losses": [3]}, TypeError, "names and .name, estimator. pairs"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),
         ({"n_seeds": 1.5}, TypeError, "n_seeds must be an integer"),
@@ -432,11 +261,3 @@ def test_estimator_must_hold_one_classifier_of_ours(rows):
         compare_losses(LogisticRegression(), [], *rows)
     with pytest.raises(TypeError, match="estimator must be an estimator; got the class TopKClass"):
         compare_losses(TopKClassifier, ["focal"], *rows)
-
-
-def test_arguments_in_another_order_are_named(rows):
-    X, y = rows
-    for wrong in ((X, y, ["focal"]), (X.tolist(), ["focal"], y), (pd.DataFrame(X), y, ["focal"])):
-        with pytest.raises(TypeError, match=r"losses must .*; got") as caught:
-            compare_losses(TopKClassifier(), *wrong)
-        assert len(str(caught.value)) < 300

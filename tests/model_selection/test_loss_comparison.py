@@ -2,15 +2,12 @@
 
 from math import sqrt
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from sklearn.linear_model import Ridge
 
-from sktopk.metrics import LossComparisonDisplay
-from sktopk.model_selection import LossComparison, compare_losses
+from sktopk.model_selection import LossComparison
 
 
 def comparison(scores, n_test=20, **params):
@@ -50,13 +47,6 @@ def test_summary_is_the_corrected_test_step_by_step(scores):
         assert row["high"] == pytest.approx(mean + t.ppf(0.95) * error)
         # The interval and the test are one statement.
         assert (row["p_value"] < 0.1) == (row["low"] > 0 or row["high"] < 0)
-
-
-def test_without_shared_rows_it_is_the_plain_paired_test(scores):
-    summary = comparison(scores, n_test=0).summary()
-    for loss in ("focal", "smooth_topk", "ldam"):
-        expected = stats.ttest_rel(scores[loss], scores["cross_entropy"])
-        assert summary.loc[loss, "p_value"] == pytest.approx(expected.pvalue)
 
 
 @pytest.mark.parametrize(("gain", "p"), [(0.0, 1.0), (0.5, 0.0), (-0.5, 0.0)])
@@ -135,53 +125,9 @@ def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
     assert "cannot tell without about " in line
 
 
-def test_no_number_of_rows_shows_that_nothing_differs():
-    found = comparison({"cross_entropy": [0.0, 0.0], "a": [-0.1, 0.1]}, margin=0)
-    assert found.summary().loc["a", ["more_folds", "times_rows"]].tolist() == [np.inf, np.inf]
-    assert found.verdict.endswith("it would take a margin above 0")
-
-
-def test_plot_latex_and_representation_agree(scores):
-    result = comparison(scores, metric="top_3 accuracy", omitted={"boosting": "too many classes"})
-    display = result.plot()
-    summary = result.summary()
-    assert isinstance(display, LossComparisonDisplay)
-    np.testing.assert_allclose(display.difference, summary["difference"].to_numpy()[1:])
-    assert display.ax_.get_xlabel().startswith("Gain in top_3 accuracy over cross_entropy")
-    plt.close("all")
-    lines = result.to_latex(digits=2).splitlines()
-    assert lines[2] == r"loss & top\_3 accuracy & difference & $p$ \\"
-    assert len(lines) == 4 + 4 + 2
-    assert next(line for line in lines if r"\textbf" in line).startswith(r"smooth\_topk & ")
-    assert all(line.count("&") == 3 for line in lines[4:8])
-    text = repr(result)
-    assert f"Verdict: {result.verdict}" in text
-    assert "Left out: boosting: too many classes" in text
-    for loss, row in summary.iterrows():
-        (line,) = [each for each in text.splitlines() if each.startswith(loss)]
-        assert f"{row['mean']:.4f}" in line
-        assert row["verdict"] in line
-
-
 def test_scores_that_do_not_pair_are_refused(scores):
     frame = comparison(scores).frame
     with pytest.raises(ValueError, match=r"finite.*'focal'|'focal'.*finite"):
         LossComparison(frame.drop(index=frame.index[frame["loss"] == "focal"][0])).summary()
     with pytest.raises(ValueError, match="baseline='other'"):
         comparison(scores, baseline="other").summary()
-
-
-def test_says_what_it_takes():
-    from_scores = "sktopk.metrics.LossComparisonDisplay.from_scores"
-    for given in ({"ridge": Ridge()}, [Ridge()], Ridge(), {"a": [0.1, 0.2]}):
-        with pytest.raises(TypeError, match=f"frame must be a DataFrame.*got .*{from_scores}"):
-            LossComparison(given)
-    with pytest.raises(ValueError, match=r"columns loss, split, score.*got the columns \['loss'\]"):
-        LossComparison(pd.DataFrame({"loss": ["focal"]}))
-    with pytest.raises(TypeError, match=f"found 0 in Ridge.*{from_scores}"):
-        compare_losses(Ridge(), ["focal"], np.ones((4, 1)), [0, 1, 0, 1])
-    # The way it names.
-    scores = {"ols": [0.5, 0.6, 0.7], "ridge": [0.6, 0.7, 0.8]}
-    display = LossComparisonDisplay.from_scores(scores, baseline="ols", test_fraction=0.2)
-    np.testing.assert_allclose(display.difference, [0.1])
-    plt.close("all")

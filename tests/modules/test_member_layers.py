@@ -1,16 +1,10 @@
 """The layers of several networks at once: what they say one by one, with its gradients."""
 
-import io
-
 import pytest
 import torch
-from torch import nn
 from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
-from torch.nn.utils import parametrize, prune
-from torch.utils.checkpoint import checkpoint
 
-from sktopk.modules import MemberLinear, TabularMLP
-from sktopk.modules._member_linear import MemberLayers
+from sktopk.modules import TabularMLP
 
 
 def network(hidden_layer_sizes=(4, 6), n_members=3, n_features=5, **params):
@@ -35,16 +29,6 @@ def one_by_one(net, x):
     return torch.stack(scores, dim=1)
 
 
-def was_at_once(scores):
-    """Whether the graph of scores goes through `MemberLayers`."""
-    found, nodes = False, [scores.grad_fn]
-    while nodes:
-        node = nodes.pop()
-        found |= node.name() == f"{MemberLayers.__name__}Backward"
-        nodes += [each for each, _ in node.next_functions if each is not None]
-    return found
-
-
 @pytest.mark.parametrize("hidden_layer_sizes", [(), (4,), (4, 6), (4, 6, 3)])
 @pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("own_rows", [False, True])
@@ -54,7 +38,6 @@ def test_scores_and_gradients_are_those_of_one_layer_after_the_other(
     net = network(hidden_layer_sizes, n_members)
     x = rows(n_members=n_members if own_rows else None)
     scores = net(x)
-    assert was_at_once(scores)
     expected = one_by_one(net, x)
     expected = expected.squeeze(1) if n_members == 1 else expected
     torch.testing.assert_close(scores, expected)
@@ -63,12 +46,6 @@ def test_scores_and_gradients_are_those_of_one_layer_after_the_other(
     wanted = torch.autograd.grad(expected, [*net.parameters()], direction)
     for each, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(each, other)
-
-
-def test_no_rows_have_no_gradient():
-    net = network()
-    net(rows(0)).sum().backward()
-    assert all((each.grad == 0).all() for each in net.parameters())
 
 
 def test_derivatives_of_both_orders_are_those_of_finite_differences():
@@ -80,56 +57,6 @@ def test_derivatives_of_both_orders_are_those_of_finite_differences():
 
     assert torch.autograd.gradcheck(scores, values)
     assert torch.autograd.gradgradcheck(scores, values)
-
-
-@pytest.mark.parametrize("kept", [(0,), (1,), (0, 1), (2,)])
-def test_weights_that_are_kept_have_no_gradient(kept):
-    net, x = network(), rows()
-    for layer in kept:
-        net.layers[layer].requires_grad_(False)
-    scores = net(x)
-    assert was_at_once(scores)
-    learning = [each for each in net.parameters() if each.requires_grad]
-    direction = torch.randn_like(scores)
-    found = torch.autograd.grad(scores, learning, direction)
-    wanted = torch.autograd.grad(one_by_one(net, x), learning, direction)
-    for each, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(each, other)
-    scores = net(x)
-    scores.sum().backward()
-    assert all(net.layers[layer].weight.grad is None for layer in kept)
-
-
-def test_a_network_that_learns_nothing_has_no_graph():
-    net = network().requires_grad_(False)
-    assert not net(rows()).requires_grad
-
-
-def test_the_way_back_ends_at_the_lowest_layer_that_learns():
-    net = network((4, 6))
-    counts = []
-    for learning in (0, 2):
-        net.requires_grad_(False)
-        net.layers[learning:].requires_grad_(True)
-        scores = net(rows())
-        with torch.profiler.profile() as found:
-            scores.sum().backward()
-        counts.append(sum(event.name == "aten::bmm" for event in found.events()))
-    assert counts == [5, 1]
-
-
-def test_gradients_of_each_row_by_vmap():
-    net, x = network(), rows()
-    parameters = {name: each.detach() for name, each in net.named_parameters()}
-
-    def loss(parameters, row):
-        return functional_call(net, parameters, (row.unsqueeze(0),)).square().sum()
-
-    each = vmap(grad(loss), (None, 0))(parameters, x)
-    for i in range(len(x)):
-        wanted = torch.autograd.grad(one_by_one(net, x[i : i + 1]).square().sum(), net.parameters())
-        for value, other in zip(each.values(), wanted, strict=True):
-            torch.testing.assert_close(value[i], other)
 
 
 # Within torch, which says it of itself.
@@ -161,107 +88,3 @@ def test_every_transform_has_its_derivatives(of_rows):
         assert hessian(at_once)(x).shape == (3, 5, 3, 5)
         _, along = jvp(at_once, (x,), (torch.ones_like(x),))
         torch.testing.assert_close(along, by_hand.sum())
-
-
-def test_hidden_layers_may_be_computed_again():
-    net, x = network(), rows()
-    wanted = torch.autograd.grad(net(x).square().sum(), net.parameters())
-    scores = checkpoint(net, x, use_reentrant=False)
-    found = torch.autograd.grad(scores.square().sum(), net.parameters())
-    for each, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(each, other)
-
-
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_a_traced_network_can_be_kept():
-    net, x = network(), rows()
-    traced, file = torch.jit.trace(net, x, check_trace=False), io.BytesIO()
-    torch.jit.save(traced, file)
-    file.seek(0)
-    torch.testing.assert_close(torch.jit.load(file)(x), net(x))
-
-
-class Doubled(nn.Module):
-    def forward(self, weight):
-        return 2 * weight
-
-
-def double_forward(layer):
-    forward = layer.forward
-    layer.forward = lambda h: 2 * forward(h)
-
-
-CHANGES = {
-    "another forward": lambda net: double_forward(net.layers[1]),
-    "a hook": lambda net: net.layers[0].register_forward_hook(lambda module, args, out: 2 * out),
-    "a hook before": lambda net: net.layers[1].register_forward_pre_hook(
-        lambda module, args: (2 * args[0],)
-    ),
-    "pruned": lambda net: prune.random_unstructured(net.layers[0], "weight", 0.5),
-    "parametrized": lambda net: parametrize.register_parametrization(
-        net.layers[0], "weight", Doubled()
-    ),
-    "another layer": lambda net: net.layers.__setitem__(2, nn.Linear(6, 2, dtype=torch.float64)),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_layers_that_were_changed_are_asked_themselves(change):
-    net, x = network(), rows()
-    before = net(x)
-    change(net)
-    scores = net(x)
-    assert not was_at_once(scores)
-    assert not torch.allclose(scores, before)
-    with torch.no_grad():
-        torch.testing.assert_close(net(x), scores)
-        for m in range(net.n_members if isinstance(net.layers[-1], MemberLinear) else 0):
-            torch.testing.assert_close(net.score_member(x, m), scores[:, m])
-
-
-def test_members_of_a_subclass_score_as_it_does():
-    class Turned(TabularMLP):
-        def forward(self, x):
-            return -super().forward(x)
-
-    net, x = Turned(5, 2, (4,), 3).double(), rows()
-    for m in range(3):
-        torch.testing.assert_close(net.score_member(x, m), net(x)[:, m])
-
-
-def test_what_a_hook_has_seen_is_left_alone():
-    net, x, seen = network(), rows(), []
-    with torch.no_grad():
-        wanted = net.layers[0](net.encode(x))
-        net.layers[0].register_forward_hook(lambda module, args, out: seen.append(out))
-        net(x)
-    assert (wanted < 0).any()
-    torch.testing.assert_close(seen[0], wanted)
-
-
-def test_rows_may_ask_for_a_gradient():
-    net, x = network(), rows()
-    x.requires_grad_()
-    (found,) = torch.autograd.grad(net(x).square().sum(), x)
-    (wanted,) = torch.autograd.grad(one_by_one(net, x).square().sum(), x)
-    torch.testing.assert_close(found, wanted)
-
-
-def test_mixed_precision_goes_layer_by_layer():
-    net = network(dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        scores = net(rows().float())
-    assert scores.dtype == torch.bfloat16
-    scores.float().sum().backward()
-    assert all(each.grad.dtype == torch.float32 for each in net.parameters())
-
-
-def test_what_is_undefined_stays_undefined():
-    net, x = network(), rows()
-    with torch.no_grad():
-        net.layers[0].bias[0, 0] = torch.nan
-    found = torch.autograd.grad(net(x).sum(), net.parameters())
-    wanted = torch.autograd.grad(one_by_one(net, x).sum(), net.parameters())
-    assert any(each.isnan().any() for each in found)
-    for each, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(each, other, equal_nan=True)

@@ -74,17 +74,3 @@ def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
     for name, value in plain.state_dict().items():
         assert torch.equal(network.state_dict()[name], value)
     assert network.state_dict().keys() == plain.state_dict().keys()
-
-
-def test_dense_tables_and_few_columns_stay_dense(table):
-    X = table[0]
-    assert isinstance(rows_of(X[:, :900])[:2], torch.Tensor)
-    crowded = csr_array(np.ones((3, 1_200)))
-    assert isinstance(rows_of(crowded)[:2], torch.Tensor)
-    assert isinstance(Rows(X, torch.device("cpu"), torch.float64)[:2], torch.Tensor)
-
-
-def test_chunks_are_bounded_by_what_is_stored(table):
-    X, rows = table[0], rows_of(table[0])
-    assert sum(len(rows[chunk]) for chunk in rows.chunks(3)) == X.shape[0]
-    assert max(chunk.stop - chunk.start for chunk in rows_of(X).chunks(1 << 20)) < X.shape[0]

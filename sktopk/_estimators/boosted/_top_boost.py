@@ -1,15 +1,16 @@
-"""TopBoostClassifier: LightGBM with a loss of the top beside the log loss."""
+"""TopBoostClassifier: LightGBM trained with a loss of the top and the log loss."""
 
-import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
-import torch
+import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktopk._common._available import available_if, chooses_labels, ranks
@@ -27,7 +28,6 @@ from sktopk._common._input import (
     class_weights,
     encode,
 )
-from sktopk._common._notebook import ShownInNotebooks
 from sktopk._common._public import public
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
@@ -37,7 +37,6 @@ from sktopk._common._scalars import (
     check_option,
     check_pos_label,
     check_random,
-    n_kept,
     negative_first,
     on_host,
     positive_label,
@@ -48,202 +47,127 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
-from sktopk._estimators._between_scores import midway_below
-from sktopk._estimators._logs import rows_to_train_with
-from sktopk._estimators._validation import (
-    MeanOverGroups,
-    asks_for_labels,
-    lacks_proba,
-    refuse_groups,
-    refused_proba,
-    rows_of_groups,
-)
 from sktopk.boosting import initial_score, objective
-from sktopk.boosting._objective import HESSIANS, LOSSES, loss_function, parameters_of
-from sktopk.losses import KthLargest, TopMean
-from sktopk.metrics import make_topk_scorer
-from sktopk.metrics._ranking import Ranking, check_true
+from sktopk.boosting._objective import HESSIANS, loss_function
+from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+from sktopk.metrics._ranking import Ranking
 
-# Of the negatives, whose mean score is the threshold; labels that one looks at.
-SHARE_OF_NEGATIVES, N_LABELS = 0.05, 5
-# What `lightgbm_params` must leave to the parameters of the estimator.
-MANAGED = {
-    alias: name
-    for name, aliases in {
-        "loss": "objective objective_type app application loss boost_from_average",
-        "y": "num_class num_classes",
-        "n_estimators": "num_iterations num_iteration n_iter num_tree num_trees num_round "
-        "num_rounds nrounds num_boost_round n_estimators max_iter",
-        "learning_rate": "learning_rate shrinkage_rate eta",
-        "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
-        "min_child_samples": "min_data_in_leaf min_data_per_leaf min_data min_child_samples "
-        "min_samples_leaf",
-        "n_jobs": "num_threads num_thread nthread nthreads n_jobs",
-        "random_state": "seed random_seed random_state",
-        "scoring": "metric metrics metric_types",
-        "early_stopping": "early_stopping_round early_stopping_rounds early_stopping",
-        "n_iter_no_change": "n_iter_no_change",
-        "class_weight": "class_weight scale_pos_weight is_unbalance unbalance unbalanced_sets",
-    }.items()
-    for alias in aliases.split()
-}
-# The threshold of a loss of rows: whose rank it is, and the parameter that says which.
-RANKS = {
-    "top_push": ("negatives", None),
-    "top_push_k": ("negatives", "k"),
-    "pat_mat_np": ("negatives", "tau"),
-    "recall_at_fpr": ("negatives", "fpr"),
-    "recall_at_k": ("all", "k"),
-    "precision_at_k": ("all", "k"),
-    "pat_mat": ("all", "tau"),
-    "precision_at_recall": ("positives", "recall"),
-    "precision_at_recall_program": ("positives", "recall"),
-}
-OF_ROWS = {*RANKS, "accuracy_at_top", "fbeta", "recall_at_precision"}
-OF_BOTH = {"pairwise_auc"}
-# A loss made of others, which it needs as functions: pass its module.
-NAMES = ("auto", *(name for name in LOSSES if name != "topk_distribution"))
-
-
-class Rows(NamedTuple):
-    """Checked rows: what trees are grown on, or judged by."""
-
-    X: object
-    y: np.ndarray
-    target: np.ndarray
-    weight: np.ndarray
-    # What a row counts for, without `class_weight`.
-    count: np.ndarray
-    # Those of a group lie together in training, one group after the other.
-    groups: np.ndarray | None = None
-
-    def take(self, rows):
-        """Return the rows of a mask, or those of these numbers."""
-        return Rows(*(None if each is None else each[rows] for each in self))
-
-    @property
-    def sizes(self):
-        """How many rows each group has, None without groups."""
-        return None if self.groups is None else np.unique(self.groups, return_counts=True)[1]
+from ._boosters import MANAGED, grow
+from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
+from ._rows import Rows, canonical, groups_of_both
 
 
 def _has_proba(classifier):
-    """Return True if `predict_proba` means something, else raise with the way out."""
-    if getattr(classifier, "_models_proba_", classifier.log_loss_share == 1) is not True:
+    """Return True if the scores are log odds, else raise with what to do instead."""
+    if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
-            "predict_proba is not available: scores that a loss of the top has moved are no log "
-            "odds. Put scikit-learn's CalibratedClassifierCV around it, or set log_loss_share=1"
+            "predict_proba is not available: the loss of the top changes the scores, which are "
+            "no log odds. Use scikit-learn's CalibratedClassifierCV, or set log_loss_share=1"
         )
     return True
 
 
 @public
-class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
-    r"""Boosted trees, by LightGBM, for the top: rows of two classes, or labels of several.
+class TopBoostClassifier(ClassifierMixin, BaseEstimator):
+    r"""Gradient-boosted trees (LightGBM), trained for the top of a ranking or of the labels.
 
     .. math::
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
-    with the log loss L', its share a, a loss L of the top, and the factor c that makes both pull
-    equally strongly (:func:`sktopk.boosting.objective`). Training begins at the scores of the log
-    loss without trees. For two classes, L is by default that of the positives below the mean of
-    the highest 5 % of the negatives. All rows are in every round, so that this threshold is exact.
-
-    Needs the extra ``boosting``. Missing values (NaN) are allowed; features need no scaling.
+    L' is the log loss, a is `log_loss_share` and L is the `loss` of the top. The factor c gives
+    both gradients the same size, see :func:`sktopk.boosting.objective`. Each boosting round uses
+    all samples, so the threshold of the loss is exact. The extra ``boosting`` is required. X may
+    contain NaN and needs no scaling.
 
     Parameters
     ----------
-    loss : str or callable, default="auto"
-        "auto"; or the name of a function of :mod:`sktopk.losses` without its ``_loss``, such as
-        "top_push_k" or "pat_mat" for two classes and "smooth_topk" or "topk_hinge" for several; or
-        a module called as ``loss(scores, target)``, with `sample_weight` if rows have weights.
-        "auto" is :func:`sktopk.losses.accuracy_at_top_loss` with the mean of the highest
-        negatives as its threshold and the logistic surrogate for two classes. For several it is
-        none: the log loss alone, than which no loss was better in the benchmark.
-    k : int or float, default=None
-        Of two classes, the number of rows at the top, or as a fraction in (0, 1) their share:
-        for "auto" of the negatives whose mean score is the threshold, else what `loss` calls k,
-        if it has one. None is 0.05. Of several classes the number of labels, at most
-        n_classes - 1; None is 5.
+    loss : str or callable, default="top_mean"
+        Loss of the top. "top_mean" (two classes) penalizes positives below the mean score of the
+        highest `k` negatives: :func:`sktopk.losses.accuracy_at_top_loss` with the logistic
+        surrogate. "cross_entropy" is the log loss alone. Other names are those of the functions
+        of :mod:`sktopk.losses` without ``_loss``: for two classes for example "pat_mat", for
+        several for example "topk_hinge". A callable is called as ``loss(scores, target)``, with
+        `sample_weight` if samples have weights.
+    k : int or float, default=0.05
+        Size of the top, as a number, or as a fraction in (0, 1). For two classes it is the number
+        of samples that the loss calls k; for "top_mean" and "top_push_k" fractions are shares of
+        the negatives. For several classes it is the number of labels (`k_`), at most
+        n_classes - 1; fractions are shares of the classes.
     log_loss_share : float, default=0.6
-        The share a of the log loss, in [0, 1]. 1 is LightGBM as it is, with the verbs of this
-        class, `predict_proba` and a `threshold_` of 0.
+        Share a of the log loss, in [0, 1]. 1 trains the log loss alone.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        What stands for second derivatives of the loss, see :func:`sktopk.boosting.objective`.
+        Second derivatives of the loss, see :func:`sktopk.boosting.objective`.
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` of "pat_mat".
     n_estimators : int, default=100
-        Number of rounds, each a tree for two classes, and a tree for each of several.
+        Number of boosting rounds. Each grows one tree, or one tree per class of several.
     learning_rate : float, default=0.1
-        Step size: what the values of a new tree are multiplied by.
+        Step size: the factor of the values of each tree.
     num_leaves : int, default=31
-        Largest number of leaves of a tree, at least 2.
+        Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Least number of rows in a leaf.
+        Minimum number of samples in a leaf.
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
-        Number of boosted models, whose mean is the score. Of several, each is trained without
-        one of as many folds of the rows, in which equal rows lie together, and
-        `oob_decision_function_` and early stopping are found on the rows that a member has not
-        seen; for `threshold_` see below. 1 takes about a fifth of the time.
+        Number of ensemble members, whose scores are averaged. With more than one, each member
+        holds out one fold of the samples; equal samples are in the same fold. Out-of-fold scores
+        give `oob_decision_function_`, `threshold_` and early stopping.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
-        Of two classes the label of the positives, which should come on top. None is 1 or True
-        beside 0, -1 or False; of others the rarer one, with a warning.
+        Positive label of two classes. None is 1 or True if the other label is 0, -1 or False;
+        otherwise the rarer label, with a warning.
     early_stopping : bool, default=False
         Whether to stop after `n_iter_no_change` rounds without a gain above `tol` of `scoring` on
-        rows that are held out, and keep the best round.
+        held-out samples. The best round is kept.
     scoring : str, callable or None, default=None
-        Score of the held-out rows; None is that of `score`.
+        Scorer of early stopping. None is the metric of `score`.
     validation_fraction : float, default=0.1
-        Share of the rows held out for `early_stopping` with one member; several judge by the
-        fold that they leave out.
+        Fraction held out for `early_stopping` if `n_members` is 1. Several members use their
+        held-out fold.
     n_iter_no_change : int, default=10
-        Patience in rounds.
+        Number of rounds without a gain before training stops.
     tol : float, default=1e-4
-        Gain of the score that counts.
+        Minimum gain of the score.
     random_state : int, RandomState or None, default=None
-        Seed of the rows held out and of LightGBM, which draws with some of its parameters. Folds
-        are dealt by what is in the rows, and are the same for every seed.
+        Seed of the held-out samples and of LightGBM. Folds depend on the samples alone.
     n_jobs : int, default=None
-        Number of threads; None is 1 unless joblib's ``parallel_config`` says more, -1 all cores.
+        Number of threads. None is 1 unless joblib's ``parallel_config`` says more; -1 is all
+        cores.
 
     Attributes
     ----------
     boosters_ : list of lightgbm.Booster
-        One for each member. Their predictions lack `init_score_`.
+        Ensemble members. Their predictions do not include `init_score_`.
     init_score_ : float or ndarray of shape (n_classes,)
-        Where the scores start, see :func:`sktopk.boosting.initial_score`.
+        Initial scores, see :func:`sktopk.boosting.initial_score`.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class in training, float64.
+        Sum of the sample weights of each class.
     pos_label_ : int, float, bool or str
-        Of two classes the label of the positives.
+        Positive label of two classes.
     threshold_ : float
-        Of two classes: what is subtracted from the scores; `predict` says `pos_label_` above
-        it. It is the threshold of the loss, as a share of the rows; of a loss without one, the
-        score that as many rows reach as are positive; of the log loss alone, 0. Of several members
-        it is found on the scores that their mean would give if none had seen a row: those of the
-        rows that a member was trained on are moved, by rank and class, to those of the rows that
-        it left out. With `early_stopping` of one member it is found on the rows held out, else on
-        the training rows: trees tell these apart better than new ones.
+        Decision threshold of two classes: `predict` returns `pos_label_` for samples whose score
+        is above it. It is the threshold of the loss as a quantile. For a loss without a threshold
+        as many samples are above it as are positive. For the log loss alone it is 0. It is
+        computed on held-out scores if there are any, otherwise on the training samples. For
+        several members the scores are corrected to the distribution of out-of-fold scores.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)
-        Rounds kept.
+        Number of rounds kept.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Of several members: what `decision_function` says of the rows of `fit`, by the member
-        that has not seen them. NaN for the only row of a class, or the only group without
-        positives, which all members see, and for a row of weight 0.
+        Out-of-fold `decision_function` of the training samples, with more than one member. It is
+        NaN for samples of weight 0, and for samples that every member needs: the only one of a
+        class, or the only group of a class.
     oob_score_ : float
-        Of several members: the metric of `score`, of these.
+        Out-of-fold value of the metric of `score`, with more than one member.
     n_groups_ : int
-        Number of groups, if `fit` got more than one.
+        Number of groups, if there is more than one.
     n_features_in_ : int
-        Columns of X.
+        Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
 
@@ -254,11 +178,8 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    A row of weight 2 has twice the gradient and the Hessian of a row. `min_child_samples` and the
-    bins of LightGBM count it once.
-
-    Such a model is kept by pickle or joblib; :func:`sktopk.io.dump` refuses it, as LightGBM reads
-    text from a file without checking it.
+    A weight of 2 doubles gradient and Hessian of a sample. `min_child_samples` and LightGBM's
+    histograms count the sample once.
 
     Examples
     --------
@@ -272,9 +193,9 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        loss: str | Callable = "auto",
+        loss: str | Callable = "top_mean",
         *,
-        k: int | float | None = None,
+        k: int | float = 0.05,
         log_loss_share: float = 0.6,
         hessian: str = "auto",
         loss_params: dict | None = None,
@@ -315,10 +236,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _purpose(self):
-        return f"Loss: {self.loss}."
-
-    # For `predict_top`, whose metadata pipelines route as that of `predict`.
+    # Pipelines route the metadata of `predict_top` as that of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -328,53 +246,37 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
-        propensity: ArrayLike | None = None,
     ) -> Self:
-        """Grow the trees, with groups for the top of each of them.
+        """Train the ensemble.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Numbers, which may be NaN. float64 or float32; anything else becomes float64.
+            Numbers, which may be NaN. float32 stays float32; everything else becomes float64.
         y : array-like of shape (n_samples,)
-            Class labels: integers, strings, booleans or categories; at least two classes.
+            Class labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights; rows of weight 0 are left out.
+            Nonnegative weights. Samples of weight 0 are ignored.
         groups : array-like of shape (n_samples,), default=None
-            Of two classes the name of the group of each row, such as its day or query. `loss` is
-            then the mean of that of each group, with a threshold of its own, `threshold_` the
-            median of these, and whole groups are left out of members and held out. The log loss
-            is that of all rows, as before. None, and one group: all rows are one list.
-        propensity : array-like of shape (n_samples,), default=None
-            As for :meth:`RecallAtKClassifier.fit`: for the log of a queue, of which the rows of
-            known label weigh 1 / propensity.
+            Group of each sample, such as its day or query; for two classes. The loss is the mean
+            over groups, each with its own threshold, and `threshold_` is their median. Whole
+            groups are held out.
 
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are not allowed, before any training; TypeError for groups
-            of a loss that takes none.
-        ImportError
-            If LightGBM is not installed, with the extra that brings it.
         """
         self._check_params()
-        if propensity is not None:
-            given = X, y, sample_weight, groups
-            X, y, sample_weight, groups = rows_to_train_with(*given, propensity)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted = type(self)(**self.get_params(deep=False))
         fitted._fit(lightgbm, X, y, sample_weight, groups)
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        # In one step: a fit that fails leaves the earlier one whole.
+        # A fit that fails does not change the fitted attributes.
         self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Score every row, of two classes relative to the threshold.
+        """Return the scores, for two classes minus `threshold_`.
 
         Parameters
         ----------
@@ -383,14 +285,13 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes the score minus `threshold_`: a number above 0 means ``classes_[1]``,
-            so that the sign is turned where `pos_label_` is ``classes_[0]``. float64.
+            For two classes positive values mean ``classes_[1]``.
         """
         check_is_fitted(self)
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label of each row: of two classes `pos_label_` above `threshold_`.
+        """Return the label of each sample.
 
         Parameters
         ----------
@@ -399,62 +300,51 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            In the dtype of the y of `fit`. Of several classes the one of the highest score, the
-            first of tied ones.
+            For two classes `pos_label_` above `threshold_`; for several the label of the highest
+            score, the first of ties.
         """
         check_is_fitted(self)
         scores = self._scores(X)
         if scores.ndim == 2:
             return self.classes_[scores.argmax(axis=1)]
-        above = scores > getattr(self, "threshold_", 0.0)
+        above = scores > self.threshold_
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the rows of highest score, of each group if there are, of two classes.
+        """Return the row numbers of the highest scores; for two classes.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Or a stream of such tables, of which only the best rows' scores are kept.
         n : int
-            How many, 1 <= n <= n_samples; with groups of each, all of one that has fewer, with a
-            warning.
+            Number of samples, 1 <= n <= n_samples. With groups it is the number in each group;
+            smaller groups are returned whole, with a warning.
         groups : array-like of shape (n_samples,), default=None
-            Name of the group of each row, known from `fit` or not: "100 a day".
+            Group of each sample.
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Row numbers, best first, also across groups; tied rows in the order of X.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not an integer or out of range, or groups are not one for each row.
+            Best first, also across groups; ties in the order of X.
         """
         check_is_fitted(self)
-        return rows_on_top(self._scores, X, n, groups)
+        return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return the k labels of highest score of each row, where there are several classes.
+        """Return the k labels of the highest scores of each sample; for several classes.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
         k : int, default=None
-            Number of labels, 1 <= k < n_classes; None is `k_`.
+            Number of labels, 1 <= k < n_classes. None is `k_`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best first, in the dtype of the y of `fit`; tied labels in the order of `classes_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If k is not an integer or out of range.
+            Best first; ties in the order of `classes_`.
         """
         check_is_fitted(self)
         k = self.k_ if k is None else k
@@ -464,9 +354,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
 
     @available_if(_has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class; available where the loss is the log loss alone.
-
-        That is with ``log_loss_share=1``, and for several classes by default.
+        """Return class probabilities; only where the log loss alone was trained.
 
         Parameters
         ----------
@@ -475,14 +363,14 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of `classes_`.
+            Columns in the order of `classes_`.
         """
         check_is_fitted(self)
         scores = self._scores(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
         proba = np.column_stack([expit(-scores), expit(scores)])
-        return proba[:, ::-1] if self._turned else proba
+        return proba[:, ::-1] if self._first_is_positive() else proba
 
     def score(
         self,
@@ -491,7 +379,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the average precision of two classes, the top-k accuracy at `k_` of several.
+        """Return the average precision (two classes) or the top-k accuracy at `k_` (several).
 
         Parameters
         ----------
@@ -500,28 +388,33 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             True labels.
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
-            Of two classes the name of the group of each row, known from `fit` or not. The score
-            is then the mean over the groups that have both classes of that of each.
+            Group of each sample, for two classes. The score is the mean over the groups that
+            contain both classes.
 
         Returns
         -------
         score : float
-            In [0, 1]; NaN, with a warning, where no group has both classes.
+            In [0, 1]; NaN, with a warning, if no group contains both classes.
         """
         check_is_fitted(self)
-        scorer = self._scorer(None)
         if groups is not None:
-            refuse_groups(self.classes_)
-            y = check_labels(y)
-            scorer = self._of_groups(scorer, y, encode_groups(groups, len(y)))
-        return float(scorer(self, X, y, sample_weight=sample_weight))
+            _refuse_groups(self.classes_)
+        if len(self.classes_) > 2:
+            return float(make_topk_scorer(self.k_)(self, X, y, sample_weight=sample_weight))
+        scores, y = self._scores(X), check_labels(y)
+        check_length(y, len(scores))
+        groups = None if groups is None else encode_groups(groups, len(y))
+        weight = check_weight(sample_weight, len(y))
+        return self._quality(Rows(None, y, y == self.pos_label_, weight, weight, groups), scores)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        # The threshold flags few rows, whatever the labels.
+        # The threshold flags few samples, whatever the labels are.
         tags.classifier_tags.poor_score = True
+        of_two = isinstance(self.loss, str) and self.loss in OF_TWO_CLASSES
+        tags.classifier_tags.multi_class = not of_two
         return tags
 
     def _check_params(self):
@@ -530,8 +423,7 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             check_option(self.loss, "loss", NAMES)
         else:
             loss_function(self.loss)
-        if self.k is not None:
-            check_k(self.k)
+        check_k(self.k)
         check_number(self.log_loss_share, "log_loss_share", 0, 1)
         check_option(self.hessian, "hessian", HESSIANS)
         for name in ("loss_params", "lightgbm_params"):
@@ -557,29 +449,33 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             if self.n_jobs == 0:
                 raise ValueError("n_jobs must not be 0; got 0")
 
+    def _trains_log_loss(self):
+        """Whether the log loss is all that is trained."""
+        return self.log_loss_share == 1 or (
+            isinstance(self.loss, str) and self.loss == "cross_entropy"
+        )
+
     def _fit(self, lightgbm, X, y, sample_weight, groups):
-        """Set all that is fitted."""
+        """Set the fitted attributes."""
         rows = self._checked(X, y, sample_weight, groups)
-        random = check_random(self.random_state)
-        n_classes = len(self.classes_)
         index = np.flatnonzero(rows.weight > 0)
         if rows.groups is not None:
             index = index[np.argsort(rows.groups[index], kind="stable")]
             self.n_groups_ = int(rows.groups.max()) + 1
-        own = rows.take(index)
-        loss, params = self._loss_in_use(own)
-        share = 1 if loss is None else self.log_loss_share
-        self._models_proba_ = share == 1
-        # Of the log loss alone no other is asked.
-        loss = "cross_entropy" if loss is None else loss
+        own, random = rows.take(index), check_random(self.random_state)
+        loss, params, self.k_ = loss_in_use(
+            self.loss, self.k, self.loss_params, len(self.classes_), own
+        )
+        self._models_proba_ = self._trains_log_loss()
+        share = 1 if self._models_proba_ else self.log_loss_share
         try:
             function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         except TypeError as error:
             raise TypeError(f"loss_params={self.loss_params!r} do not suit: {error}") from error
         self.init_score_ = initial_score(own.target, sample_weight=own.weight)
         settings = {
-            "objective": "custom",
-            "num_class": 1 if n_classes == 2 else n_classes,
+            "objective": "none",
+            "num_class": 1 if len(self.classes_) == 2 else len(self.classes_),
             "metric": "None",
             "learning_rate": float(self.learning_rate),
             "num_leaves": self.num_leaves,
@@ -592,123 +488,109 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         }
 
         def settle(rows, scores):
-            # Of log odds it is 0, so that `predict` says what `predict_proba` does.
-            return 0.0 if self._models_proba_ else self._threshold(loss, params, rows, scores)
+            if self._models_proba_:
+                # `predict` agrees with `predict_proba`.
+                return 0.0
+            n_positives = self.class_count_[0 if self._first_is_positive() else 1]
+            n_all = self.class_count_.sum()
+            return threshold_of(loss, params, rows, scores, float(n_positives), float(n_all))
 
-        def grow(rows, held):
-            return self._grow(lightgbm, function, settings, rows, held, settle)
+        def fit_booster(rows, held):
+            stop = None
+            if self.early_stopping and len(held.y):
+                stop = held, self._judge(held, settle), self.n_iter_no_change, self.tol
+            return grow(
+                lightgbm,
+                function,
+                settings,
+                rows,
+                init_score=self.init_score_,
+                n_rounds=self.n_estimators,
+                stop=stop,
+            )
 
         if self.n_members == 1:
-            held = np.zeros(len(own.y), dtype=bool)
-            share = self.validation_fraction
-            if self.early_stopping and own.groups is not None:
-                held = held_out_groups(own.y, own.groups, share, random)
-            elif self.early_stopping:
-                held = held_out(own.y, share, random, stratify=n_classes == 2)
-            self.boosters_ = [grow(own.take(~held), own.take(held))]
+            held = self._held_out(own, random)
+            boosters = [fit_booster(own.take(~held), own.take(held))]
             judged = own.take(held) if held.any() else own
-            scores = self._raw(self.boosters_, judged.X)
+            if len(self.classes_) == 2:
+                self.threshold_ = settle(judged, self._raw(boosters, judged.X))
         else:
-            key = keys_of_groups(row_keys(own.X, 0), own.groups)
-            fold = deal_distinct(key, own.target, self.n_members)
-            self.boosters_, known = [], fold >= 0
-            scores = np.zeros((len(own.y), *np.shape(self.init_score_)))
-            for m in range(self.n_members):
-                left_out = fold == m
-                self.boosters_.append(grow(own.take(~left_out), own.take(left_out)))
-                scores[left_out] = self._raw(self.boosters_[-1:], own.X[left_out])
-            judged, scores = own.take(known), scores[known]
-        self.n_iter_ = np.array([_rounds(each) for each in self.boosters_])
-        if n_classes == 2:
+            boosters = self._fit_members(own, index, len(rows.y), fit_booster, settle)
+        self.boosters_ = boosters
+        self.n_iter_ = np.array([booster.current_iteration() for booster in boosters])
+
+    def _held_out(self, rows, random):
+        """Return the mask of the samples of early stopping."""
+        if not self.early_stopping:
+            return np.zeros(len(rows.y), dtype=bool)
+        if rows.groups is not None:
+            return held_out_groups(rows.y, rows.groups, self.validation_fraction, random)
+        return held_out(rows.y, self.validation_fraction, random, len(self.classes_) == 2)
+
+    def _fit_members(self, rows, index, n_samples, fit_booster, settle):
+        """Return the ensemble, each member without one fold; set what out-of-fold scores give."""
+        key = keys_of_groups(row_keys(rows.X, 0), rows.groups)
+        fold = deal_distinct(key, rows.target, self.n_members)
+        out = [fold == m for m in range(self.n_members)]
+        boosters = [fit_booster(rows.take(~held), rows.take(held)) for held in out]
+        known = fold >= 0
+        scores = np.zeros((len(fold), *np.shape(self.init_score_)))
+        for booster, held in zip(boosters, out, strict=True):
+            scores[held] = self._raw([booster], rows.X[held])
+        judged, scores = rows.take(known), scores[known]
+        if not known.any():
+            warn(
+                f"n_members={self.n_members} needs samples to hold out: no class has two that "
+                "differ. Every member uses all samples, threshold_ is 0 and oob_score_ is NaN"
+            )
+        if len(self.classes_) == 2:
             as_unseen = scores
-            if self.n_members > 1 and known.any() and not self._models_proba_:
-                of_members = [self._raw([booster], judged.X) for booster in self.boosters_]
-                unseen = fold[known][:, np.newaxis] == np.arange(self.n_members)
+            if known.any() and not self._models_proba_:
+                of_members = [self._raw([booster], judged.X) for booster in boosters]
                 as_unseen = scores_as_unseen(
-                    np.column_stack(of_members), unseen, judged.target, judged.weight
+                    np.column_stack(of_members),
+                    np.column_stack([held[known] for held in out]),
+                    judged.target,
+                    judged.weight,
                 )
             self.threshold_ = settle(judged, as_unseen)
-        if self.n_members > 1:
-            if not known.any():
-                warn(
-                    f"n_members={self.n_members} needs rows to leave out: no class has two that "
-                    "differ, every member sees all rows, threshold_ is 0 and oob_score_ is NaN"
-                )
-            y_score = self._decision(scores)
-            shape = (len(rows.y), *y_score.shape[1:])
-            self.oob_decision_function_ = np.full(shape, np.nan)
-            self.oob_decision_function_[index[known]] = y_score
-            numbers = np.arange(len(scores))
-            scorer = self._of_groups(self._scorer(None), judged.y, judged.groups)
-            self.oob_score_ = (
-                np.nan
-                if not known.any()
-                else float(
-                    scorer(self._knowing(scores), numbers, judged.y, sample_weight=judged.weight)
-                )
-            )
+        y_score = self._decision(scores)
+        self.oob_decision_function_ = np.full((n_samples, *y_score.shape[1:]), np.nan)
+        self.oob_decision_function_[index[known]] = y_score
+        self.oob_score_ = self._quality(judged, scores) if known.any() else np.nan
+        return boosters
 
-    def _grow(self, lightgbm, function, settings, rows, held, settle):
-        """Return a booster grown on some rows; with early stopping, as far as `held` says.
+    def _judge(self, held, settle):
+        """Return a function of a booster and its raw scores that scores held-out samples."""
+        if self.scoring is None:
+            if held.groups is not None and not len(groups_of_both(held)):
+                held = held._replace(groups=None)
+            return lambda _, scores: self._quality(held, scores)
+        scorer, X = check_scorer(self, self.scoring), held.X
+        if hasattr(self, "feature_names_in_"):
+            make = pd.DataFrame.sparse.from_spmatrix if issparse(X) else pd.DataFrame
+            X = make(X, columns=self.feature_names_in_)
+        weight = weight_for(scorer, held.weight)
 
-        `settle` returns the threshold of rows with scores.
-        """
+        def judge(booster, scores):
+            self.boosters_ = [booster]
+            if scores.ndim == 1:
+                self.threshold_ = settle(held, scores)
+            try:
+                return scorer(self, X, held.y, **weight)
+            except AttributeError as error:
+                if "predict_proba" not in str(error) or hasattr(self, "predict_proba"):
+                    raise
+                raise ValueError(
+                    f"scoring={self.scoring!r} asks for predict_proba, which is not available "
+                    "with a loss of the top: use 'average_precision' or None"
+                ) from error
 
-        def data(rows, reference=None):
-            init_score = np.full((len(rows.y), *np.shape(self.init_score_)), self.init_score_)
-            return lightgbm.Dataset(
-                rows.X,
-                rows.target,
-                init_score=init_score,
-                reference=reference,
-                # Else LightGBM fails where there are too few rows for two leaves.
-                params={"verbosity": -1, "feature_pre_filter": False},
-                free_raw_data=False,
-            )
-
-        train, callbacks, more, sizes = data(rows), [], {}, rows.sizes
-        settings = settings | {
-            "objective": lambda scores, _: function(rows.target, scores, rows.weight, sizes)
-        }
-        if self.early_stopping and len(held.y):
-            scorer, numbers = self._scorer(self.scoring), np.arange(len(held.y))
-            if self.scoring is None and held.groups is not None:
-                of_groups = self._of_groups(scorer, held.y, held.groups)
-                # Those of a fold may all be of one class: its rows are judged as one list.
-                scorer = of_groups if of_groups.each else scorer
-            weight = weight_for(scorer, held.weight)
-            # The threshold of labels is that of the rows that judge them.
-            of_labels = self.scoring is not None and asks_for_labels(scorer)
-            of_labels = of_labels and len(self.classes_) == 2
-
-            def judge(scores, _):
-                known = self._knowing(scores)
-                if of_labels:
-                    known.threshold_ = settle(held, scores)
-                try:
-                    found = scorer(known, numbers, held.y, **weight)
-                except AttributeError as error:
-                    if not lacks_proba(self, error):
-                        raise
-                    raise refused_proba(
-                        self.scoring,
-                        "after a loss of the top has moved the scores: give one of scores or "
-                        "labels, such as 'average_precision', or scoring=None",
-                    ) from error
-                return "score", found, True
-
-            more = {"valid_sets": [data(held, train)], "feval": judge}
-            stopping = lightgbm.early_stopping(
-                self.n_iter_no_change, min_delta=float(self.tol), verbose=False
-            )
-            callbacks = [stopping]
-        booster = lightgbm.train(
-            settings, train, num_boost_round=self.n_estimators, callbacks=callbacks, **more
-        )
-        return booster.free_dataset()
+        return judge
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the rows; set what is known of columns and classes."""
+        """Return the checked samples; set the attributes of columns and classes."""
         check_given(y)
         X = self._table(X, reset=True)
         y = check_labels(y)
@@ -722,27 +604,27 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
             of_class = class_weights(self.class_weight, self.classes_, self.class_count_)
             weight = count * of_class[index]
             check_classes(y[weight > 0], "y with a positive weight")
-        target = index
         groups = None if groups is None else several_groups(groups, weight)
         if groups is not None:
-            refuse_groups(self.classes_)
+            _refuse_groups(self.classes_)
         if len(self.classes_) == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
-            target = (y == self.pos_label_).astype(np.int64)
+            index = (y == self.pos_label_).astype(np.int64)
         elif self.pos_label is not None:
             raise ValueError(
                 f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
                 f"is positive; got {self.pos_label!r}"
             )
-        return Rows(X, y, target, weight, count, groups)
+        return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
+        """Return X as LightGBM takes it; sparse rows are sorted and without duplicates."""
         check_table(X)
         X = on_host(X, "X")
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             check_columns(X)
         try:
-            return validate_data(
+            X = validate_data(
                 self,
                 X,
                 reset=reset,
@@ -759,88 +641,14 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
                 f"X must hold numbers; {where}{error}. Encode columns of texts first, for example "
                 "by scikit-learn's OrdinalEncoder in a ColumnTransformer"
             ) from error
+        return canonical(X)
 
-    def _loss_in_use(self, rows):
-        """Return the loss, None for the log loss alone, and its parameters; set `k_`."""
-        n_classes, loss, params = len(self.classes_), self.loss, dict(self.loss_params or {})
-        of_rows = n_classes == 2
-        if isinstance(loss, str) and loss != "auto" and loss not in OF_BOTH:
-            if (loss in OF_ROWS) != of_rows:
-                other = "two classes" if loss in OF_ROWS else "several classes"
-                raise ValueError(f"loss={loss!r} is for {other}; y has {n_classes}")
-        if not of_rows:
-            k = N_LABELS if self.k is None else self.k
-            check_number(k, "k", 1, integer=True)
-            self.k_ = min(int(k), n_classes - 1)
-            if self.k is not None and self.k_ < k:
-                warn(
-                    f"k={k} must be smaller than the number of classes ({n_classes}): "
-                    f"k_={self.k_} is used"
-                )
-            if isinstance(loss, str) and loss == "auto":
-                return None, params
-            if "k" in parameters_of(loss):
-                params.setdefault("k", self.k_)
-            return loss, params
-        self.k_ = SHARE_OF_NEGATIVES if self.k is None else self.k
-        n_rows = rows.weight.sum()
-        if isinstance(loss, str) and loss in ("auto", "top_push_k"):
-            n_rows = rows.weight[rows.target == 0].sum()
-        if isinstance(loss, str) and loss == "auto":
-            rank = {"k": min(int(self.k_), 2**53)} if self.k_ >= 1 else {"tau": float(self.k_)}
-            params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
-            return "accuracy_at_top", params
-        if "k" in parameters_of(loss) and rows.groups is None:
-            params.setdefault("k", min(n_kept(self.k_, n_rows), max(1, int(n_rows))))
-        elif "k" in parameters_of(loss) and "k" not in params:
-            if self.k_ < 1:
-                raise ValueError(
-                    f"k must be a number of rows of each group for loss={loss!r} with groups; got "
-                    f"{self.k!r}"
-                )
-            params["k"] = int(self.k_)
-        return loss, params
-
-    def _threshold(self, loss, params, rows, scores):
-        """The number midway between the threshold of the loss and the next lower score.
-
-        Ranks are shares: rows may be a part of those of the training, or others. Groups are whole;
-        of theirs it is the median.
-        """
-        n_positives = float(self.class_count_[0 if self._turned else 1])
-        n_negatives = float(self.class_count_.sum()) - n_positives
-        total = {"negatives": n_negatives, "positives": n_positives, "all": self.class_count_.sum()}
-        threshold = params.get("threshold")
-        if not callable(threshold):
-            of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
-            share = {"": n_positives / total["all"], None: 1} | params
-            ranks = name in ("k", None)
-            rank = {"k": int(share[name])} if ranks else {"tau": min(1.0, float(share[name]))}
-            threshold = KthLargest(of, **rank)
-        groups = [slice(None)] if rows.groups is None else rows_of_groups(rows.groups)
-        if rows.groups is None and getattr(threshold, "k", None) is not None:
-            share = min(1.0, threshold.k / total[threshold.of])
-            threshold = dataclasses.replace(threshold, k=None, tau=share)
-        tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.count))]
-        each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
-        t = float(each[each.isfinite()].median())
-        if not np.isfinite(t):  # of rows without those that it is a rank of
-            return 0.0
-        return midway_below(scores, t)
-
-    def _of_groups(self, scorer, y, groups):
-        """The scorer of rows, or its mean over their groups if there are some."""
-        if groups is None:
-            return scorer
-        return MeanOverGroups(self, y, groups, lambda _: scorer)
-
-    @property
-    def _turned(self):
+    def _first_is_positive(self):
         """Whether the first of two classes is the positive one."""
-        return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
+        return bool(self.pos_label_ == self.classes_[0])
 
     def _raw(self, boosters, X):
-        """Mean of the scores of some members."""
+        """Return the mean of the scores of boosters."""
         n_threads = effective_n_jobs(self.n_jobs)
         scores = np.zeros((X.shape[0], *np.shape(self.init_score_)))
         for booster in boosters:
@@ -848,37 +656,43 @@ class TopBoostClassifier(ShownInNotebooks, ClassifierMixin, BaseEstimator):
         return scores / len(boosters) + self.init_score_
 
     def _scores(self, X):
-        """Scores before the threshold: of the positives, or of each of several classes."""
+        """Return scores before the threshold: of the positives, or of each of several classes."""
         return self._raw(self.boosters_, self._table(X, reset=False))
 
     def _decision(self, scores):
         if scores.ndim == 2:
             return scores
-        above = scores - getattr(self, "threshold_", 0.0)
-        return -above if self._turned else above
+        above = scores - self.threshold_
+        return -above if self._first_is_positive() else above
 
-    def _knowing(self, scores):
-        """This estimator for rows that are known by number, with these scores."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), boosters_=[], _scores=lambda X: scores[X])
-        return other
+    def _quality(self, rows, scores):
+        """Return the metric of `score`, of scores as `_scores` returns them."""
+        if scores.ndim == 2:
+            return topk_accuracy_score(
+                rows.y, scores, k=self.k_, labels=self.classes_, sample_weight=rows.weight
+            )
+        if rows.groups is None:
+            return _average_precision(rows.target, scores, rows.weight)
+        each = [
+            _average_precision(rows.target[own], scores[own], rows.weight[own])
+            for own in groups_of_both(rows)
+        ]
+        if each:
+            return float(np.mean(each))
+        warn("score: no group contains both classes, the score is NaN", UndefinedMetricWarning)
+        return float("nan")
 
-    def _scorer(self, scoring):
-        if scoring is not None:
-            return check_scorer(self, scoring)
-        return average_precision if len(self.classes_) == 2 else make_topk_scorer(self.k_)
+
+def _refuse_groups(classes):
+    if len(classes) > 2:
+        raise ValueError(
+            f"groups must be None for {len(classes)} classes: groups divide a ranking of samples, "
+            "which needs two classes"
+        )
 
 
-def _rounds(booster):
-    """Rounds that count: with early stopping up to the best one."""
-    return booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
-
-
-def average_precision(classifier, X, y, sample_weight=None):
-    """Average precision of the positives of a fitted TopBoostClassifier; 0 where there are none."""
-    positive = check_true(y) == classifier.pos_label_
-    y_score = classifier.decision_function(X)
-    y_score = -y_score if classifier._turned else y_score
-    # Of 100 rows in a seventeenth of the time of scikit-learn's, which took longer than a tree.
-    ranking = Ranking.from_values(positive, y_score, sample_weight)
-    return ranking.average_precision if ranking.total_value else 0.0
+def _average_precision(positive, y_score, weight):
+    """Return the average precision; 0 without positives."""
+    # scikit-learn's function takes longer than a tree for few samples.
+    ranking = Ranking.from_values(positive.astype(bool), y_score, weight)
+    return float(ranking.average_precision) if ranking.total_value else 0.0

@@ -1,1 +1,1 @@
-"""Promises on top of any classifier."""
+"""Decisions with guarantees, on top of any classifier."""

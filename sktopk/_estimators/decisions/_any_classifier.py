@@ -1,4 +1,6 @@
-"""What wrapping any scikit-learn classifier takes: its probabilities, rows of any container."""
+"""Scores and probabilities of any scikit-learn classifier, for new samples and out-of-fold."""
+
+import inspect
 
 import numpy as np
 from scipy.special import softmax
@@ -9,60 +11,53 @@ from sktopk.metrics._scorer import predict_scores
 
 
 class GivenScores(ClassifierMixin, BaseEstimator):
-    """Stands where a classifier would: its rows are scores or probabilities already."""
+    """A classifier for `from_scores`: the X that it gets are scores or probabilities already."""
 
     def fit(self, X, y):
-        """Note the labels."""
+        """Store the labels."""
         self.classes_ = np.unique(y)
         return self
 
     def decision_function(self, X):
-        """Return the rows: a score each, or one per class."""
+        """Return X as scores: one per sample, or one per class."""
         scores = np.asarray(on_host(X, "X"))
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
-        # One score is that of the positive class, which may be the first.
+        # A single score is that of the positive class, which may be the first one.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores
 
     def predict_proba(self, X):
-        """Return the rows, probabilities of each class; or of one each, that of the second, both.
-
-        Raises
-        ------
-        ValueError
-            If one number per row is no probability.
-        """
+        """Return X as probabilities of each class; a single one is that of the second class."""
         scores = self.decision_function(X)
         if scores.ndim == 2:
             return scores
         refused = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
         if len(refused):
             raise ValueError(
-                "y_score of one number per row must be the probability of the label "
-                f"{self.classes_.tolist()[1]!r}, in [0, 1]; got {scores[refused[0]]} for row "
-                f"{refused[0]}. Of another score give scipy.special.expit(y_score)"
+                "y_score of one number per sample must be the probability of the label "
+                f"{self.classes_.tolist()[1]!r}, in [0, 1]; got {scores[refused[0]]} for sample "
+                f"{refused[0]}. For other scores pass scipy.special.expit(y_score)"
             )
         return np.column_stack([1 - scores, scores])
 
     def predict(self, X):
-        """Return the label of the highest score; of a score each, the second from 0 up.
-
-        Without a positive class one number each is a probability.
-        """
+        """Return the label of the highest score."""
         scores = self.decision_function(X)
         if scores.ndim == 1 and not hasattr(self, "pos_label_"):
             scores = self.predict_proba(X)
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best.astype(np.intp)]
 
-    def _check_params(self):
-        """It has none."""
 
+def predict_class_proba(estimator, X, *, use_scores=False):
+    """Return the classes of a fitted classifier and one probability per sample and class.
 
-def predict_class_proba(estimator, X):
-    """Return the classes of a fitted classifier and probabilities, or the softmax of scores."""
+    Without `predict_proba`, or with `use_scores`, they are the softmax of the decision scores.
+    """
     name = type(estimator).__name__
-    if hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba"):
+    from_scores = use_scores and hasattr(estimator, "decision_function")
+    has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
+    if has_proba and not from_scores:
         classes = on_host(estimator.classes_, "classes_ of estimator")
         proba = np.asarray(on_host(estimator.predict_proba(X), "probabilities of estimator"))
         source = "predict_proba"
@@ -78,68 +73,56 @@ def predict_class_proba(estimator, X):
     if len(refused):
         what = "NaN" if np.isnan(proba[refused[0]]).any() else "probabilities that sum to 0"
         raise ValueError(
-            f"{source} of estimator must not give NaN or only zeros; got {what} for row "
+            f"{source} of estimator must not give NaN or only zeros; got {what} for sample "
             f"{refused[0]} of X from {name}"
         )
     return classes, proba
 
 
 def out_of_fold_scores(estimator):
-    """What a classifier fitted just now scores the rows of that fit by what has not seen them.
+    """Return the out-of-fold scores of the samples that a classifier was fitted on just now.
 
-    Returns
-    -------
-    y_score : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        As `predict_scores` has them of new rows; NaN where all of the classifier has seen a row.
+    They are NaN for samples without out-of-fold scores.
     """
-    last = _last_step(estimator)
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     y_score = getattr(last, "oob_decision_function_", None)
     if y_score is None:
         raise ValueError(
-            "cross_fit=True needs an estimator that scores the rows of fit by what has not seen "
-            "them, in oob_decision_function_: a cross-fitted network of sktopk, such as "
-            "TopKClassifier(), or RandomForestClassifier(oob_score=True); got "
-            f"{last!r}"
-        )
-    if _has_out_of_fold_proba(last) and hasattr(last, "decision_function"):
-        raise ValueError(
-            "cross_fit=True needs out-of-fold scores that are those of decision_function; in "
-            f"oob_decision_function_ of {type(last).__name__} are probabilities"
+            "cross_fit=True needs an estimator with out-of-fold scores of the samples of fit, in "
+            "oob_decision_function_: a cross-fitted network of sktopk, such as TopKClassifier(), "
+            f"or RandomForestClassifier(oob_score=True); got {last!r}"
         )
     y_score = np.asarray(y_score)
-    if _has_out_of_fold_proba(last):
-        # Forests have probabilities of 0 for a row that no tree left out.
-        y_score = np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)
-    return y_score
-
-
-def out_of_fold_proba(estimator, y_score):
-    """Probabilities of all classes from `out_of_fold_scores`, as `predict_class_proba` has them."""
-    last = _last_step(estimator)
-    if _has_out_of_fold_proba(last):
+    # In all of scikit-learn the attribute has probabilities, whatever its name says.
+    is_proba = type(last).__module__.startswith("sklearn.")
+    if not is_proba and hasattr(last, "decision_function"):
         return y_score
-    if getattr(last, "_k_ordered", None) is not None:
+    if hasattr(last, "decision_function"):
         raise ValueError(
-            f"cross_fit=True needs order=None; got order={last.order!r}, whose out-of-fold scores "
-            "have no probabilities"
+            "cross_fit=True needs out-of-fold scores that are those of decision_function; "
+            f"oob_decision_function_ of {type(last).__name__} has probabilities"
         )
-    has_own = hasattr(last, "predict_proba") and hasattr(last, "_proba_of")
-    return last._proba_of(y_score) if has_own else proba_of_scores(y_score)
-
-
-def _last_step(estimator):
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-
-
-def _has_out_of_fold_proba(classifier):
-    """Whether its `oob_decision_function_` has probabilities, as in all of scikit-learn."""
-    is_theirs = type(classifier).__module__.startswith("sklearn.")
-    return is_theirs or not hasattr(classifier, "decision_function")
+    # Forests give a probability of 0 to all classes of a sample that no tree held out.
+    return np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)
 
 
 def proba_of_scores(y_score):
-    """The softmax of decision scores."""
+    """Return the softmax of decision scores, also of a single one for two classes."""
     if y_score.ndim == 1:
         y_score = np.column_stack([np.zeros_like(y_score), y_score])
     # float32 would round small probabilities to zero, and let them tie.
     return softmax(y_score.astype(np.float64), axis=1)
+
+
+def weight_name(estimator):
+    """Return the name under which `fit` of the estimator, or of its last step, takes weights."""
+    if steps := getattr(estimator, "steps", None):
+        name, last = steps[-1]
+        return f"{name}__{weight_name(last)}"
+    params = inspect.signature(estimator.fit).parameters
+    if "sample_weight" in params or any(p.kind == p.VAR_KEYWORD for p in params.values()):
+        return "sample_weight"
+    raise ValueError(
+        f"sample_weight must be None for an estimator whose fit takes none; got weights for "
+        f"{type(estimator).__name__}"
+    )

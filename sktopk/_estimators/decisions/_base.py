@@ -1,9 +1,7 @@
-"""What decisions on top of any classifier share: training it, rows to calibrate with."""
+"""What BudgetClassifier and SetClassifier share: a trained classifier and calibration samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,69 +12,54 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._input import check_labels, class_counts, take_params, take_rows
-from sktopk._common._notebook import ShownInNotebooks
+from sktopk._common._groups import encode_groups
+from sktopk._common._input import (
+    check_labels,
+    check_table,
+    check_weight,
+    class_counts,
+    take_params,
+    take_rows,
+)
 from sktopk._common._scalars import check_flag, check_number, on_host, positive_label
 from sktopk._common._splits import calibration_rows
-from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk.metrics._scorer import no_classifier
 
-from ._any_classifier import GivenScores, out_of_fold_scores
-from ._monitor import Monitor
+from ._any_classifier import GivenScores, out_of_fold_scores, weight_name
 
-# Hardly a classifier makes no error on so many rows that it has not seen.
-_MANY_ROWS = 200
+# A classifier hardly makes no error on so many samples that it has not seen.
+_MANY_SAMPLES = 200
 
 
 class Trained(NamedTuple):
-    """A trained classifier, the rows to calibrate with, and the labels of those trained on.
+    """A trained classifier and the samples to calibrate with.
 
-    The latter are None unless rows were held out; so are the numbers of the rows trained on and
-    of those held out. Where rows that were trained on calibrate, `y_score` has their decision
-    scores, by what has not seen them.
+    `y_train` has the labels of the samples that trained, None for a frozen classifier. `index` says
+    which samples of `fit` calibrate, None for all. `y_score` has out-of-fold scores of these, None
+    where the classifier has not seen them.
     """
 
     estimator: Any
     X: Any
     y: np.ndarray
-    training: np.ndarray | None
-    train: np.ndarray | None
-    held_out: np.ndarray | None
+    y_train: np.ndarray | None
+    index: np.ndarray | None
     y_score: np.ndarray | None = None
 
 
-class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A decision on top of any classifier.
+class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A decision on top of any classifier, calibrated with samples that did not train it.
 
-    A subclass has the parameter `estimator`, and owes
-
-    - `_check_params`, called first in `fit`: it raises unless all parameters are allowed, those
-      of this class by ``super()._check_params()``;
-    - `fit`, which routes its parameters by `_routed`, gets the trained classifier from
-      `_fitted_clone`, finds its own attributes, and hands all of them at once to `_replace_fitted`,
-      `classes_` among them: a fit that fails leaves the earlier one whole.
-
-    and names in `_fitted_names` the attributes of a fit that do not end with an underscore.
-
-    Whatever it predicts, it asks `estimator_` for scores. Tags begin with those of rows; what
-    kind of classifier it is, the subclass adds.
-
-    To be watched by a `Monitor`, it says
-
-    - `_watched_scores`: a finite score of each row of X, without labels;
-    - `_reference_scores`: those of the calibration rows, or raises if it has not kept them;
-    - `_promised_params`, an attribute of its fit: the parameters that say what was promised;
-    - `_promises`: whether it promises a rate, and then `_promised`: given what is tolerated and
-      a level, the `Promise` and the part of the level that is left to test it;
-    - `_outcome`: given rows and labels, three masks: which of the rows count for the rate, which of
-      these are good, and which are flagged.
+    A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
+    `random_state`. Its `fit` calls `_checked`, `_train_and_hold_out` and, with all fitted
+    attributes, `_replace_fitted`. `_fitted_names` lists those without a trailing underscore.
     """
 
-    _fitted_names = ()
+    _fitted_names = ("_seed",)
 
-    # Of a fit that an earlier version wrote into a file: there parameters are as they were set.
-    _promised_params: Mapping[str, Any] = MappingProxyType({})
+    # Weights of 0 leave samples out, so that it uses weights itself.
+    __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
 
     @classmethod
     def from_scores(
@@ -88,21 +71,21 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         fit_params: dict[str, Any] | None = None,
         **params: Any,
     ) -> Self:
-        """Calibrate with scores that are there, without a classifier.
+        """Calibrate with existing scores, without a classifier.
 
-        From then on scores take the place of X.
+        All methods of the returned estimator take scores in place of X.
 
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of each class, whose columns follow the sorted labels. Of two classes
-            one number per row will do: for a `BudgetClassifier` any real score of the positive
-            class, for the others the probability of the second label. Of rows that the scores
-            were not trained on.
+            Probabilities of each class, with columns in the order of the sorted labels. For two
+            classes one number per sample is enough: any score of the positive class for a
+            `BudgetClassifier`, the probability of the second label for a `SetClassifier`. The
+            model that made the scores must not have been trained on these samples.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None
-            All labels there are, if `y` may lack one.
+            All labels, if `y` may lack one.
         fit_params : dict, default=None
             Passed to `fit`, such as groups.
         **params : dict
@@ -111,21 +94,16 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         Returns
         -------
         estimator : estimator
-            Fitted; ``predict`` and all else take scores of the same shape.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is not a column for each class, or as in `fit`.
+            Fitted; `predict` and all other methods take scores of the same shape.
         """
+        refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
-        known = labels if classes is None else check_labels(classes, "classes")
-        given = GivenScores().fit(None, known)
+        given = GivenScores().fit(None, labels if classes is None else check_labels(classes))
         shape, n_classes = np.shape(y_score), len(given.classes_)
-        one_each = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
-        if shape[1:] != (n_classes,) and not one_each:
+        single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
+        if shape[1:] != (n_classes,) and not single:
             raise ValueError(
-                "y_score must be one number per row for two classes, or one for each of the "
+                "y_score must be one number per sample for two classes, or one for each of the "
                 f"{n_classes} classes {given.classes_.tolist()}; got shape {shape}"
             )
         if shape[0] != len(labels):
@@ -139,48 +117,8 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
-    def monitor(
-        self,
-        reference: RowsLike | None = None,
-        *,
-        delta: float = 0.05,
-        tolerance: float = 0.0,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> Monitor:
-        """Return what watches whether new rows are as they were, and the promise still holds.
-
-        Parameters
-        ----------
-        reference : array-like of shape (n_reference, n_features), default=None
-            Rows that new rows should be like, which trained nothing. None: the rows that
-            calibrated, if their scores were kept.
-        delta : float, default=0.05
-            Probability in (0, 1) of a false alarm, over all time.
-        tolerance : float, default=0.0
-            How much worse than promised a rate may be before it counts, in [0, 1).
-        random_state : int, RandomState or None, default=None
-            Seed of the places of rows that tie.
-
-        Returns
-        -------
-        monitor : Monitor
-            Its `update` takes new rows, its `update_labels` labels as they come in.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there are no rows to compare with, or a parameter is not allowed.
-        """
-        params = {"delta": delta, "tolerance": tolerance, "random_state": random_state}
-        return Monitor(self, reference, **params)
-
     def get_metadata_routing(self) -> Any:
-        """Return where metadata goes: that of `fit` to the `fit` of `estimator`.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
+        """Return the metadata routing: metadata of `fit` goes to the `fit` of `estimator`."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
@@ -199,25 +137,77 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         # Before hours of training.
         if _kind(self.estimator) not in ("classifier", None):
             raise no_classifier(self.estimator)
+        check_flag(self.cross_fit, "cross_fit")
+        if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
+            raise ValueError(
+                "cross_fit=True trains the estimator with all samples, and a FrozenEstimator is "
+                "not trained: pass the estimator without FrozenEstimator, or set cross_fit=False"
+            )
+        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
-    def _as_promised(self, name):
-        """Return a parameter as it was in the fit, whatever is set later."""
-        return self._promised_params.get(name, getattr(self, name))
-
-    def _routed(self, fit_params):
-        """Return what of the parameters of `fit` is for the `fit` of the classifier."""
+    def _checked(self, X, y, sample_weight, groups, fit_params):
+        """Return X, labels, groups and the parameters of the inner `fit`, without weights of 0."""
+        refuse_masked(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        check_table(X)
+        if hasattr(X, "compute") and hasattr(X, "dask"):
+            raise TypeError(
+                f"X must be a table in memory; got a {type(X).__name__} of dask: pass X.compute()"
+            )
+        y, present = check_labels(y), None
+        X, _ = indexable(X, y)
+        if y.dtype.kind == "M" and np.isnat(y).any():
+            raise ValueError("y must hold class labels, none missing; got NaT")
+        if groups is not None:
+            encode_groups(groups, len(y))  # raises what are no groups
+        if sample_weight is not None:
+            sample_weight = check_weight(sample_weight, len(y))
+            with np.errstate(over="ignore"):
+                if not np.isfinite(sample_weight.sum()):
+                    raise ValueError(
+                        f"sample_weight must have a finite sum; got up to {sample_weight.max():g}"
+                    )
+            present = None if sample_weight.all() else np.flatnonzero(sample_weight)
         if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", **fit_params).estimator.fit
-        return fit_params
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+            fit_params = routed.estimator.fit
+        elif sample_weight is not None and not isinstance(self.estimator, FrozenEstimator):
+            fit_params = fit_params | {weight_name(self.estimator): sample_weight}
+        params = take_params(fit_params, present, len(y))
+        groups = groups if groups is None else take_rows(groups, present)
+        return _take(X, present), take_rows(y, present), groups, params
 
-    def _fitted_clone(self, X, y, fit_params):
-        """Return a clone of the classifier, trained with all rows unless it is frozen."""
+    def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
+        """Train a clone of the classifier, and return it with the samples to calibrate with.
+
+        Unless it `calibrates`, all samples train, and the one returned serves to raise errors about
+        a classifier without scores in `fit`.
+        """
         estimator = clone(self.estimator)
-        estimator.fit(X, y, **fit_params)
-        return estimator
+        if isinstance(estimator, FrozenEstimator):
+            index = None if calibrates else np.zeros(1, dtype=int)
+            return Trained(estimator, _take(X, index), take_rows(y, index), None, index)
+        if not calibrates:
+            estimator.fit(X, y, **fit_params)
+            return Trained(estimator, _take(X, [0]), y[:1], None, None)
+        if self.cross_fit:
+            y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
+            known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
+            if not len(known):
+                raise ValueError("cross_fit=True needs out-of-fold scores; estimator has only NaN")
+            return Trained(estimator, _take(X, known), y[known], y, known, y_score[known])
+        mask = calibration_rows(y, self.validation_fraction, random)
+        if not mask.any():
+            raise ValueError(
+                "y must have two samples of a class, to hold out one for calibration; got "
+                f"n_samples={len(y)} and no class of two. Or wrap a fitted estimator in "
+                "FrozenEstimator, and pass other samples to fit"
+            )
+        train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
+        estimator.fit(_take(X, train), y[train], **take_params(fit_params, train, len(y)))
+        return Trained(estimator, _take(X, index), y[index], y[train], index)
 
     def _replace_fitted(self, estimator, **fitted):
-        """Put what was fitted in the place of all that an earlier fit left; return self."""
+        """Replace all fitted attributes at once; return self."""
         columns = ("n_features_in_", "feature_names_in_")
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
         kept = {
@@ -225,80 +215,39 @@ class Decision(ShownInNotebooks, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             for name, value in vars(self).items()
             if not name.endswith("_") and name not in self._fitted_names
         }
-        # In one step: no moment between, in which an interrupt would leave half of each.
+        # In one step, so that an interrupt cannot leave half of two fits.
         self.__dict__ = kept | {"estimator_": estimator} | fitted
         return self
 
-
-class CalibratedDecision(Decision):
-    """A decision that is calibrated with rows that the classifier was not trained on.
-
-    A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
-    `random_state`. Its `fit` calls `_train_and_hold_out`, and finds its attributes from the rows
-    that come back.
-    """
-
-    def _check_params(self):
-        super()._check_params()
-        check_flag(self.cross_fit, "cross_fit")
-        if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
-            raise ValueError(
-                "cross_fit=True trains the estimator with all rows, and a FrozenEstimator is not "
-                "trained: take it out of that, or set cross_fit=False"
-            )
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
-
-    def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates):
-        """Train a clone of the classifier, with all rows if it `calibrates` with none.
-
-        The row that comes back then serves to refuse a classifier without scores in `fit`.
-        """
-        X, _ = indexable(X, y)
-        if self.cross_fit and calibrates:
-            return self._cross_fitted(X, y, fit_params)
-        train, held_out = self._split(y, random) if calibrates else (None, np.zeros(1, dtype=int))
-        params = take_params(fit_params, train, len(y))
-        estimator = self._fitted_clone(take_rows(X, train), take_rows(y, train), params)
-        training = None if train is None else y[train]
-        rows = take_rows(X, held_out), take_rows(y, held_out)
-        return Trained(estimator, *rows, training, train, held_out)
-
-    def _cross_fitted(self, X, y, fit_params):
-        """Train a clone with all rows, which also calibrate where some of it has not seen them."""
-        estimator = self._fitted_clone(X, y, fit_params)
-        y_score = out_of_fold_scores(estimator)
-        known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
-        if not len(known):
-            raise ValueError("cross_fit=True needs rows that estimator left out; it left out none")
-        rows = take_rows(X, known), take_rows(y, known)
-        return Trained(estimator, *rows, y, None, known, y_score[known])
-
-    def _split(self, y, random):
-        """Return the rows to train with and those to calibrate with; None stands for all."""
-        if isinstance(self.estimator, FrozenEstimator):
-            return None, None
-        mask = calibration_rows(y, self.validation_fraction, random)
-        if not mask.any():
-            raise ValueError(
-                "y must have two rows of a class, to hold out one to calibrate with; got "
-                f"n_samples={len(y)} and no class of two. Or freeze a fitted estimator by "
-                "FrozenEstimator, and give fit rows of their own"
-            )
-        return np.flatnonzero(~mask), np.flatnonzero(mask)
-
-    def _warn_if_seen(self, n_rows):
-        """Warn that `n_rows` to calibrate with, all without an error, may be those of training."""
-        if n_rows >= _MANY_ROWS and isinstance(self.estimator, FrozenEstimator):
+    def _warn_if_seen(self, n_samples):
+        """Warn that calibration samples without a single error may have trained the classifier."""
+        if n_samples >= _MANY_SAMPLES and isinstance(self.estimator, FrozenEstimator):
             warn(
-                f"estimator makes no error on any of {n_rows} calibration rows: if it was trained "
-                "on them, nothing is promised for new rows. Give fit rows of their own, or an "
-                "estimator that is not frozen, of which it holds out rows"
+                f"estimator makes no error on any of {n_samples} calibration samples: if it was "
+                "trained on them, there is no guarantee for new samples. Pass other samples to "
+                "fit, or an estimator without FrozenEstimator"
             )
+
+
+def refuse_masked(**arrays):
+    """Raise if an array has masked entries, which NumPy's functions would read."""
+    for name, values in arrays.items():
+        if np.ma.is_masked(values):
+            raise ValueError(
+                f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
+                f"{np.size(values)}: fill or drop them"
+            )
+
+
+def _take(X, index):
+    """Return the samples of X, a table of any kind; all of them for None."""
+    is_arrow = type(X).__module__.startswith("pyarrow")
+    return X.take(index) if is_arrow and index is not None else take_rows(X, index)
 
 
 def _kind(estimator):
-    """What scikit-learn's tags say that an estimator is; None if it has none."""
-    # Of what has none scikit-learn 1.7 warns.
+    """Return what scikit-learn's tags say that an estimator is; None if it has none."""
+    # scikit-learn 1.7 warns of estimators without tags.
     if not hasattr(estimator, "__sklearn_tags__"):
         return None
     try:

@@ -1,12 +1,11 @@
 """Conformity of labels, thresholds on it, and the sets they give.
 
-Every method gives each label of a row a conformity, the larger the better; the set holds the
-labels whose conformity is at least the threshold.
+Each method gives a conformity score to each label of a sample, the larger the better. The set holds
+the labels whose conformity is at least the threshold.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
-# Of a parameter that not all methods use: which ones do.
+# Parameters that not all methods use, and the methods that do.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),
@@ -30,29 +29,20 @@ _CHUNK_SIZE = 2**20
 
 @dataclass(frozen=True)
 class Conformity:
-    """How well each label conforms to a row, by one of `METHODS`.
+    """How well each label conforms to a sample, by one of `METHODS`.
 
-    `u`, one number in [0, 1] per row, is the share of a label's own probability that counts
+    `u`, one number in [0, 1] per sample, is the share of a label's own probability that counts
     for it in "aps" and "raps"; the other methods ignore it. With u = 1 the sets of "aps" are the
-    shortest prefixes of the ranking whose probability exceeds 1 - threshold. With a `hierarchy`
-    and a `max_size` sets are unions of so many of its nodes.
+    shortest prefixes of the ranking whose probability exceeds 1 - threshold.
     """
 
     method: str
     k: float = 1
     penalty: float = 0.0
     prevalence: np.ndarray | None = None
-    hierarchy: Any = None
-    max_size: int | None = None
 
     def __call__(self, proba, u):
         """Return the conformity of every label, of the shape of `proba`."""
-        conformity = self._of_each(proba, u)
-        if self.hierarchy is None or self.max_size is None:
-            return conformity
-        return self.hierarchy.entry(conformity, proba, self.max_size)
-
-    def _of_each(self, proba, u):
         if self.method == "pas":
             return proba / self.prevalence
         if self.method in ("aps", "raps"):
@@ -60,10 +50,10 @@ class Conformity:
         return proba
 
     def draw(self, X, n_samples, seed):
-        """Return u, one of the `n_samples` rows of X, fixed by its content and the seed.
+        """Return u for each of the `n_samples` of X, a hash of its content and the seed.
 
-        Rows that calibrate draw as new rows do: u is then a part of the row, and a conformity
-        that is a function of row and label is what the guarantee holds for, whatever the seed.
+        Calibration samples draw as new samples do. The conformity is then a function of sample and
+        label, for which the guarantee holds whatever the seed.
         """
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
@@ -77,9 +67,9 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the columns in the sets, row after row and best first, and where rows begin.
+        """Return the columns in the sets, sample by sample and best first, and where each begins.
 
-        The threshold is one number, a row of one per class or a column of one per row.
+        The threshold is one number, a row with one per class or a column with one per sample.
         """
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2
@@ -118,29 +108,29 @@ def find_threshold(conformity, proba, u, code, coverage):
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
         reason = f"cannot be reached with {n_unknown} of {n} labels unknown to estimator"
-        if n < n_rows_needed(coverage):
-            reason = f"needs at least {n_rows_needed(coverage)} calibration rows; got {n}"
+        if n < n_needed(coverage):
+            reason = f"needs at least {n_needed(coverage)} calibration samples; got {n}"
         warn(f"coverage={coverage} {reason}: every set holds all classes")
     return threshold
 
 
 def warn_of_unknown(code):
-    """Return how many labels the classifier does not know, -1 in `code`, and warn of them."""
+    """Warn of labels that the classifier does not know, -1 in `code`; return their number."""
     n_unknown = np.count_nonzero(code < 0)
     if n_unknown:
         warn(
-            f"{n_unknown} of {len(code)} calibration rows have labels that estimator does not "
+            f"{n_unknown} of {len(code)} calibration samples have labels that estimator does not "
             "know: no set covers them",
         )
     return n_unknown
 
 
-def warn_of_single_rows(y, coverage, n_calibration):
-    """Warn if classes that `y` has no row of will cost more coverage than a threshold leaves open.
+def warn_of_single_samples(y, coverage, n_calibration):
+    """Warn if classes without a sample will cost more coverage than a threshold leaves open.
 
-    The share of the classes with a single row, in rows, estimates the share of new rows whose
-    class has none (Good, 1953). The threshold is found on rows whose class has another one, and
-    holds for such rows only.
+    The share of samples that are the only ones of their class estimates the share of new samples
+    whose class has none (Good, 1953). Calibration samples have another one of their class in
+    training, and the threshold holds for such samples only.
     """
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
@@ -153,16 +143,16 @@ def warn_of_single_rows(y, coverage, n_calibration):
         advice = f"Ask for coverage={asked:.4f}, merge"
     warn(
         f"coverage={coverage} will come out at about {coverage * possible:.2f}: {n_single} of "
-        f"{len(counts)} classes have a single row among the {len(y)} given to fit, so that about "
-        f"{100 * (1 - possible):.2g} % of new rows will be of a class that has none. No set covers "
-        f"these: at most {possible:.2f} can be reached. {advice} rare classes or get more rows "
-        "of them. Or freeze a fitted estimator by FrozenEstimator, and give fit rows of their own: "
-        "then those that it cannot cover count"
+        f"{len(counts)} classes have a single sample among the {len(y)} given to fit. About "
+        f"{100 * (1 - possible):.2g} % of new samples will be of a class that has none. No set "
+        f"covers these: at most {possible:.2f} can be reached. {advice} rare classes or get more "
+        "samples of them. Or wrap a fitted estimator in FrozenEstimator, and pass other samples to "
+        "fit: then samples that it cannot cover count"
     )
 
 
 def conformal_threshold(scores, coverage):
-    """Return what the score of a new row reaches with a probability of at least `coverage`.
+    """Return what the score of a new sample reaches with a probability of at least `coverage`.
 
     Of n scores it is the ceil((n + 1) coverage)-th largest, since a new one is as likely to
     fall into each of the n + 1 gaps; minus infinity if n is smaller than that.
@@ -171,13 +161,13 @@ def conformal_threshold(scores, coverage):
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 
 
-def n_rows_needed(coverage):
+def n_needed(coverage):
     """Return the smallest n with ceil((n + 1) coverage) <= n."""
     return math.ceil(round(coverage / (1 - coverage), 9))
 
 
 def average_size_threshold(proba, k):
-    """Return the threshold that leaves k labels per row on average, or more where they tie."""
+    """Return the threshold that leaves k labels per sample on average, or more if they tie."""
     n_labels = math.ceil(round(len(proba) * k, 9))
     if n_labels >= proba.size:
         return -np.inf
@@ -185,8 +175,8 @@ def average_size_threshold(proba, k):
 
 
 def class_shares(given, trained, calibration):
-    """Return the share of each class, from whatever knows most of the training rows."""
-    estimator, training = trained.estimator, trained.training
+    """Return the share of each class: as given, in training, or else in calibration."""
+    estimator, training = trained.estimator, trained.y_train
     n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:
         count = check_nonnegative(given, "prevalence", n_classes, which)
@@ -213,13 +203,14 @@ def _ranking(proba):
 
 
 def _choose(conformity, threshold, max_size, empty):
-    """Return columns, best first, and set sizes."""
-    n_samples, n_classes = conformity.shape
+    """Return the columns in each set, best first, and the set sizes, at most `max_size`."""
     inside = conformity >= threshold
     if empty == "top1":
         without = np.flatnonzero(~inside.any(axis=1))
         inside[without, conformity[without].argmax(axis=1)] = True
+    n_classes = conformity.shape[1]
     if max_size < n_classes:
+        # Fewer labels to sort.
         last = np.partition(conformity, n_classes - max_size, axis=1)[:, n_classes - max_size]
         inside &= conformity >= last[:, None]
     row, column = np.nonzero(inside)
@@ -227,11 +218,11 @@ def _choose(conformity, threshold, max_size, empty):
     order = np.lexsort((-conformity[row, column], row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     kept = rank < max_size
-    return column[order][kept], np.bincount(row[kept], minlength=n_samples)
+    return column[order][kept], np.bincount(row[kept], minlength=len(conformity))
 
 
 def chunks(n_samples, width):
-    """Yield slices of rows of so many numbers each that do not take much memory."""
+    """Yield slices of rows of `width` numbers each that do not take much memory."""
     n_rows = max(1, _CHUNK_SIZE // width)
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)

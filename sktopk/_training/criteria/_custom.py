@@ -4,8 +4,7 @@ import inspect
 
 import torch
 
-from sktopk.losses import reduce
-from sktopk.losses._loss import REDUCTIONS, LossModule
+from sktopk.losses._loss import REDUCTIONS, LossModule, reduce
 
 from ._base import Criterion
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sktopk._training._process import all_objects, all_rows
-from sktopk.losses import FixedThreshold, KthLargest, SurrogateQuantile, TopMean
+from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
 from sktopk.losses._accuracy_at_top import along, check_errors, errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
@@ -455,8 +455,6 @@ def rank_in_rows(threshold, n_of_class, class_total):
 
     Of a function of which nothing is known it is 1, like that of the largest score.
     """
-    if isinstance(threshold, FixedThreshold):
-        threshold = threshold.threshold
     if not isinstance(threshold, KthLargest | TopMean | SurrogateQuantile):
         return 1
     k = getattr(threshold, "k", None)

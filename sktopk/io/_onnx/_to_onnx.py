@@ -1,10 +1,10 @@
-"""Estimators as ONNX graphs: steps of a pipeline, classifier, threshold and labels in one."""
+"""Write a classifier as an ONNX graph."""
 
 import os
-import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -12,79 +12,76 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk import __version__
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
-from sktopk._estimators.decisions._any_classifier import GivenScores
-from sktopk._estimators.decisions._budget import BudgetClassifier
+from sktopk.io._paths import check_path
 
-from ._converted import SLACK, converted_classifier, given_scores, with_steps
-from ._decisions import DECISIONS, check_decision, with_decision
-from ._graph import IR_VERSION
+from ._classifier import Outputs, has_network
+from ._compare import check_samples, compare
+from ._graph import (
+    IR_VERSION,
+    RECIPE,
+    RECIPE_OF_STEPS,
+    classifier_graph,
+    labels_in_graphs,
+    with_steps,
+)
 
 
-def to_onnx(estimator: Any, path: str | os.PathLike) -> str:
-    """Write a classifier as an ONNX graph that gives scores and labels.
+def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
+    """Write a classifier as an ONNX graph, and compare the graph with the classifier.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted classifier of this package with a network; a `TopVotingClassifier` of one and of
-        classifiers that skl2onnx converts, trees among them; or a `BudgetClassifier` with
-        ``per="fit"``, a `SetClassifier` or an `ExpectedCostClassifier` around one, around any other
-        classifier that skl2onnx converts from one table of numbers, or made by `from_scores`. Any
-        of them inside a FrozenEstimator, or as the last step of a Pipeline whose other steps
-        skl2onnx converts: scalers, PCA, TruncatedSVD and the like.
+        A fitted classifier of this package with a network. Also a Pipeline that ends in one, if
+        skl2onnx converts the other steps, and a FrozenEstimator of either.
     path : str or path-like
-        File to write; one that exists is replaced.
+        File to write. An existing file is replaced.
+    X : {array, sparse matrix, frame} of shape (n_samples, n_features)
+        Samples to compare with, for example a few hundred of the training samples. If only some
+        columns may have missing values, include samples that have them. If the estimator accepts
+        missing values in all columns, the comparison is repeated with such values added.
 
     Returns
     -------
     path : str
-        The path. The graph has the input "X" of shape (n_samples, ...), with any number of rows,
-        in the float type of the network (its `dtype`, that of the rows it was trained on for
-        "auto"), in float32 for other classifiers, and two outputs or three. The first is
-        "scores", what `decision_function` returns, with any threshold subtracted. The second is,
-        for a `TopKClassifier`, "topk_labels" of shape (n_samples, k) with the k of `k_`, best
-        first, tied labels in the order of `classes_`; for a `SetClassifier` "set", the bool matrix
-        (n_samples, n_classes) of `predict_set`; for all others "label", what `predict` returns.
-        Labels are int64, bool, float64 or strings. The third is "proba", what `predict_proba`
-        returns, calibrated where that is, and not there where the estimator has none. Sets around
-        other classifiers have the one of "scores" and "proba" that they are made of. After
-        `from_scores` "X" is a float64 table of scores, of one column for one number per row.
+        The path.
 
     Raises
     ------
     ImportError
-        If onnx is missing, skl2onnx for steps and other classifiers, or onnxscript for a network
-        other than `MLP` and `TabularMLP`: ``pip install "sktopk[onnx]"``.
+        If a package of the extra is missing: ``pip install "sktopk[onnx]"``.
     NotFittedError
         If the estimator is not fitted.
     TypeError
-        If the estimator is no decision and has no network of this package, or if it has labels
-        that a graph cannot hold.
+        If the estimator has no network of this package, or labels that a graph cannot hold.
     ValueError
-        If a BudgetClassifier has no fixed threshold (per batch or group, "fdr" and "cost" look at
-        a batch as a whole); if sets need more than the scores of a row: a draw (`randomized`), its
-        group, or a `hierarchy`; if a step or a classifier cannot be converted, or its graph says
-        otherwise than it; or if the network was trained on a frame with columns of categories:
-        encode them in front.
-
-    Notes
-    -----
-    `MLP` and `TabularMLP` are written layer by layer, any other `module` by ``torch.onnx.export``.
-    Scores agree to rounding, about 1e-6 relative in float32; with ``precision="bfloat16"`` the
-    graph is the more exact one.
-
-    What skl2onnx makes of another classifier is tried with 200 rows that are drawn at many scales,
-    and refused unless 95 % of them have the scores that the classifier gives. It scores in
-    float32, whatever the classifier was trained on, also where it votes beside a network. Where a
-    vote was trained with missing values some of these rows have them: skl2onnx has them in
-    histogram boosting, not in forests. Rows whose score is within a millionth of the
-    threshold count as tied with it: they are not flagged by a `BudgetClassifier`, but for
-    ``constraint="recall"``, and are inside of sets made of probabilities.
+        If skl2onnx cannot convert a step or torch cannot convert the network; if ONNX Runtime
+        cannot run the graph, or its outputs differ from those of the estimator; if the network
+        was trained on a frame with categories. The file is not written then.
+    OSError
+        If the file cannot be written.
 
     See Also
     --------
-    register_onnx_converters : Let skl2onnx convert pipelines and ensembles with our classifiers.
-    dump : For Python programs, and for more training.
+    dump : Writes a file for Python programs.
+
+    Notes
+    -----
+    The input of the graph is "X", any number of samples in the float type of the network. The
+    outputs are:
+
+    =================  =================================================================
+    output             equals
+    =================  =================================================================
+    "scores"           `decision_function`, with the threshold subtracted
+    "topk_labels"      `predict_topk` of a `TopKClassifier`, with k of `k_`
+    "label"            `predict` of all other classifiers
+    "proba"            `predict_proba`, calibrated; only if the estimator has this method
+    =================  =================================================================
+
+    Labels are int64, bool, float64 or strings. In float32, scores may differ by 1e-4 of the
+    largest score and probabilities by 1e-3; in float64, by 1e-6 and 1e-5. Labels may differ
+    between classes whose scores are tied within this tolerance. The usual difference is rounding.
 
     Examples
     --------
@@ -94,91 +91,44 @@ def to_onnx(estimator: Any, path: str | os.PathLike) -> str:
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
 
-    Where the extra and ONNX Runtime are installed:
+    With the extra installed:
 
-    >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx"))  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx", X))  # doctest: +SKIP
     >>> scores, labels = session.run(None, {"X": X[:1]})  # doctest: +SKIP
     >>> labels.tolist()  # doctest: +SKIP
     [[0, 1]]
     """
     onnx = import_extra("onnx", "to_onnx", "onnx")
-    model = model_of(onnx, estimator)
+    path = check_path(path)
+    steps, classifier = _parts(estimator)
+    outputs = Outputs(classifier)
+    dtype = np.dtype(str(outputs.dtype).removeprefix("torch."))
+    rows = check_samples(X, dtype)
+    model = classifier_graph(onnx, outputs, labels_in_graphs(classifier.classes_))
+    if steps:
+        model = with_steps(onnx, steps, model, dtype)
     model.ir_version = IR_VERSION
     model.producer_name, model.producer_version = "sktopk", __version__
-    onnx.checker.check_model(model, full_check=True)
-    write_atomically(path, [model.SerializeToString()])
-    return os.fspath(path)
-
-
-def model_of(onnx, estimator):
-    """The graph of an estimator, with the outputs that `to_onnx` names."""
-    steps, classifier, decision = _parts(estimator)
-    slack = 0.0
-    if has_network(classifier):
-        from ._network import network_model
-
-        model, dtype = network_model(onnx, classifier), classifier._numpy_dtype()
-    elif _is_vote(classifier):
-        from ._voting import voting_model
-
-        model, dtype = voting_model(onnx, classifier), classifier.estimator_._numpy_dtype()
-        slack = SLACK
-    elif isinstance(classifier, GivenScores):
-        model, dtype = given_scores(onnx, classifier), np.float64
-    else:
-        # Those that the decision asks for.
-        names = {"scores": "decision_function", "proba": "predict_proba"}
-        names = names if isinstance(decision, BudgetClassifier) else dict(reversed(names.items()))
-        output = next(name for name in names if hasattr(classifier, names[name]))
-        model, slack = converted_classifier(onnx, steps, classifier, output), SLACK
-        steps = []
-    if decision is not None:
-        model = with_decision(onnx, model, decision, slack)
-    return with_steps(onnx, steps, model, dtype) if steps else model
-
-
-def has_network(estimator):
-    """Tell whether it is a classifier of this package with a network."""
-    # Where torch was never loaded there is none; this would load it.
-    if "torch" not in sys.modules:
-        return False
-    from sktopk._estimators._net_classifier import NetClassifier
-
-    return isinstance(estimator, NetClassifier)
-
-
-def _is_vote(estimator):
-    """Tell whether it is a vote of a network of this package and other classifiers."""
-    if "torch" not in sys.modules:
-        return False
-    from sktopk import TopVotingClassifier
-
-    return isinstance(estimator, TopVotingClassifier)
+    data = model.SerializeToString()
+    compare(data, estimator, X, rows, RECIPE_OF_STEPS if steps else RECIPE)
+    write_atomically(path, [data])
+    return path
 
 
 def _parts(estimator):
-    """Steps before the classifier, the classifier, a decision around it."""
-    steps, decision = [], None
-    while not (has_network(estimator) or _is_vote(estimator)):
-        if isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif isinstance(estimator, Pipeline):
-            before = estimator.steps[:-1]
-            steps += [(n, step) for n, step in before if step not in (None, "passthrough")]
-            estimator = estimator.steps[-1][1]
-        elif isinstance(estimator, DECISIONS) and decision is None:
-            check_is_fitted(estimator, "estimator_")
-            check_decision(estimator)
-            estimator, decision = estimator.estimator_, estimator
-        elif decision is not None and not isinstance(estimator, DECISIONS):
-            break
+    """The steps before the classifier, and the classifier."""
+    steps, inner = [], estimator
+    while not has_network(inner):
+        if isinstance(inner, FrozenEstimator):
+            inner = inner.estimator
+        elif isinstance(inner, Pipeline):
+            steps += [pair for pair in inner.steps[:-1] if pair[1] not in (None, "passthrough")]
+            inner = inner.steps[-1][1]
         else:
             raise TypeError(
-                "estimator must be a classifier of sktopk with a network, alone or in a "
-                "TopVotingClassifier, a BudgetClassifier, SetClassifier or ExpectedCostClassifier "
-                "around any classifier, or a Pipeline that ends in one; got "
-                f"{type(estimator).__name__}"
+                "estimator must be a classifier of sktopk with a network, or a Pipeline that ends "
+                f"in one; got {type(inner).__name__}. Of a BudgetClassifier or SetClassifier, "
+                "write its estimator_ and apply the decision to the scores of the graph"
             )
-    if not isinstance(estimator, GivenScores):
-        check_is_fitted(estimator)
-    return steps, estimator, decision
+    check_is_fitted(inner)
+    return steps, inner

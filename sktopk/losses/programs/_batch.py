@@ -1,11 +1,11 @@
-"""What the losses share that are the optimum of a linear program over a whole batch.
+"""Common parts of the losses that are the optimum of a linear program over a whole batch.
 
-All speak of scores in units of the margin, of a threshold tau, and of the hinges at it,
+Scores are in units of the margin. The hinges at a threshold tau,
 
     z_i = max(0, 1 - (s_i - tau)) of a positive,    z_j = max(0, 1 + (s_j - tau)) of a negative,
 
-which are at least 1 where the prediction s > tau is wrong. Each has its kink at s_i - 1 or
-s_j + 1, and between kinks everything is linear in tau.
+are at least 1 if the prediction s > tau is wrong. Each has its kink at s_i - 1 or s_j + 1, and
+between kinks all sums of hinges are linear in tau.
 """
 
 from math import isfinite
@@ -32,7 +32,7 @@ SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
-    """Scores in units of the margin, the weights of the rows of each class, and the kinks."""
+    """Scores in units of the margin, the weights of the samples of each class, and the kinks."""
 
     scores: torch.Tensor
     positive: torch.Tensor  # 0 for negatives
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
     def select(self, rows):
-        """The batch of some rows of one group."""
+        """The batch of some samples of one group."""
         return Batch(*(None if part is None else part[rows] for part in self[:-1]))
 
 
@@ -75,10 +75,10 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
     if sample_weight is not None:
-        # Absent rows may have any score, also an infinite one.
+        # Samples of weight 0 may have any score, also an infinite one.
         scores = scores.masked_fill(sample_weight == 0, 0.0)
-    # Only differences of scores count. Near 0, a threshold between them has its digits, too; and a
-    # shift by one of the scores leaves ties what they are.
+    # The loss depends on differences of scores. Near 0, thresholds between them keep their digits.
+    # A shift by one of the scores keeps ties.
     scores, bottom = in_units(scores, margin, centred=True)
     positive = is_positive.to(scores.dtype)
     negative = 1 - positive
@@ -113,7 +113,7 @@ def in_units(scores, margin, *, centred=False):
 
 
 class WithGradient(torch.autograd.Function):
-    """A value, or one per row of the scores, with the gradient that was found with it."""
+    """A value, or one per sample of the scores, with the gradient that was found with it."""
 
     @staticmethod
     def forward(ctx, scores, value, gradient):
@@ -129,7 +129,7 @@ class WithGradient(torch.autograd.Function):
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
     """Return the loss of a batch by one of two ways; it is 0 where a class is missing.
 
-    With groups it is the mean over those that have rows of both classes.
+    With groups it is the mean over those that have samples of both classes.
 
     `closed_form` returns the optimum and its derivative by the scores, which the multipliers
     of the program are; `program` returns the arguments of :func:`linear_program`. The loss tends
@@ -173,7 +173,7 @@ def check_finite(scores, bottom):
 
 
 def reduce_batch(loss, weight, reduction):
-    """Reduce a loss that every row of the batch has; their mean is the loss itself."""
+    """Reduce a loss that every sample of the batch has; their mean is the loss itself."""
     if reduction == "none":
         raise ValueError(
             "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
@@ -189,7 +189,7 @@ def optimum(program):
 
 
 class Kinks(NamedTuple):
-    """The kinks in ascending order, and the weights of the rows around them, in each group."""
+    """The kinks in ascending order, and the weights of the samples around them, in each group."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
@@ -239,10 +239,8 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 def sparse_matrix(entries, shape, like):
     """Return a sparse matrix in the dtype and on the device of `like`.
 
-    Parameters
-    ----------
-    entries : list of (rows, columns, values)
-        Numbers or vectors, of which each triple is broadcast. Values may carry a gradient.
+    Entries are triples (rows, columns, values) of numbers or vectors, each of which is broadcast.
+    Values may carry a gradient.
     """
     triples = []
     for entry in entries:
@@ -256,8 +254,8 @@ def sparse_matrix(entries, shape, like):
 def hinge_rows(batch):
     """Return the entries and the right sides of sign tau - z <= sign kink and -z <= 0.
 
-    Their variables are x = [tau, z_1, ..., z_n]; they take the rows 0 to 2n - 1. The numbers of
-    the rows of the batch come with them.
+    Their variables are x = [tau, z_1, ..., z_n]; they take the samples 0 to 2n - 1. The numbers of
+    the samples of the batch come with them.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

@@ -27,7 +27,7 @@ def fbeta_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Raise the F-measure at the threshold that suits it best.
+    r"""Bound 1 minus the F-measure at the best threshold.
 
     .. math::
         L = \min_\tau \; 1 - \frac{(1 + \beta^2) (n_+ - P)}{(1 + \beta^2) n_+ - P + N}
@@ -37,14 +37,10 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    over the thresholds with :math:`P < n_+`. The hinge sums P and N bound the false negatives
-    and the false positives, so the loss is never below 1 minus the F-measure at the best
-    threshold. It is a linear-fractional program, which the substitution of [2]_ makes linear:
-    one of the measures that [1]_ trains as linear programs. The threshold is part of the
-    optimum, and the gradient counts its movement; at a fixed one the loss would be flat for
-    most rows.
-
-    The best threshold is the kink of some hinge: sorting finds it in O(n log n).
+    over the thresholds with :math:`P < n_+`. The hinge sums P and N bound the false negatives and
+    the false positives. It is a linear-fractional program, which a substitution makes linear
+    [2]_, one of the measures of [1]_. The gradient includes the movement of the threshold. The
+    best threshold is the kink of a hinge: sorting finds it in O(n log n).
 
     Parameters
     ----------
@@ -55,41 +51,34 @@ def fbeta_loss(
     beta : float, default=1.0
         Weight of recall against precision, positive.
     margin : float, default=1.0
-        Distance m from the threshold that scores should keep, positive.
+        Distance m that scores should keep from the threshold, positive.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" solves the linear program by :func:`linear_program`, to check the other.
+        "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
-        that of each group, over the groups with rows of both classes; the others teach nothing.
-        None: all rows are one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups
+        that have both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the row given twice.
+        Nonnegative weights; a weight of 2 counts as the sample given twice.
     reduction : {"sum", "mean"}, default="mean"
-        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        In [0, 1) for "mean". Zero, with zero gradient, if a class is missing. Rows of one class
-        with equal scores share their gradient by weight.
+        In [0, 1) for "mean". Zero, with zero gradient, if the batch lacks a class. Samples of one
+        class with tied scores share their gradient by weight.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
-
-    See Also
-    --------
-    recall_at_precision_loss : Where the precision is given.
-    precision_at_recall_program_loss : Where the recall is given.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021. Section 3.
-    .. [2] A. Charnes, W. W. Cooper. Programming with linear fractional functionals. Naval
-       Research Logistics Quarterly 9, 1962.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
+       functions using linear programs. NeurIPS. Section 3.
+    .. [2] Charnes and Cooper (1962). Programming with linear fractional functionals. Naval
+       Research Logistics Quarterly 9.
 
     Examples
     --------

@@ -2,16 +2,14 @@
 
 import torch
 
-from ._newton import Solution
+from ._newton import OPTIMAL, UNBOUNDED, Solution
 
-_NUMERICAL_DIFFICULTY = 4
+_UNDECIDED = 4
+_RAY_TOLERANCE = 1e-7  # that of HiGHS
 
 
 def solve_highs(matrix, rhs, cost, equality):
     """Solve one program after the other on the CPU."""
-    # scipy comes with scikit-learn, and only this method needs it.
-    from scipy.optimize import linprog
-
     n_inequalities = len(equality) - int(equality.sum())
     status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
     solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
@@ -24,17 +22,39 @@ def solve_highs(matrix, rhs, cost, equality):
             "b_ub": right_side[:n_inequalities],
             "A_eq": rows[n_inequalities:],
             "b_eq": right_side[n_inequalities:],
-            "bounds": (None, None),
         }
-        found = linprog(**arguments, method="highs")
-        if found.status == _NUMERICAL_DIFFICULTY:
-            # Presolve may see "infeasible or unbounded" without telling which.
-            found = linprog(**arguments, method="highs", options={"presolve": False})
+        found = _linprog(arguments)
+        if found.status == _UNDECIDED:
+            found = _decided(arguments, found)
         solution.status[program] = found.status
         solution.n_iter[program] = found.nit
-        if found.status == 0:
+        if found.status == OPTIMAL:
             solution.x[program] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
             # scipy returns derivatives of the optimum in the right-hand side.
             solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
+
+
+def _linprog(arguments, method="highs", bounds=(None, None)):
+    # scipy comes with scikit-learn, and only this method needs it.
+    from scipy.optimize import linprog
+
+    return linprog(**arguments, method=method, bounds=bounds)
+
+
+def _decided(arguments, found):
+    """Tell an infeasible program from an unbounded one where presolve saw only "one of both".
+
+    The same solver without presolve would tell, too, but can print to stdout, whatever its
+    options say. A feasible program is unbounded if its cost falls along a ray.
+    """
+    feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
+    if feasible.status != OPTIMAL:
+        return feasible
+    zero = {name: 0 * arguments[name] for name in ("b_ub", "b_eq")}
+    ray = _linprog(arguments | zero, bounds=(-1, 1))
+    if ray.status == OPTIMAL and ray.fun < -_RAY_TOLERANCE * abs(arguments["c"]).max():
+        found.status = UNBOUNDED
+        return found
+    return _linprog(arguments, method="highs-ipm")

@@ -25,12 +25,10 @@ _STATUS_NAMES = {
 
 
 class LinearProgramWarning(RuntimeWarning):
-    """Tells that :func:`linear_program` left a program unsolved.
+    """Warning that :func:`linear_program` left a program unsolved.
 
     Examples
     --------
-    The program has no bound from below:
-
     >>> import warnings
     >>> import torch
     >>> from sktopk.losses import LinearProgramWarning, linear_program
@@ -43,7 +41,7 @@ class LinearProgramWarning(RuntimeWarning):
 
 
 class LinearProgramError(RuntimeError):
-    """Tells that :func:`linear_program` left a program unsolved, with ``on_failure="raise"``.
+    """Error that :func:`linear_program` raises for unsolved programs if ``on_failure="raise"``.
 
     Examples
     --------
@@ -59,17 +57,7 @@ class LinearProgramError(RuntimeError):
 
 
 class LinearProgramResult(NamedTuple):
-    """What :func:`linear_program` returns, one entry per program of the batch.
-
-    :func:`linear_program` describes the entries, with their shapes and units.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import linear_program
-    >>> linear_program(torch.ones(1), -torch.ones(2, 1), torch.tensor([-1.0, -3.0])).x
-    tensor([3.])
-    """
+    """What :func:`linear_program` returns; its docstring describes the fields."""
 
     x: torch.Tensor
     fun: torch.Tensor
@@ -101,11 +89,9 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The variables are free: unlike in :func:`scipy.optimize.linprog`, there is no implicit
-    :math:`x \ge 0`.
-
-    The optimum ``fun`` is differentiated by the envelope theorem. With the multipliers
-    :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+    The variables are free: there is no implicit :math:`x \ge 0`, unlike in
+    :func:`scipy.optimize.linprog`. The optimum ``fun`` is differentiated by the envelope theorem.
+    With the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
 
     .. math::
         \frac{\partial p}{\partial c} = x, \quad
@@ -115,19 +101,19 @@ def linear_program(
         \frac{\partial p}{\partial A_{eq}} = u x^\top.
 
     The solution ``x`` is differentiated implicitly, through the equations of the rows with a
-    nonzero multiplier, at the price of one more linear system in the backward pass. Both
-    gradients are exact where x and the multipliers are unique, as they are for almost all
-    arguments. Where they are not, that of ``fun`` is one of its generalised gradients.
+    nonzero multiplier; the backward pass solves one more linear system. Both gradients are exact
+    if x and the multipliers are unique, as for almost all arguments. Otherwise the gradient of
+    ``fun`` is a generalised gradient.
 
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
-        Costs, floating point. The leading dimensions of all arguments broadcast: they number
-        the programs of a batch.
+        Costs, floating point. The leading dimensions of all arguments broadcast and number the
+        programs of a batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
-        leading dimensions, or all of those of the batch. Its gradient lives on its specified
-        entries. None, with ``b_ub=None``, for no inequalities.
+        leading dimensions or all of those of the batch; its gradient has its specified entries.
+        None, with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -136,49 +122,44 @@ def linear_program(
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
         - "newton": Newton's method on the exterior penalty, with multipliers and a shrinking
-          width. Dense matrices are factorised, sparse ones enter by products alone (conjugate
-          gradients), all programs of the batch at once, on the device of `c`.
-        - "penalty": the penalty alone, as in [1]_: the smooth lower bound of `fun` described
-          in the notes, with its own gradient.
+          width, for all programs at once on the device of `c`. Dense matrices are factorised;
+          sparse ones only enter matrix products (conjugate gradients).
+        - "penalty": the penalty alone, as in [1]_: a smooth lower bound of `fun` with its own
+          gradient, see the notes.
         - "highs": HiGHS through :func:`scipy.optimize.linprog`, one program after the other on
           the CPU.
     smoothing : float, default=1e-2
-        Width of ``method="penalty"``, positive; not used by the others.
+        Width of ``method="penalty"``, positive.
     tol : float, default=None
-        Largest violation, dual residual and gap of a solution, relative to rows, costs and
-        right-hand sides scaled to 1; the solution is then refined as far as rounding lets it.
-        Of a program without optimum, 1e-3 / `tol`, between 1e2 and 1e6, is the norm up to which
-        it has no solution. Positive; not used by "highs". None means 1e-9, or 1e-6 for "newton"
-        if an argument is float32 or half precision: rows that depend on each other contradict
-        each other once rounded.
+        Largest violation, dual residual and gap of a solution, relative to rows, costs and right
+        sides scaled to 1, positive. A program without a solution of norm up to 1e-3 / `tol`,
+        between 1e2 and 1e6, counts as one without optimum. Not used by "highs". None means 1e-9,
+        or 1e-6 for "newton" with float32 or half precision, whose rounding makes dependent rows
+        contradict each other.
     max_iter : int, default=500
         Largest number of Newton steps; not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        What to do about programs that are not solved: a ``LinearProgramWarning``, a
-        ``LinearProgramError``, or nothing. Their gradient is zero whatever is chosen: no
-        gradient of an unfinished solution ever reaches the arguments.
+        What to do about programs that are not solved: a :class:`LinearProgramWarning`, a
+        :class:`LinearProgramError`, or nothing. Their gradient is always zero.
 
     Returns
     -------
-    result : LinearProgramResult
-        A named tuple of tensors. Floating point ones have the widest dtype of the arguments,
-        but at least float32, for half precision holds no solution. All is computed in float64.
+    result : tuple
+        A named tuple of tensors. All is computed in float64 and returned in the widest dtype of
+        the arguments, at least float32.
 
         x : Tensor of shape (..., n_variables)
-            Solution; of an unsolved program, the last iterate (zeros with "highs").
+            Solution; the last iterate of an unsolved program (zeros with "highs").
         fun : Tensor of shape (...)
-            Optimum, in the units of `c` times x: infinity where infeasible, minus infinity
-            where unbounded, the cost of x where stopped.
+            Optimum. Infinity if infeasible, minus infinity if unbounded, the cost of x if stopped.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Multipliers of the inequalities, nonnegative; scipy's marginals with the other
-            sign. They carry no gradient, nor do the following.
+            Multipliers of the inequalities, nonnegative: minus scipy's marginals. They carry no
+            gradient, nor do the following.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64
-            As scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible,
-            3 unbounded, 4 numerical difficulties ("highs" only). A program without any
-            feasible point is 2 even if its cost is unbounded below. Equations that contradict
-            each other may have a solution far off once rounded to float32: then 1.
+            As scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible, also if
+            the cost is unbounded, 3 unbounded, 4 numerical difficulties ("highs" only).
         primal_residual : Tensor of shape (...)
             Largest violation of a constraint.
         dual_residual : Tensor of shape (...)
@@ -190,11 +171,8 @@ def linear_program(
 
     Raises
     ------
-    TypeError
-        If an argument is no floating point tensor, or a matrix has another layout.
-    ValueError
-        If shapes do not fit, an argument holds NaN or infinity, or `method`, `smoothing`,
-        `tol`, `max_iter` or `on_failure` is out of range.
+    TypeError, ValueError
+        If an argument has the wrong type, layout, shape or range, or is not finite.
     LinearProgramError
         If a program is not solved and ``on_failure="raise"``.
 
@@ -205,24 +183,21 @@ def linear_program(
     Notes
     -----
     ``method="penalty"`` minimises :math:`c^\top x + \tfrac{1}{2 \varepsilon}
-    (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)` with the width :math:`\varepsilon`,
-    ``smoothing``. Its optimum is the Moreau envelope of :math:`p` in the right-hand sides,
-    :math:`\min_d p(c, A, d) + |d - b|^2 / (2 \varepsilon)`: smooth in b, at most :math:`p`
-    and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for infeasible
-    programs, too, so status 2 does not occur; `primal_residual` tells how far the solution is
-    from feasible. The penalty weighs all rows alike, in their own units.
+    (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)` with ``smoothing`` :math:`\varepsilon`.
+    Its optimum is the Moreau envelope of :math:`p` in the right sides: smooth in b, at most
+    :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for
+    infeasible programs, too: status 2 does not occur, and `primal_residual` is the distance from
+    feasibility. The penalty weighs all rows alike, in their own units.
 
-    Solving linear programs by Newton's method on this penalty is due to Mangasarian [2]_, its
-    use inside networks to [1]_. With multiplier updates, and a quadratic term that keeps x near
-    its last value, it is the proximal method of multipliers [3]_: that makes the solution
-    exact, and recognises infeasible and unbounded programs by certificates.
+    Newton's method on this penalty is due to Mangasarian [2]_, its use in networks to [1]_. With
+    multiplier updates and a quadratic term that keeps x near its last value, it is the proximal
+    method of multipliers [3]_, which makes the solution exact and recognises infeasible and
+    unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second derivatives
+    raise an error.
 
-    Ties, redundant, repeated or zero rows do no harm. Results can be differentiated once.
-
-    A step with a dense matrix takes of the order of n_rows n_variables^2 operations. With a
-    sparse one it takes a few products where each variable meets few rows, and few variables
-    meet many, as in programs with a threshold; entangled rows take many more, and "highs" is
-    then the faster method.
+    A step with a dense matrix takes about n_rows n_variables^2 operations. A step with a sparse
+    matrix takes a few products if each variable is in few rows and few variables are in many, as
+    in programs with a threshold. Otherwise "highs" is faster.
 
     References
     ----------
@@ -235,7 +210,7 @@ def linear_program(
 
     Examples
     --------
-    The cheapest x with x >= 1 and x >= b, at b = 3, and how it moves with b:
+    The smallest 2 x with x >= 1 and x >= b, at b = 3, and its derivative:
 
     >>> import torch
     >>> from sktopk.losses import linear_program

@@ -18,33 +18,25 @@ class LinearProgramLoss(nn.Module):
         L(s, y) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    where any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`.
-    The gradient is that of :func:`linear_program`.
+    Any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`. The
+    gradient is that of :func:`linear_program`.
 
     Parameters
     ----------
     build : callable
         ``build(scores, target) -> dict`` of the arguments of one program: c, A_ub, b_ub and,
-        where wanted, A_eq and b_eq. Called as ``build(scores, target, sample_weight=...)`` if
-        the loss is given weights. To pickle the loss, define it in a module.
-    method : {"newton", "penalty", "highs"}, default="newton"
+        optionally, A_eq and b_eq. Called as ``build(scores, target, sample_weight=...)`` if the
+        loss is called with weights. Define it in a module to pickle the loss.
+    method, smoothing, tol, max_iter, on_failure
         As in :func:`linear_program`.
-    smoothing : float, default=1e-2
-        As in :func:`linear_program`.
-    tol : float, default=None
-        As in :func:`linear_program`.
-    max_iter : int, default=500
-        As in :func:`linear_program`.
-    on_failure : {"warn", "raise", "ignore"}, default="warn"
-        As in :func:`linear_program`: an unsolved program has the gradient zero.
 
     Raises
     ------
     TypeError, ValueError
-        When it is called: if `build` is not callable or does not return the arrays of one
-        program, or an argument of :func:`linear_program` is not allowed.
+        When called, if `build` is not callable or does not return the arrays of one program, or
+        :func:`linear_program` raises.
     LinearProgramError
-        When it is called with ``on_failure="raise"``: if the program has no solution.
+        When called with ``on_failure="raise"``, if the program has no solution.
 
     See Also
     --------
@@ -52,18 +44,17 @@ class LinearProgramLoss(nn.Module):
 
     Examples
     --------
-    Transactions are flagged where their score exceeds a threshold t. A flagged one costs a
-    review, and there is a budget for reviews; of an unflagged fraud the amount is lost. With
-    hinges z for missed frauds and w for flagged rows,
+    Transactions are flagged if their score exceeds a threshold t. A flagged transaction costs a
+    review, up to a budget B. An unflagged fraud loses its amount. With hinges z for missed frauds
+    and w for flagged transactions,
 
     .. math::
         \min_{t, z, w} \; \frac{\sum_i a_i z_i}{\sum_i a_i} \quad \text{subject to} \quad
         z_i \ge 1 - (s_i - t), \quad w_i \ge 1 + (s_i - t), \quad
         \sum_i r_i w_i \le B, \quad z, w \ge 0
 
-    bounds the share of the money lost, at the best threshold that keeps the budget B of review
-    costs r. The target holds two columns: the amounts a, zero where there is no fraud, and the
-    costs r.
+    bounds the share of the money that is lost. The target has two columns: amounts a, zero
+    without fraud, and review costs r.
 
     >>> import torch
     >>> from sktopk.losses import LinearProgramLoss
@@ -87,8 +78,7 @@ class LinearProgramLoss(nn.Module):
     >>> loss = LinearProgramLoss(money_within_budget)(scores, torch.stack([amount, cost], 1))
     >>> loss.backward()
 
-    The third row is honest, costly to review and scored high: the budget forces the threshold
-    up, and the loss pushes the row down.
+    The third transaction is honest, costly to review and has a high score, which the loss lowers:
 
     >>> bool(scores.grad[2] > 0)
     True

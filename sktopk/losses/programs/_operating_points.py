@@ -19,7 +19,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push the negatives below the highest threshold that surely keeps the recall.
+    r"""Push the negatives below the highest threshold that keeps the recall.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -27,13 +27,10 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    A linear program, which always has a solution: one of the measures that [1]_ trains as such.
-    Hinges count at least the errors, so the recall at the best threshold is at least r, and the
-    loss is never below the share of the negatives that lie above it: few of them are a high
-    precision at that recall.
-
-    The best threshold is where the mean over the positives reaches 1 - r: sorting finds it in
-    O(n log n). With r = 1 it lies a margin below the lowest positive.
+    A linear program that always has a solution, one of the measures of [1]_. Hinges bound errors:
+    the recall at the best threshold is at least r, and the loss is at least the false-positive
+    rate there. At the best threshold the mean over the positives is 1 - r: sorting finds it in
+    O(n log n).
 
     Parameters
     ----------
@@ -44,39 +41,32 @@ def precision_at_recall_program_loss(
     recall : float
         The recall r, in (0, 1].
     margin : float, default=1.0
-        Distance m from the threshold that scores should keep, positive.
+        Distance m that scores should keep from the threshold, positive.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" solves the linear program by :func:`linear_program`, to check the other.
+        "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
-        that of each group, over the groups with rows of both classes; the others teach nothing.
-        None: all rows are one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups
+        that have both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the row given twice.
+        Nonnegative weights; a weight of 2 counts as the sample given twice.
     reduction : {"sum", "mean"}, default="mean"
-        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if a class is missing. The positives below the
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below the
         threshold plus the margin share its gradient by weight.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
-
-    See Also
-    --------
-    precision_at_recall_loss : The same with the threshold at a score, not from hinges.
-    recall_at_fpr_loss : The mirror image: the errors of the negatives are given.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021. Section 3.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
+       functions using linear programs. NeurIPS. Section 3.
 
     Examples
     --------
@@ -104,7 +94,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push the positives above the lowest threshold that surely keeps the false-positive rate.
+    r"""Push the positives above the lowest threshold that keeps the false-positive rate.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -112,14 +102,10 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    A linear program, which always has a solution. Hinges count at least the errors, so the
-    false-positive rate at the best threshold is at most :math:`\varphi`, and the loss is never
-    below the share of the positives that lie below it: 1 minus the recall.
-
-    The best threshold is where the mean over the negatives reaches :math:`\varphi`: the loss is
-    Pat&Mat-NP (eq. 11 of [1]_) with the hinge, and with the hinge's own quantile of the
-    negatives, :class:`SurrogateQuantile`, in place of one of their scores. Sorting finds it in
-    O(n log n).
+    A linear program that always has a solution. Hinges bound errors: the false-positive rate at
+    the best threshold is at most :math:`\varphi`, and the loss is at least 1 minus the recall
+    there. It equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and :class:`SurrogateQuantile` as
+    threshold. Sorting finds the threshold in O(n log n).
 
     Parameters
     ----------
@@ -128,42 +114,34 @@ def recall_at_fpr_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     fpr : float
-        The false-positive rate, in (0, 1]. At 1 the mean of the hinges is 1, which leaves many
-        negatives below the threshold still.
+        The false-positive rate, in (0, 1].
     margin : float, default=1.0
-        Distance m from the threshold that scores should keep, positive.
+        Distance m that scores should keep from the threshold, positive.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" solves the linear program by :func:`linear_program`, to check the other.
+        "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
-        that of each group, over the groups with rows of both classes; the others teach nothing.
-        None: all rows are one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups
+        that have both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the row given twice.
+        Nonnegative weights; a weight of 2 counts as the sample given twice.
     reduction : {"sum", "mean"}, default="mean"
-        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if a class is missing. The negatives above the
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above the
         threshold minus the margin share its gradient by weight.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
-
-    See Also
-    --------
-    pat_mat_np_loss : The same with the threshold at a score, and other surrogates.
-    precision_at_recall_program_loss : The mirror image: the errors of the positives are given.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Equation 11.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
+       at the top. Equation 11.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows in the order of their kinks: sums along it, of all rows or of each group at once."""
+"""Samples in the order of their kinks: sums along it, of all samples or of each group at once."""
 
 import torch
 
@@ -6,10 +6,7 @@ from sktopk.losses._groups import first_in, largest_in, order_in, smallest_in, s
 
 
 class OneGroup:
-    """All rows as one group, the last axis of every tensor.
-
-    A number of the group is a number, which every row has.
-    """
+    """All samples as one group, the last axis of every tensor; its numbers are scalars."""
 
     def sum(self, values):
         """The sum of the values of the group."""
@@ -20,7 +17,7 @@ class OneGroup:
         return weight.amax(-1)
 
     def of_rows(self, numbers):
-        """What each row has of the numbers of the groups."""
+        """Numbers of the groups, one for each sample."""
         return numbers
 
     def mean(self, value, gradient, batch):
@@ -28,25 +25,25 @@ class OneGroup:
         return value, gradient
 
     def sort(self, key):
-        """Return the sorted keys, the rows in this order, and the group in this order."""
+        """Return the sorted keys, the samples in this order, and the group in this order."""
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """What picks rows from every tensor, at least those of a mask."""
+        """Index of at least the samples of a mask."""
         return slice(None)
 
     def with_again(self, rows):
-        """The group of all rows followed by that of some once more."""
+        """Groups of all samples followed by some of them again."""
         return self
 
     # In the order of `sort`.
 
     def previous(self, values):
-        """The value before each in its group; the first has its own."""
+        """The value before each in its group; the first keeps its own."""
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
-        """The place before one of the group; the first has its own."""
+        """The place before this one in its group; the first keeps its own."""
         return (place - 1).clamp(min=0)
 
     def within(self, values):
@@ -54,28 +51,21 @@ class OneGroup:
         return values.cumsum(-1)
 
     def after(self, values):
-        """The sum of those that follow each, of which no digits are lost."""
+        """The sum of the values that follow each, without cancellation."""
         sums = values.flip(-1).cumsum(-1).flip(-1)
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
     def last(self, mask):
-        """Where the group has its last row of a mask that is true up to it."""
+        """Place of the last true value of a mask that is true up to it."""
         return mask.sum() - 1
 
     def least(self, values):
-        """The smallest value of the group and where it is."""
+        """The smallest value of the group and its place."""
         return values.min(0)
 
 
 class Groups:
-    """Rows of many groups; a tensor of shape (n_groups,) has the numbers of the groups.
-
-    Parameters
-    ----------
-    codes : Tensor of int of shape (n_samples,)
-        Numbers of the groups.
-    n_groups : int
-    """
+    """Samples of many groups, numbered by `codes`; numbers of groups have shape (n_groups,)."""
 
     def __init__(self, codes, n_groups):
         self.codes, self.n_groups = codes, n_groups
@@ -96,7 +86,7 @@ class Groups:
         return value, (gradient / n_defined).masked_fill(~self.of_rows(defined), 0.0)
 
     def defined(self, positive, negative):
-        """Whether each group has rows of both classes."""
+        """Whether each group has samples of both classes."""
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def sort(self, key):
@@ -111,12 +101,12 @@ class Groups:
 
 
 class OrderedGroups(Groups):
-    """The groups of rows that lie in order, one group after the other.
+    """The groups of samples that lie in order, one group after the other.
 
     Parameters
     ----------
     size : Tensor of int of shape (n_groups,)
-        How many rows each has.
+        How many samples each has.
     n_rows : int
     """
 
@@ -125,7 +115,7 @@ class OrderedGroups(Groups):
         super().__init__(numbers.repeat_interleave(size, output_size=n_rows), len(size))
         self.stop = size.cumsum(0)
         self.start = self.stop - size
-        # The first row of each group; of one without rows that of another.
+        # In a group without samples the first of another group.
         self.first = self.start.clamp(max=max(0, n_rows - 1))
 
     def previous(self, values):

@@ -1,4 +1,4 @@
-"""Losses on pairs of rows: the area under the ROC curve, binary and multi-class."""
+"""Losses on pairs of samples: the area under the ROC curve, binary and multi-class."""
 
 import math
 from typing import NamedTuple
@@ -51,11 +51,9 @@ def pairwise_auc_loss(
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    with margin m. The surrogates bound the step from above, so the loss is never below 1 minus
-    the area under the ROC curve. With the hinge it is the optimum of a linear program with one
-    variable per pair, one of the measures that [1]_ trains as such; it separates, and sorting
-    sums all pairs in O(n log n). The quadratic hinge and the ramp take a sort, too; the logistic
-    surrogate goes through all pairs, a block at a time.
+    with margin m. The loss is at least 1 minus the area under the ROC curve. With the hinge it is
+    the optimum of a linear program with one variable per pair, one of the measures of [1]_.
+    Sorting takes O(n log n); only the logistic surrogate visits all pairs, in blocks.
 
     Multi-class scores are averaged over problems of two classes:
 
@@ -63,10 +61,9 @@ def pairwise_auc_loss(
     - "ovo": each ordered pair of classes (a, b) by :math:`s_a` [2]_;
     - "mu": each unordered pair by :math:`s_a - s_b` [3]_.
 
-    They bound 1 minus scikit-learn's ``roc_auc_score`` with the same ``multi_class`` and
-    ``average="macro"``, and 1 minus AUC_mu. Problems of which the batch lacks a class are left
-    out of the mean. Cost and memory are those of C binary losses on all rows for C classes,
-    for "mu" those of C (C - 1) / 2.
+    They bound 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with the same
+    ``multi_class``, and 1 minus AUC_mu. The mean leaves out problems of which the batch lacks a
+    class. For C classes the cost is that of C binary losses, for "mu" of C (C - 1) / 2.
 
     Parameters
     ----------
@@ -75,46 +72,38 @@ def pairwise_auc_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}, or integer class indices.
     margin : float, default=1.0
-        Lead m that positives should have, positive.
+        Margin m, positive.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The function l: max(0, 1 + z), max(0, 1 + z)^2, log2(1 + exp z), or 1 + z clipped to
-        [0, 1]; "squared_hinge" is another name of "quadratic". The ramp is for comparison
-        only: misranked pairs have no gradient. Published code for [1]_ ends in it, with
-        ``margin=0.01`` and softmax outputs for scores.
+        [0, 1]. "squared_hinge" is "quadratic". The ramp, which published code for [1]_ uses with
+        ``margin=0.01``, is for comparison only: misranked pairs have no gradient.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        The problems that scores of several classes are averaged over.
+        Problems over which multi-class scores are averaged.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" solves the linear program by :func:`linear_program`, to check the other; it
-        exists for the hinge.
+        "program" calls :func:`linear_program`, to check the closed form; for the hinge only.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
-        that of each group, over the groups with rows of both classes; the others teach nothing.
-        None: all rows are one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups
+        that have both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the row given twice.
+        Nonnegative weights; a weight of 2 counts as the sample given twice.
     reduction : {"sum", "mean"}, default="mean"
-        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if only one class is present. Tied pairs have
-        the loss l(0) = 1, where the area under the curve counts them half.
+        Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has
+        the loss l(0) = 1; the area under the curve counts it half.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
-
-    See Also
-    --------
-    recall_at_fpr_loss : One point of the ROC curve.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021. Section 3.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
+       functions using linear programs. NeurIPS. Section 3.
     .. [2] D. J. Hand, R. J. Till. A simple generalisation of the area under the ROC curve for
        multiple class classification problems. Machine Learning 45, 2001.
     .. [3] R. Kleiman, D. Page. AUC_mu: A performance metric for multi-class machine learning
@@ -162,9 +151,9 @@ def pairwise_auc_loss(
 
 
 class Problems(NamedTuple):
-    """Binary problems, one per row, over whose pair sums the loss is a mean.
+    """Binary problems, one per sample, over whose pair sums the loss is a mean.
 
-    Scores are in units of the margin. Weights are 0 for rows of other classes.
+    Scores are in units of the margin. Weights are 0 for samples of other classes.
     """
 
     scores: torch.Tensor
@@ -193,7 +182,7 @@ class Problems(NamedTuple):
 
 
 def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reduction, groups):
-    """The mean loss of the groups that have rows of both classes."""
+    """The mean loss of the groups that have samples of both classes."""
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         raise ValueError(
             "groups must be None for scores of several classes, of which many groups lack some; "
@@ -220,7 +209,7 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Check the arguments; return the problems and the weights of the rows."""
+    """Check the arguments; return the problems and the weights of the samples."""
     scores, target = check_hard(scores, target, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
@@ -250,7 +239,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
     return Problems(scores, positive, negative, bottom), weight
 
 
-# Weighted sums of l(s_j - s_i) over the pairs of each row, or of each group.
+# Weighted sums of l(s_j - s_i) over the pairs of each sample, or of each group.
 
 
 def _around_gaps(kink, rise, fall, groups):

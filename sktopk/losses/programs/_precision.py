@@ -28,7 +28,7 @@ def recall_at_precision_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push the positives above a threshold that pays for missing the precision.
+    r"""Push the positives above a threshold, with a penalty if it misses the precision.
 
     .. math::
         L = \min_\tau \; \frac{P}{n_+} + \frac{M}{n_-} \max(0, V), \qquad
@@ -38,13 +38,10 @@ def recall_at_precision_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    with the penalty M. Hinges count at least the errors: where :math:`V \le 0`, the precision
-    at the threshold is at least p, and P over n_+ at least 1 minus the recall there. For most
-    scores no threshold is known to reach p, hence a penalty and not a constraint. A linear
-    program, and one of the measures that [1]_ trains as such.
-
-    The sum is convex in tau, and smallest at the kink of a hinge or where V falls to 0: sorting
-    finds it in O(n log n).
+    with the penalty M. Where :math:`V \le 0`, the precision at the threshold is at least p, and
+    P over n_+ is at least 1 minus the recall. For most scores no threshold is known to reach p,
+    hence a penalty instead of a constraint. It is a linear program, one of the measures of [1]_.
+    The minimum is at the kink of a hinge or a root of V: sorting finds it in O(n log n).
 
     Parameters
     ----------
@@ -53,43 +50,36 @@ def recall_at_precision_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     precision : float
-        The precision p, in (0, 1]. At 1 no negative may come nearer than a margin.
+        The precision p, in (0, 1].
     margin : float, default=1.0
-        Distance m from the threshold that scores should keep, positive.
+        Distance m that scores should keep from the threshold, positive.
     penalty : float, default=2.0
-        Price M of a violation that weighs as much as all negatives, positive.
+        Penalty M of a violation as large as the weight of all negatives, positive.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" solves the linear program by :func:`linear_program`, to check the other.
+        "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
-        that of each group, over the groups with rows of both classes; the others teach nothing.
-        None: all rows are one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups
+        that have both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the row given twice.
+        Nonnegative weights; a weight of 2 counts as the sample given twice.
     reduction : {"sum", "mean"}, default="mean"
-        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if a class is missing. Rows of one class with
-        equal scores share their gradient by weight.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of one class
+        with tied scores share their gradient by weight.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
-
-    See Also
-    --------
-    precision_at_recall_program_loss : Where the recall is given.
-    fbeta_loss : A balance of both.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------
-    .. [1] Z. Meng et al. Differentiable Optimization of Generalized Nondecomposable Functions
-       using Linear Programs. NeurIPS 2021. Section 3.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
+       functions using linear programs. NeurIPS. Section 3.
 
     Examples
     --------
@@ -162,25 +152,22 @@ def precision_at_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push negatives out of the k highest scores, and the best positives in.
+    r"""Push negatives out of the k largest scores, and the best positives in.
 
     .. math::
         L = \max_{|T| = k} \Bigl[\frac{|\{j \in T : y_j = 0\}|}{k}
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where :math:`T^*` are sets of k rows with as many positives as there can be. The structured
-    hinge of precision at k [1]_ relative to the best right answer: the ramp surrogate of [2]_.
-    With at least k rows of each class it is a mean of hinges,
+    where :math:`T^*` are the sets of k samples with as many positives as possible: the structured
+    hinge of precision at k [1]_ with the ramp of [2]_. With at least k samples of each class,
 
     .. math::
         L = \frac{1}{k} \sum_{i=1}^{k}
-            \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr),
+            \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
 
-    of the i-th largest score of a negative and the i-th smallest of the k best positives.
-    It is never below 1 minus the precision at k, and asks nothing of positives beyond
-    the k best. It is the optimum of a linear program whose solution is a set, and not convex
-    in the scores where positives outnumber k.
+    It is at least 1 minus the precision at k and ignores positives beyond the k best. It is the
+    optimum of a linear program, and not convex in the scores if positives outnumber k.
 
     Parameters
     ----------
@@ -189,36 +176,30 @@ def precision_at_k_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     k : int
-        Number of rows at the top, ``1 <= k <= n_samples``; with groups of each, all of one that
-        has fewer. Where weights sum to less, all rows are at the top.
+        Number of samples at the top, ``1 <= k <= n_samples``. With groups it is a number per
+        group. If the weights sum to less than k, all samples are at the top.
     margin : float, default=1.0
-        Lead m that positives should have, positive.
+        Margin m, positive.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" solves the linear program by :func:`linear_program`, to check the other.
+        "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each row, such as a day or a query, by any numbers. The loss is then the mean of
-        that of each group, over the groups with rows of both classes; the others teach nothing.
-        None: all rows are one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups
+        that have both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the row given twice.
+        Nonnegative weights; a weight of 2 counts as the sample given twice.
     reduction : {"sum", "mean"}, default="mean"
-        The loss is one number for the batch; "sum" multiplies it by the sum of the weights.
+        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative; with fewer than k positives at least the share of k that they leave. Zero,
-        with zero gradient, if a class is missing. Of tied scores the first take the gradient.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of tied
+        scores take the gradient.
 
     Raises
     ------
     TypeError, ValueError
-        If a tensor has another shape or kind, `target` other values, or a parameter is out of
-        its range.
-
-    See Also
-    --------
-    recall_at_k_loss : Positives against the k-th largest score.
+        If an argument has the wrong type, shape or range.
 
     References
     ----------

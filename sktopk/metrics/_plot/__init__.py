@@ -1,1 +1,1 @@
-"""Plots; matplotlib is imported when something is drawn."""
+"""Displays: arrays that know how to draw themselves."""

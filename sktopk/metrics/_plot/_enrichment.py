@@ -1,55 +1,51 @@
-"""Share of the positives found against the share of rows looked at."""
+"""Share of the positives found against the share of selected samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._ranking_curve import RankingCurveDisplay
+from sktopk._common._scalars import check_option
+from sktopk.metrics._top_curves import precision_quantile_curve
+
+from ._base import CurveDisplay, curve_axes, draw_curves, draw_legend, draw_reference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
 
 
-class EnrichmentDisplay(RankingCurveDisplay):
-    r"""Curve of the share of positives found, against the share of rows looked at.
+class EnrichmentDisplay(CurveDisplay):
+    r"""Curve of the share of positives found, against the share of selected samples.
 
-    The axis of the rows is logarithmic, so that the best 1 % of them can be
-    seen. A random order finds the share f of the positives in the share f of the
-    rows, a perfect one :math:`\min(1, f / \pi)` with the share of positives
-    :math:`\pi`; the curve divided by the chance line is the enrichment factor.
-    Make it by `from_estimator`, `from_predictions` or `from_cv_results`; the
-    constructor only holds arrays.
+    The axis of the samples is logarithmic, so that the best 1 % of them can be seen. A random
+    order finds the share f of the positives in the share f of the samples, a perfect order
+    :math:`\min(1, f / \pi)` with the share of positives :math:`\pi`. The curve divided by the
+    chance line is the enrichment factor.
+
+    Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `pos_label`,
+    `ties` and `sample_weight` as in `precision_at_k_score`. The constructor only stores arrays.
 
     Parameters
     ----------
     fraction : array-like of shape (n_points,) or list of them
-        Share of the rows looked at, in [0, 1]; a list holds the curves of folds.
+        Share of selected samples, in [0, 1]; a list holds the curves of folds.
     recall : array-like of shape (n_points,) or list of them
         Share of the positives found among them.
-    prevalence : float or array-like of shape (n_groups,), default=None
-        Share of positives among all rows, or among those of each group. None: no chance and ideal
-        lines.
+    prevalence : float, default=None
+        Share of positives among all samples. None: no chance and ideal lines.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
-    low, high : array-like of shape (n_points,), default=None
-        The band of the groups at each point. None: no band.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the curve.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    line_ : matplotlib Line2D or list of them
-        The curve, or those of the folds.
-    chance_level_ : matplotlib Line2D or None
-        The chance line.
-    ideal_ : matplotlib Line2D or None
-        The ideal line.
-    band_ : matplotlib PolyCollection or None
-        The band of the groups.
-
-    See Also
-    --------
-    recall_at_k_score : One point of the curve.
-    enrichment_factor_score : The same as a multiple of chance.
-    PrecisionQuantileDisplay : Precision, on the same axis.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    line_, chance_level_, ideal_ : matplotlib Line2D
+        The curve, or a list of the curves of folds, and the reference lines (or None).
 
     Examples
     --------
@@ -61,10 +57,7 @@ class EnrichmentDisplay(RankingCurveDisplay):
     array([0. , 0.5, 0.5, 0.5, 0.5, 1. ])
     """
 
-    _arrays = ("fraction", "recall")
-    _xscale = "log"
-    _ylabel = "Share of the positives found"
-    _legend_loc = {"log": "upper left", "linear": "lower right"}  # noqa: RUF012
+    _options = ("pos_label", "ties", "sample_weight")
 
     def __init__(
         self,
@@ -73,24 +66,80 @@ class EnrichmentDisplay(RankingCurveDisplay):
         *,
         prevalence: float | None = None,
         name: str | None = None,
-        low: ArrayLike | None = None,
-        high: ArrayLike | None = None,
     ) -> None:
         self.fraction = fraction
         self.recall = recall
         self.prevalence = prevalence
         self.name = name
-        self.low = low
-        self.high = high
 
     @classmethod
-    def _curve(cls, y_true, y_score, **kwargs):
-        fraction, precision, prevalence = super()._curve(y_true, y_score, **kwargs)
-        return fraction, precision * fraction / prevalence, prevalence
-
-    def _references(self, fraction, prevalence):
-        return fraction, np.minimum(1.0, fraction / prevalence)
+    def _curve(cls, y_true, y_score, **options):
+        precision, fraction = precision_quantile_curve(y_true, y_score, **options)
+        prevalence = float(precision[-1])  # of all samples
+        recall = precision * fraction / prevalence
+        return {"fraction": fraction, "recall": recall, "prevalence": prevalence}
 
     @classmethod
-    def _between(cls, grid, x, y):
-        return np.interp(grid, x, y)
+    def _join(cls, folds):
+        joined = {name: [fold[name] for fold in folds] for name in ("fraction", "recall")}
+        return joined | {"prevalence": float(np.mean([fold["prevalence"] for fold in folds]))}
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        xscale: str = "log",
+        plot_chance_level: bool = True,
+        plot_ideal: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve; several may share one axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure. Empty axes get colours and markers that
+            colour-blind readers can tell apart.
+        name : str, default=None
+            Name of the curve. None: the name of the display.
+        xscale : {"linear", "log"}, default="log"
+            Scale of the share of selected samples.
+        plot_chance_level, plot_ideal : bool, default=True
+            Whether to draw the result of a random and of a perfect order, if `prevalence` is
+            known. A line that is already there is not drawn again.
+        **kwargs : dict
+            Passed to matplotlib's ``plot`` for the curve.
+
+        Returns
+        -------
+        display : EnrichmentDisplay
+            This object, with `ax_`, `figure_`, `line_`, `chance_level_` and `ideal_`.
+        """
+        check_option(xscale, "xscale", ("linear", "log"))
+        ax = curve_axes(self, ax, markevery=0.12)
+        style = {"label": self.name if name is None else name, **kwargs}
+        self.line_ = draw_curves(ax, self.fraction, self.recall, style)
+        self.chance_level_ = self.ideal_ = None
+        if self.prevalence is not None and self.prevalence > 0:
+            x = np.concatenate(self.fraction) if np.ndim(self.fraction[0]) else self.fraction
+            x = np.asarray(x)
+            # The ideal line has a corner at the share of positives.
+            grid = np.union1d(np.geomspace(x[x > 0].min(), 1.0, 200), self.prevalence)
+            if plot_chance_level:
+                self.chance_level_ = draw_reference(ax, grid, grid, "Chance")
+            if plot_ideal:
+                ideal = np.minimum(1.0, grid / self.prevalence)
+                self.ideal_ = draw_reference(ax, grid, ideal, "Ideal")
+        # The share 0 has no place on a logarithmic axis.
+        ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
+        ax.xaxis.set_minor_formatter("")
+        if xscale == "log":
+            low, high = ax.get_xlim()
+            # Powers of ten alone would leave a single number on a short axis.
+            ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
+        ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
+        ax.set_ylim(-0.02, 1.04)
+        draw_legend(ax, _LEGEND_LOC[xscale])
+        return self

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk.metrics._statistics import intervals_in_words, paired_differences, verdict_of
+from sktopk.metrics._statistics import (
+    best_runs,
+    intervals_in_words,
+    paired_differences,
+    verdict_of,
+)
 
-from ._style import curve_axes, draw_legend, draw_level
+from ._base import curve_axes, draw_legend, draw_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,68 +28,46 @@ _SHARE_OF_INTERVALS = 0.66
 class LossComparisonDisplay:
     r"""Differences of a score between losses and a baseline, with confidence intervals.
 
-    Each run (a fold, or a seed that splits the rows anew) trains all losses on the same rows
-    and gives a difference :math:`d_j` between a loss and the baseline. Over J runs the point is
-    their mean and the interval that of the corrected resampled t-test [1]_:
+    Each run (a fold, or a random split) trains all losses on the same samples and gives
+    a difference :math:`d_j` between a loss and the baseline. Over J runs the point is their mean,
+    and the interval comes from the corrected resampled t-test [1]_:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J}
         + \frac{n_\text{test}}{n_\text{train}}\right) S^2},
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
-    The second term is there because runs share training rows: without it the intervals are far
-    too short. Each row ends in a verdict on its loss: better or worse where the interval
-    does not hold zero; as good where it holds zero and lies within a margin that does not matter,
-    which is shaded; else the runs cannot tell. :class:`sktopk.model_selection.LossComparison`
-    says what it would take.
+    The second term accounts for training samples that runs share. Each loss gets a verdict:
+    better or worse if the interval does not hold zero; as good if the interval lies within the
+    shaded margin; else the runs cannot tell. Each interval is about one loss: among twenty losses
+    equivalent to the baseline, one is expected to have an interval of level 0.95 without zero.
 
-    Make it by `from_scores` or `from_cv_results`; the constructor only holds arrays.
+    Make it with `from_scores` or `from_cv_results`; the constructor only stores arrays.
 
     Parameters
     ----------
     names : array-like of str of shape (n_losses,)
         The losses compared with the baseline.
-    difference : array-like of shape (n_losses,)
-        Mean difference of each from the baseline, in units of the score; positive: better.
-    half_width : array-like of shape (n_losses,)
-        Half the length of each confidence interval.
-    baseline : str, default="cross_entropy"
-        Name of the baseline.
-    metric : str, default="score"
-        Name of the score, for the axis.
+    difference, half_width : array-like of shape (n_losses,)
+        Mean difference of each loss from the baseline (positive is better), and half the length
+        of its confidence interval.
+    baseline, metric : str, default="cross_entropy" and "score"
+        Names of the baseline and of the score.
     confidence : float, default=0.95
-        Level of the intervals, for the axis.
+        Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        The difference that does not matter, in units of the score: one point of an accuracy.
+        Difference that does not matter, in units of the score and at least 0.
     name : str, default=None
         Name of these differences in the legend. None: no legend entry.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the differences, a row per loss, the first one on top.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    line_ : matplotlib Line2D
-        The points.
-    errorbar_ : matplotlib ErrorbarContainer
-        The points and the intervals.
-    zero_ : matplotlib Line2D
-        The line at zero, the baseline.
-    margin_ : matplotlib Polygon or Rectangle
-        The shaded differences that do not matter.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    line_, errorbar_, zero_, margin_ : matplotlib artists
+        The points, the points with their intervals, the line at zero, and the shaded margin.
     texts_ : list of matplotlib Text
-        The number and the verdict at the end of each row, inside the axes.
-
-    See Also
-    --------
-    make_topk_scorer : A score to compare losses by; their values do not compare.
-    TopKCurveDisplay : Top-k accuracy of each loss at every k.
-
-    Notes
-    -----
-    Each interval is about one loss. Among twenty losses that are as good as the baseline, one
-    is expected to have an interval of level 0.95 without zero.
+        The number and the verdict of each loss.
 
     References
     ----------
@@ -147,21 +129,13 @@ class LossComparisonDisplay:
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Scores of each loss, the larger the better; the j-th of every loss from the same
-            training and test rows. At least two runs.
+            Scores of each loss, larger is better; run j of all losses has the same training and
+            test samples. At least two runs.
         test_fraction : float
-            Share of the rows that each run tests on, in [0, 1): 0.2 for 5 folds, repeated or
-            not. 0 if no two runs share rows.
-        baseline : str, default="cross_entropy"
-            The loss that the others are compared with.
-        metric : str, default="score"
-            Name of the score, for the axis.
-        confidence : float, default=0.95
-            Level of the intervals, in (0, 1).
-        margin : float, default=0.01
-            The difference that does not matter, in units of the score and at least 0.
-        name : str, default=None
-            Name in the legend, to tell several displays on one axes. None: no entry.
+            Share of the samples that each run tests on, in [0, 1): 0.2 for 5 folds. 0 if no two
+            runs share samples.
+        baseline, metric, confidence, margin, name
+            As in the constructor.
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
@@ -170,15 +144,13 @@ class LossComparisonDisplay:
         Returns
         -------
         display : LossComparisonDisplay
-            With the arrays `names`, `difference` and `half_width`, drawn on `ax_`.
+            This display, drawn on `ax_`.
 
         Raises
         ------
-        TypeError
-            If `test_fraction`, `confidence` or `margin` is not a number.
-        ValueError
-            If one of them is out of its range, if `baseline` is not among the losses or
-            alone, or if the scores are not finite numbers, as many for each loss.
+        TypeError, ValueError
+            If a number is out of its range, `baseline` is not among the losses or alone, or the
+            scores are not finite numbers, as many for each loss.
         """
         found = paired_differences(scores, baseline, test_fraction)
         mean = np.array([each.mean for each in found.values()])
@@ -199,68 +171,45 @@ class LossComparisonDisplay:
     ) -> Self:
         """Draw the differences found by a search over losses.
 
-        Where the search tried a loss with several values of other parameters, those with the
-        best mean are compared. A loss that was searched at more places was luckier: compare
-        the winners on fresh rows.
+        If the search tried a loss with several values of other parameters, the values with the
+        best mean are compared. A loss that was tried more often has an advantage: compare the
+        winners on new samples.
 
         Parameters
         ----------
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         test_fraction : float
-            Share of the rows in each test fold, as in `from_scores`.
+            Share of the samples in each test fold, as in `from_scores`.
         param : str, default="param_loss"
-            The key of `cv_results` with the losses: ``"param_clf__loss"`` for the step "clf" of
-            a pipeline. Any parameter does; its values are named by ``str``.
+            The key of `cv_results` with the losses, such as ``"param_clf__loss"`` for the step
+            "clf" of a pipeline. Values are named by ``str``.
         metric : str, default="score"
-            Name of the score, with several metrics one of them.
+            Name of the score; with several metrics one of them.
         **kwargs : dict
-            As in `from_scores`: `baseline`, `confidence`, `margin`, `name`, `ax` and more.
+            As in `from_scores`.
 
         Returns
         -------
         display : LossComparisonDisplay
-            With the arrays `names`, `difference` and `half_width`, drawn on `ax_`.
+            This display, drawn on `ax_`.
 
         Raises
         ------
         TypeError, ValueError
             If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
         """
-        if param not in cv_results:
-            known = [key for key in cv_results if key.startswith("param_")]
-            raise ValueError(f"param must be one of {known}; got {param!r}")
-        splits = (f"split{i}_test_{metric}" for i in count())
-        columns = [cv_results[key] for key in takewhile(cv_results.__contains__, splits)]
-        if not columns:
-            means = [key for key in cv_results if key.startswith("mean_test_")]
-            known = [key.removeprefix("mean_test_") for key in means]
-            raise ValueError(f"metric must be one of {known}; got {metric!r}")
-        runs = np.transpose(columns)
-        # What failed on a fold is the last to be chosen, and refused if there is nothing else.
-        mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
-        best = {}
-        for candidate, value in enumerate(cv_results[param]):
-            # A candidate without the parameter belongs to another grid of the search.
-            if value is not np.ma.masked:
-                other = best.setdefault(str(value), candidate)
-                best[str(value)] = max(other, candidate, key=lambda i: mean[i])
-        scores = {loss: runs[candidate] for loss, candidate in best.items()}
+        scores = best_runs(cv_results, param, metric)
         return cls.from_scores(scores, test_fraction=test_fraction, metric=metric, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the differences; several displays may share one axes.
 
-        Their points stand below one another in the row of the loss. On empty axes the colour
-        cycle is set to one that is safe for colour-blind readers, with a marker of its own for
-        each display. The right third of the axes is for the numbers and the verdicts. The names
-        beside the axes need room: a new figure has it, an own one by
-        ``plt.subplots(layout="constrained")``.
-
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
+            Axes to draw on. None: a new figure, with room for long names. Create your own with
+            ``plt.subplots(layout="constrained")``.
         name : str, default=None
             Name in the legend. None: the name of the display.
         **kwargs : dict
@@ -269,8 +218,7 @@ class LossComparisonDisplay:
         Returns
         -------
         display : LossComparisonDisplay
-            This object, with `ax_`, `figure_`, `line_`, `errorbar_`, `zero_`, `margin_` and
-            `texts_`.
+            This object, drawn.
         """
         ax = curve_axes(self, ax, figsize=(8.0, 4.0), layout="constrained")
         others = [each for each in ax.containers if hasattr(each, "has_xerr")]
@@ -292,7 +240,9 @@ class LossComparisonDisplay:
             text += f": {verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
         self.margin_ = _draw_margin(ax, self.margin)
-        _leave_room(ax)
+        low, high = ax.dataLim.intervalx
+        low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+        ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)
         middle = below / 2
         ax.set_yticks(np.arange(len(rows)) + middle, rows)
         ax.set_ylim(len(rows) - 0.5 + middle, middle - 0.5)
@@ -311,11 +261,3 @@ def _draw_margin(ax, margin):
         if patch.get_label() == label:
             return patch
     return ax.axvspan(-margin, margin, color="0.93", zorder=0.5, linewidth=0, label=label)
-
-
-def _leave_room(ax):
-    """Keep the right of the axes free of intervals."""
-    low, high = ax.dataLim.intervalx
-    pad = 0.05 * (high - low)
-    low, high = low - pad, high + pad
-    ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)

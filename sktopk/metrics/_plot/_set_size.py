@@ -1,4 +1,4 @@
-"""How large sets of labels are, and how often sets of each size hold the label."""
+"""Sizes of prediction sets, and the coverage of the sets of each size."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk._common._types import RowsLike
 from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
-from ._bars import draw_bars
-from ._style import curve_axes, draw_level
+from ._base import ScoreDisplay, curve_axes, draw_bars, draw_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class SetSizeDisplay:
+class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
-    Bars show the share of rows, a line how many of them have their label in the set. Where the
-    line stays at the target, large sets are no emptier promises than small ones. The larger a
-    point of the line, the more rows it stands for: the small ones say little.
+    Bars show the share of samples, a line the share of them whose set holds the label. If the
+    line stays at the target, sets of all sizes are equally reliable. Larger points of the line
+    stand for more samples.
 
-    Make it by `from_estimator` or `from_predictions`; the constructor only holds arrays.
+    Make it with `from_estimator`, of a `SetClassifier` or another estimator with ``predict_set``,
+    or with `from_predictions`, of sets as in `set_coverage_score`. Both take `sample_weight`,
+    `target` (by default the `coverage` of the estimator) and, with sets, their `labels`. The
+    constructor only stores arrays.
 
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Sizes to 10 have a bin of their own, larger
-        ones share bins that end at 20, 50, 100, 200, 500, 1000, ...
+        Smallest and largest set size of each bin. Sizes up to 10 have their own bin; larger ones
+        share bins that end at 20, 50, 100, 200, 500, 1000, ...
     proportion : array-like of shape (n_bins,)
-        Share of the rows whose set has such a size.
+        Share of the samples whose set has such a size.
     coverage : array-like of shape (n_bins,)
-        Share of those rows whose set holds the label; NaN where there are none.
+        Share of these samples whose set holds the label; NaN without samples.
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
     target : float, default=None
@@ -44,23 +45,10 @@ class SetSizeDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the bars.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    bars_ : matplotlib BarContainer
-        The shares of rows.
-    line_ : matplotlib Line2D
-        The coverage of each bin.
-    points_ : matplotlib PathCollection
-        Its points, of an area that grows with `proportion`.
-    target_line_ : matplotlib Line2D or None
-        The target.
-
-    See Also
-    --------
-    set_coverage_score : The coverage over all sizes.
-    set_size_score : The mean of the distribution.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    bars_, line_, points_, target_line_ : matplotlib artists
+        The shares of samples, the coverage of each bin with its points, and the target.
 
     Examples
     --------
@@ -74,6 +62,10 @@ class SetSizeDisplay:
     >>> display.upper
     array([0, 1, 2, 3, 4])
     """
+
+    _options = ("labels", "sample_weight", "target")
+    _label = "labels"
+    _name = "Sets"
 
     def __init__(
         self,
@@ -93,127 +85,30 @@ class SetSizeDisplay:
         self.target = target
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: RowsLike,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        target: float | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the sets of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted `SetClassifier`, or another estimator with ``predict_set`` and ``classes_``.
-        X : array-like of shape (n_samples, n_features)
-            Rows to classify.
-        y : array-like of shape (n_samples,)
-            True labels; those that the estimator does not know are not covered.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights of the rows.
-        name : str, default=None
-            Name of the bars. None: the estimator's class name and its `method`.
-        target : float, default=None
-            Coverage that was asked for. None: ``estimator.coverage``, if its method has any.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : SetSizeDisplay
-            With the arrays `lower`, `upper`, `proportion` and `coverage`, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not there, which the extra "plot" installs.
-        TypeError
-            If `estimator` has no ``predict_set``.
-        ValueError
-            As of `from_predictions`.
-        """
-        classes, y_set = predict_sets(estimator, X)
-        method = getattr(estimator, "method", None)
-        if name is None:
-            name = type(estimator).__name__ + ("" if method is None else f" ({method})")
-        target = coverage_asked(estimator) if target is None else target
-        options = {"sample_weight": sample_weight, "name": name, "target": target, "ax": ax}
-        return cls.from_predictions(y, y_set, labels=classes, **options, **kwargs)
+    def _scores(cls, estimator, X, label):
+        return predict_sets(estimator, X)
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_set: Any,
-        *,
-        labels: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        target: float | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw given sets.
+    def _defaults(cls, estimator, X, kwargs):
+        method = getattr(estimator, "method", None)
+        name = type(estimator).__name__ + ("" if method is None else f" ({method})")
+        return {"name": name, "target": coverage_asked(estimator)}
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-            True labels.
-        y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
-            Sets, as in `set_coverage_score`.
-        labels : array-like of shape (n_classes,)
-            The class of each column.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights of the rows.
-        name : str, default=None
-            Name of the bars. None: "Sets".
-        target : float, default=None
-            Coverage that was asked for.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : SetSizeDisplay
-            With the arrays `lower`, `upper`, `proportion` and `coverage`, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not there, which the extra "plot" installs.
-        TypeError, ValueError
-            If `y_set` has not a column per class, shapes disagree or an argument is not
-            allowed.
-        """
+    @classmethod
+    def _curve(cls, y_true, y_set, *, labels, sample_weight=None, target=None):
         covered, _, y_set = covered_rows(y_true, y_set, labels)
         weight = row_weights(sample_weight, len(covered), "y_set")
         if not weight.any():
             raise ValueError("y_set must have a row of positive weight; got none")
-        size = set_sizes(y_set)
-        lower, upper = _bins(size[weight > 0].max())
-        bin_of = np.searchsorted(lower, size[weight > 0], side="right") - 1
-        weight, covered = weight[weight > 0], covered[weight > 0]
-        total, coverage = grouped_means(bin_of, covered, weight, len(lower))
-        name = "Sets" if name is None else name
-        display = cls(lower, upper, total / total.sum(), coverage, name=name, target=target)
-        return display.plot(ax, **kwargs)
+        size, present = set_sizes(y_set), weight > 0
+        lower, upper = _bins(size[present].max())
+        bin_of = np.searchsorted(lower, size[present], side="right") - 1
+        total, coverage = grouped_means(bin_of, covered[present], weight[present], len(lower))
+        shares = {"proportion": total / total.sum(), "coverage": coverage}
+        return {"lower": lower, "upper": upper, "target": target, **shares}
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the bars and the line; several displays may share one axes.
-
-        Bars of displays with the same bins stand side by side. On empty axes the colour cycle
-        is set to one that is safe for colour-blind readers, with a marker of its own for each
-        line.
+        """Draw the bars and the line; displays that share one axes stand side by side.
 
         Parameters
         ----------
@@ -227,7 +122,7 @@ class SetSizeDisplay:
         Returns
         -------
         display : SetSizeDisplay
-            This object, with `ax_`, `figure_`, `bars_`, `line_`, `points_` and `target_line_`.
+            This object, drawn.
         """
         # The layout makes room for the names of many bins.
         ax = curve_axes(self, ax, layout="constrained")
@@ -257,7 +152,7 @@ class SetSizeDisplay:
             bins = zip(self.lower, self.upper, strict=True)
             names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
             ax.set_xticks(position, names, **crowded)
-        ax.set(xlabel="Labels in the set", ylabel="Share of rows (bars), coverage (line)")
+        ax.set(xlabel="Labels in the set", ylabel="Share of samples (bars), coverage (line)")
         ax.set_ylim(0, 1.02)
         handles = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=_is_target)
         if handles:

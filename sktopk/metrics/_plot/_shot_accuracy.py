@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import n_kept
-from sktopk._common._types import RowsLike
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 
-from ._bars import draw_bars
-from ._style import curve_axes, draw_legend, draw_reference
+from ._base import ScoreDisplay, curve_axes, draw_bars, draw_legend, draw_reference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,40 +22,34 @@ _TOP = 1.02
 _PAD = 5
 
 
-class ShotAccuracyDisplay:
+class ShotAccuracyDisplay(ScoreDisplay):
     """Bars of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Make it by `from_estimator` or `from_predictions`; the constructor only holds numbers.
+    Make it with `from_estimator` or `from_predictions`, which take `class_counts`, `labels`, `k`,
+    `few`, `many`, `ties` and `sample_weight` as in `shot_accuracy_score`. In `from_estimator`,
+    `class_counts` is by default the ``class_count_`` of the estimator. The constructor only stores
+    numbers.
 
     Parameters
     ----------
     accuracy : array-like of shape (3,)
-        Macro top-k accuracy of the many-, medium- and few-shot classes; NaN for a group
-        without classes, which then has no bar, and says so if no display on the axes has one.
+        Macro top-k accuracy of the many-, medium- and few-shot classes. A group without classes
+        is NaN and has no bar.
     k : int or float, default=5
-        Number, or fraction of the classes, of labels looked at.
+        Number of labels, or fraction of the classes.
     few, many : float, default=20 and 100
         Bounds of the groups, as in `shot_accuracy_score`.
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
     chance : float, default=None
-        Top-k accuracy in [0, 1] of a classifier that guesses, k / n_classes. None: no chance
-        line.
+        Top-k accuracy of random guesses, k / n_classes. None: no chance line.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the bars.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    bars_ : matplotlib BarContainer
-        The bars, many-shot first.
-    chance_level_ : matplotlib Line2D or None
-        The chance line.
-
-    See Also
-    --------
-    shot_accuracy_score : The heights of the bars.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    bars_, chance_level_ : matplotlib artists
+        The bars, many-shot first, and the chance line.
 
     Examples
     --------
@@ -71,6 +62,9 @@ class ShotAccuracyDisplay:
     >>> display.accuracy
     [0.5, 1.0, 0.0]
     """
+
+    _options = ("class_counts", "labels", "k", "few", "many", "ties", "sample_weight")
+    _label = "labels"
 
     def __init__(
         self,
@@ -90,156 +84,25 @@ class ShotAccuracyDisplay:
         self.chance = chance
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: RowsLike,
-        y: ArrayLike,
-        *,
-        class_counts: ArrayLike | None = None,
-        k: int = 5,
-        few: int = 20,
-        many: int = 100,
-        ties: str = "expected",
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        plot_chance_level: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the bars of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted classifier with ``classes_`` and ``decision_function`` or
-            ``predict_proba``. Classes of `y` that it does not know are few-shot classes with
-            accuracy 0.
-        X : array-like of shape (n_samples, n_features)
-            Rows to classify.
-        y : array-like of shape (n_samples,)
-            True labels.
-        class_counts : array-like of shape (n_classes,), default=None
-            Training rows of each class, in the order of ``classes_``. None: the
-            ``class_count_`` of the estimator.
-        k : int or float, default=5
-            Number, or fraction of the classes, of labels looked at.
-        few, many : float, default=20 and 100
-            A class with fewer than `few` training rows is a few-shot class, one with more
-            than `many` a many-shot class.
-        ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-            What ties count, as in `topk_accuracy_score`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights of the rows inside their class.
-        name : str, default=None
-            Name of the bars. None: the estimator's class name.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        plot_chance_level : bool, default=True
-            Whether to draw k / n_classes.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : ShotAccuracyDisplay
-            With the numbers in `accuracy` and `chance`, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not there, which the extra "plot" installs.
-        NotFittedError
-            If `estimator` is not fitted.
-        TypeError
-            If it is no classifier with scores.
-        ValueError
-            As of `from_predictions`.
-        """
-        if class_counts is None:
-            class_counts = getattr(estimator, "class_count_", None)
-        if class_counts is None:
-            raise ValueError(
-                "class_counts must be given, the training rows of each class in the order of "
-                f"classes_: {type(estimator).__name__} has no class_count_"
-            )
-        classes, y_score = predict_scores(estimator, X)
-        name = type(estimator).__name__ if name is None else name
-        shots = {"class_counts": class_counts, "k": k, "few": few, "many": many}
-        score = {"labels": classes, "ties": ties, "sample_weight": sample_weight}
-        plot = {"ax": ax, "plot_chance_level": plot_chance_level, **kwargs}
-        return cls.from_predictions(y, y_score, name=name, **shots, **score, **plot)
+    def _scores(cls, estimator, X, label):
+        return predict_scores(estimator, X)
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        class_counts: ArrayLike,
-        labels: ArrayLike | None = None,
-        k: int = 5,
-        few: int = 20,
-        many: int = 100,
-        ties: str = "expected",
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        plot_chance_level: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the bars of given scores.
+    def _defaults(cls, estimator, X, kwargs):
+        if hasattr(estimator, "class_count_") or "class_counts" in kwargs:
+            return {"class_counts": getattr(estimator, "class_count_", None)}
+        raise ValueError(
+            "class_counts must be given, the training samples of each class in the order of "
+            f"classes_: {type(estimator).__name__} has no class_count_"
+        )
 
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-            True labels.
-        y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Scores, as in `topk_accuracy_score`.
-        class_counts : array-like of shape (n_classes,)
-            Training rows of each column's class.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column, as in `topk_accuracy_score`.
-        k : int or float, default=5
-            Number, or fraction of the classes, of labels looked at.
-        few, many : float, default=20 and 100
-            A class with fewer than `few` training rows is a few-shot class, one with more
-            than `many` a many-shot class.
-        ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-            What ties count, as in `topk_accuracy_score`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights of the rows inside their class.
-        name : str, default=None
-            Name of the bars. None: "Classifier".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        plot_chance_level : bool, default=True
-            Whether to draw k / n_classes.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : ShotAccuracyDisplay
-            With the numbers in `accuracy` and `chance`, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not there, which the extra "plot" installs.
-        TypeError, ValueError
-            If `class_counts` has not a number per class, `y_score` holds NaN, shapes disagree
-            or an argument is not allowed.
-        """
+    @classmethod
+    def _curve(cls, y_true, y_score, *, class_counts, k=5, few=20, many=100, **options):
         shots = {"k": k, "few": few, "many": many}
-        options = {"labels": labels, "ties": ties, "sample_weight": sample_weight}
         scores = shot_accuracy_score(y_true, y_score, class_counts=class_counts, **shots, **options)
-        accuracy = [scores[group] for group in _GROUPS]
-        name = "Classifier" if name is None else name
         n_classes = len(class_counts)
         chance = min(1.0, n_kept(k, n_classes) / n_classes)
-        display = cls(accuracy, **shots, name=name, chance=chance)
-        return display.plot(ax, plot_chance_level=plot_chance_level, **kwargs)
+        return {"accuracy": [scores[group] for group in _GROUPS], "chance": chance, **shots}
 
     def plot(
         self,
@@ -249,9 +112,7 @@ class ShotAccuracyDisplay:
         plot_chance_level: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Draw the bars; those of several displays on one axes stand side by side.
-
-        On empty axes the colour cycle is set to one that is safe for colour-blind readers.
+        """Draw the bars; displays that share one axes stand side by side.
 
         Parameters
         ----------
@@ -260,15 +121,14 @@ class ShotAccuracyDisplay:
         name : str, default=None
             Name of the bars. None: the name of the display.
         plot_chance_level : bool, default=True
-            Whether to draw the chance line; a line that is already there is
-            not drawn again.
+            Whether to draw the chance line. A line that is already there is not drawn again.
         **kwargs : dict
             Passed to matplotlib's ``bar``.
 
         Returns
         -------
         display : ShotAccuracyDisplay
-            This object, with `ax_`, `figure_`, `bars_` and `chance_level_`.
+            This object, drawn.
         """
         # The layout makes room for names of two lines.
         ax = curve_axes(self, ax, layout="constrained")
@@ -288,7 +148,7 @@ class ShotAccuracyDisplay:
         ]
         ax.set_xticks(range(len(names)), names)
         ax.set(
-            xlabel="Classes, by their training rows",
+            xlabel="Classes, by number of training samples",
             ylabel=f"Top-{self.k} accuracy, mean over classes",
             xlim=(-0.5, 2.5),
             ylim=(0, _TOP),

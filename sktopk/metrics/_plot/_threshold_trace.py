@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_count
 
-from ._folds import draw_curves
-from ._style import curve_axes, draw_legend
+from ._base import curve_axes, draw_curves, draw_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,46 +22,37 @@ _N_SMOOTHED = 50
 class ThresholdTraceDisplay:
     r"""Curve of the threshold of each training step, estimated and true.
 
-    A minibatch sees few rows, so that it only estimates the threshold of all of
-    them. With the largest score as the threshold the estimate is
+    A minibatch estimates the threshold of all training samples. If the threshold is the largest
+    score of a negative, the estimate is
 
     .. math::
         \hat t = \max_{j \in B \cup H,\; y_j = 0} s_j \;\le\; t = \max_{j : y_j = 0} s_j
 
-    over the rows B of the batch and the hard rows H carried over from those before
-    it, whose number is `buffer_size`: Figure 3 of [1]_. With batch normalisation or
-    dropout the estimate is of scores in training mode and the true threshold of scores
-    in evaluation mode, and the inequality need not hold.
+    over the samples B of the minibatch and the `buffer_size` hard examples H kept from earlier
+    minibatches (Figure 3 of [1]_). With batch normalization or dropout the inequality need not
+    hold, because estimates are computed in training mode and true thresholds in evaluation mode.
+    :class:`sktopk.callbacks.TrueThreshold` records the true thresholds.
 
-    Make it by `from_estimator`; the constructor only holds arrays.
+    Make it with `from_estimator`; the constructor only stores arrays.
 
     Parameters
     ----------
-    step : array-like of shape (n_steps,)
-        Numbers of the training steps.
-    threshold : array-like of shape (n_steps,)
-        Threshold that each step used.
+    step, threshold : array-like of shape (n_steps,)
+        Number of each training step, and the threshold that it used.
     true_threshold : array-like of shape (n_steps,), default=None
-        Threshold over all training rows before each step. None: no line.
+        Threshold over all training samples before each step. None: no line.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes with the curve.
-    figure_ : matplotlib Figure
-        Figure of the axes.
-    line_ : matplotlib Line2D
-        The estimates; of 100 steps and more their mean over a fiftieth of them.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the display is drawn.
+    line_, true_line_ : matplotlib Line2D
+        The estimates, and the true thresholds (or None). From 100 steps on they are smoothed:
+        moving averages over a fiftieth of the steps.
     band_ : matplotlib PolyCollection or None
-        From the smallest to the largest estimate of those steps. None for fewer than 100.
-    true_line_ : matplotlib Line2D or None
-        The true thresholds, dashed, in the colour of `line_` and smoothed like that.
-
-    See Also
-    --------
-    sktopk.DeepTopPushClassifier : Records both with :class:`sktopk.callbacks.TrueThreshold`.
+        From the smallest to the largest of the averaged estimates.
 
     References
     ----------
@@ -107,19 +97,17 @@ class ThresholdTraceDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the thresholds that a classifier recorded while it was trained.
+        """Draw the thresholds that a classifier recorded during its training.
 
         Parameters
         ----------
         estimator : object
-            Fitted classifier with ``history_``, a list of dicts, one an epoch, that have
-            "threshold" and maybe "true_threshold", arrays with a number per step:
-            `DeepTopPushClassifier` and its kind. Of a pipeline its last step.
+            Fitted classifier whose ``history_`` has "threshold", and maybe "true_threshold", for
+            each epoch, such as a `DeepTopPushClassifier`. For a pipeline pass its last step.
         epoch : int or (int, int), default=None
-            An epoch, or the first and the last of several; 1 is the first of the
-            training. None: all.
+            An epoch, or the first and the last of several, counted from 1. None: all.
         name : str, default=None
-            Name of the curve. None: the estimator's class name.
+            Name of the curve. None: the class name of the estimator.
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
@@ -128,21 +116,14 @@ class ThresholdTraceDisplay:
         Returns
         -------
         display : ThresholdTraceDisplay
-            With the arrays `step`, which counts from 1 over the whole training,
-            `threshold` and `true_threshold`, drawn on `ax_`. Where only some of the
-            epochs recorded the true threshold it is NaN in the others, and None if
-            none of them did.
+            This display, drawn on `ax_`. Its `step` counts from 1 over the whole training. True
+            thresholds are NaN in epochs that did not record them.
 
         Raises
         ------
-        TypeError
-            If `estimator` has no thresholds in its history, or `epoch` is neither an
-            integer nor a pair of them.
-        ValueError
-            If there is no such epoch, or it is one of cross-entropy (`warm_up`), which has no
-            threshold.
-        NotFittedError
-            If `estimator` is not fitted.
+        TypeError, ValueError
+            If `estimator` has no thresholds in its history, there is no such epoch, or it is one
+            of cross-entropy, without a threshold.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
@@ -167,9 +148,6 @@ class ThresholdTraceDisplay:
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the curve; several may share one axes.
 
-        On empty axes the colour cycle is set to one that is safe for
-        colour-blind readers, with a marker of its own for each curve.
-
         Parameters
         ----------
         ax : matplotlib Axes, default=None
@@ -182,7 +160,7 @@ class ThresholdTraceDisplay:
         Returns
         -------
         display : ThresholdTraceDisplay
-            This object, with `ax_`, `figure_`, `line_`, `band_` and `true_line_`.
+            This object, drawn.
         """
         ax = curve_axes(self, ax)
         label = self.name if name is None else name
@@ -205,7 +183,6 @@ class ThresholdTraceDisplay:
             style["label"] = None if label is None else f"{label}, true"
             true = moving(self.true_threshold, window, np.mean)
             (self.true_line_,) = ax.plot(self.step, true, **style)
-        # There is no half of a step.
         ax.locator_params(axis="x", integer=True)
         ax.set(xlabel="Training step", ylabel="Threshold")
         draw_legend(ax)

@@ -1,0 +1,81 @@
+"""Boosting rounds with LightGBM."""
+
+import numpy as np
+
+# Parameters of LightGBM that the estimator sets from its own parameters.
+MANAGED = {
+    alias: name
+    for name, aliases in {
+        "loss": "objective objective_type app application loss boost_from_average",
+        "y": "num_class num_classes",
+        "n_estimators": "num_iterations num_iteration n_iter num_tree num_trees num_round "
+        "num_rounds nrounds num_boost_round n_estimators max_iter",
+        "learning_rate": "learning_rate shrinkage_rate eta",
+        "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
+        "min_child_samples": "min_data_in_leaf min_data_per_leaf min_data min_child_samples "
+        "min_samples_leaf",
+        "n_jobs": "num_threads num_thread nthread nthreads n_jobs",
+        "random_state": "seed random_seed random_state",
+        "scoring": "metric metrics metric_types",
+        "early_stopping": "early_stopping_round early_stopping_rounds early_stopping",
+        "n_iter_no_change": "n_iter_no_change",
+        "class_weight": "class_weight scale_pos_weight is_unbalance unbalance unbalanced_sets",
+    }.items()
+    for alias in aliases.split()
+}
+
+
+def grow(lightgbm, function, settings, rows, *, init_score, n_rounds, stop=None):
+    """Train a booster.
+
+    Parameters
+    ----------
+    lightgbm : module
+    function : callable
+        Objective, see :func:`sktopk.boosting.objective`.
+    settings : dict
+        Parameters of LightGBM.
+    rows : Rows
+    init_score : float or ndarray of shape (n_classes,)
+    n_rounds : int
+    stop : tuple (Rows, callable, int, float), default=None
+        Held-out samples, the function that returns their score from the booster and their raw
+        scores, the patience in rounds, and the minimum gain. None trains all rounds.
+
+    Returns
+    -------
+    booster : lightgbm.Booster
+        It keeps the rounds up to the best one.
+    """
+
+    def data(rows, reference=None):
+        start = np.full((len(rows.y), *np.shape(init_score)), init_score)
+        # With the filter LightGBM fails if there are too few samples for two leaves.
+        params = {"verbosity": -1, "feature_pre_filter": False}
+        return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, params=params)
+
+    def gradients(scores, _):
+        return function(rows.target, scores, rows.weight, sizes)
+
+    sizes = None if rows.groups is None else np.unique(rows.groups, return_counts=True)[1]
+    train = data(rows)
+    booster = lightgbm.Booster(settings, train)
+    if stop is None:
+        for _ in range(n_rounds):
+            booster.update(fobj=gradients)
+    else:
+        held, judge, patience, tol = stop
+        booster.add_valid(data(held, train), "held")
+        best, best_round = -np.inf, 0
+        for i in range(1, n_rounds + 1):
+            booster.update(fobj=gradients)
+            ((*_, found, _),) = booster.eval_valid(
+                lambda scores, _: ("score", judge(booster, scores), True)
+            )
+            if best_round == 0 or found > best + tol:
+                best, best_round = found, i
+            elif i - best_round >= patience:
+                break
+        booster.best_iteration = best_round
+    # Read again without the rounds after the best one, and without the data.
+    return booster.model_from_string(booster.model_to_string()).free_dataset()

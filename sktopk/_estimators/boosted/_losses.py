@@ -1,0 +1,101 @@
+"""The losses of TopBoostClassifier: their parameters, and their thresholds."""
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from sktopk._common._scalars import n_kept
+from sktopk._common._warnings import warn
+from sktopk._estimators._between_scores import midway_below
+from sktopk.boosting._objective import (
+    LOSSES,
+    LOSSES_OF_BOTH,
+    LOSSES_OF_RANKINGS,
+    parameters_of,
+)
+from sktopk.losses import KthLargest, TopMean
+
+from ._rows import rows_of_groups
+
+# The threshold of a loss: the samples it is a rank of, and the parameter that is the rank.
+RANKS = {
+    "top_push": ("negatives", None),
+    "top_push_k": ("negatives", "k"),
+    "pat_mat_np": ("negatives", "tau"),
+    "recall_at_fpr": ("negatives", "fpr"),
+    "recall_at_k": ("all", "k"),
+    "precision_at_k": ("all", "k"),
+    "pat_mat": ("all", "tau"),
+    "precision_at_recall": ("positives", "recall"),
+    "precision_at_recall_program": ("positives", "recall"),
+}
+# "topk_distribution" is made of other losses, given as functions: users pass its module.
+NAMES = ("top_mean", *(name for name in LOSSES if name != "topk_distribution"))
+OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
+
+
+def loss_in_use(loss, k, loss_params, n_classes, rows):
+    """Return the loss, its parameters and `k_`."""
+    params = dict(loss_params or {})
+    is_named, of_two = isinstance(loss, str), n_classes == 2
+    if is_named and loss not in LOSSES_OF_BOTH:
+        for_two = loss in OF_TWO_CLASSES
+        if for_two and not of_two:
+            raise ValueError(
+                f"loss={loss!r} is for two classes; y has {n_classes}. Only binary "
+                "classification is supported. Use a loss of labels such as 'cross_entropy'"
+            )
+        if not for_two and of_two:
+            raise ValueError(f"loss={loss!r} is for several classes; y has 2")
+    if not of_two:
+        asked = n_kept(k, n_classes)
+        k_ = min(asked, n_classes - 1)
+        if k_ < asked:
+            warn(f"k={k} must be smaller than the number of classes ({n_classes}): k_={k_} is used")
+        if "k" in parameters_of(loss):
+            params.setdefault("k", k_)
+        return loss, params, k_
+    if is_named and loss == "top_mean":
+        rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
+        params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
+        return "accuracy_at_top", params, k
+    if "k" not in parameters_of(loss) or "k" in params:
+        return loss, params, k
+    if rows.groups is None:
+        of_negatives = is_named and loss == "top_push_k"
+        counted = rows.weight[rows.target == 0] if of_negatives else rows.weight
+        n_samples = counted.sum()
+        params["k"] = min(n_kept(k, n_samples), max(1, int(n_samples)))
+    elif k < 1:
+        raise ValueError(
+            f"k must be a number of samples of each group for loss={loss!r} with groups; got {k!r}"
+        )
+    else:
+        params["k"] = int(k)
+    return loss, params, k
+
+
+def threshold_of(loss, params, rows, scores, n_positives, n_all):
+    """Return the midpoint of the threshold of the loss and the next lower score.
+
+    Ranks become quantiles, since the samples may be others than in training. Of groups it is
+    the median of their thresholds.
+    """
+    total = {"negatives": n_all - n_positives, "positives": n_positives, "all": n_all}
+    threshold = params.get("threshold")
+    if not callable(threshold):
+        of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
+        share = {"": n_positives / n_all, None: 1} | params
+        is_count = name in ("k", None)
+        rank = {"k": int(share[name])} if is_count else {"tau": min(1.0, float(share[name]))}
+        threshold = KthLargest(of, **rank)
+    groups = [slice(None)] if rows.groups is None else rows_of_groups(rows.groups)
+    if rows.groups is None and getattr(threshold, "k", None) is not None:
+        share = min(1.0, threshold.k / total[threshold.of])
+        threshold = dataclasses.replace(threshold, k=None, tau=share)
+    tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.count))]
+    each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
+    t = float(each[each.isfinite()].median())
+    # It is NaN without any sample that the threshold is a rank of.
+    return midway_below(scores, t) if np.isfinite(t) else 0.0

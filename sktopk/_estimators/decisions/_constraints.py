@@ -1,0 +1,165 @@
+"""The constraints of a BudgetClassifier: one small class each.
+
+Each class has
+
+- ``check(name)``: raises unless the budget is allowed;
+- ``find_threshold(scores, positive, n_samples, random)``: from calibration scores, a threshold that
+  keeps the constraint and a warning or None;
+- ``score(y, scores, n_samples, sample_weight)``: how much a ranking achieves within the budget;
+- ``choose(scores, threshold, calibration, groups)``: which samples of a batch to review, given
+  scores and labels of the calibration samples.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from sktopk._common._groups import encode_groups
+from sktopk._common._scalars import check_k, check_number, n_kept
+from sktopk.metrics import (
+    precision_at_recall_score,
+    recall_at_k_score,
+    recall_at_precision_score,
+    true_positive_rate_at_fpr_score,
+)
+
+from ._guarantees import count_threshold, fpr_threshold, precision_threshold, recall_threshold
+from ._selection import conformal_selection, n_samples_needed
+
+# The part of an FDR budget that is the risk of a threshold with too many false ones. Measured: with
+# .05 to .2 thresholds hardly differ.
+_RISK_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class _Constraint:
+    """A bound on a rate, in (0, 1)."""
+
+    budget: float
+    delta: float
+
+    def check(self, name):
+        """Raise unless the budget is a rate in (0, 1)."""
+        self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
+
+    def choose(self, scores, threshold, calibration, groups):
+        if groups is not None:
+            raise ValueError(
+                'groups must be None without n, unless constraint="fdr": a threshold is the same '
+                "in all groups; got groups"
+            )
+        return scores.astype(np.float64) > threshold
+
+    def _check(self, name, check, allowed, *bounds, **options):
+        try:
+            check(self.budget, "budget", *bounds, **options)
+        except (TypeError, ValueError) as error:
+            message = f"budget must be {allowed} for constraint={name!r}; got {self.budget!r}"
+            raise type(error)(message) from None
+
+
+class Count(_Constraint):
+    """The number of flagged samples."""
+
+    def check(self, name):
+        """Raise unless the budget is a number or a share of samples."""
+        self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
+
+    def find_threshold(self, scores, positive, n_samples, random):
+        """Return a quantile of the calibration scores."""
+        share = self._share(n_samples)
+        if share >= 1:
+            few = f"budget={self.budget} but only {n_samples} samples: every sample is flagged"
+            return -np.inf, few if share > 1 else None
+        return count_threshold(scores, n_kept(share, len(scores)))
+
+    def score(self, y, scores, n_samples, sample_weight):
+        share = self._share(n_samples)
+        k = share if share < 1 else len(y)
+        return recall_at_k_score(y, scores, k=k, sample_weight=sample_weight)
+
+    def _share(self, n_samples):
+        return self.budget / n_samples if isinstance(self.budget, Integral) else self.budget
+
+
+class FalsePositiveRate(_Constraint):
+    """An upper bound on the false positive rate."""
+
+    def find_threshold(self, scores, positive, n_samples, random):
+        """Return an order statistic of the negatives."""
+        return fpr_threshold(scores, positive, self.budget, self.delta)
+
+    def score(self, y, scores, n_samples, sample_weight):
+        return true_positive_rate_at_fpr_score(
+            y, scores, fpr=self.budget, sample_weight=sample_weight
+        )
+
+
+class Recall(_Constraint):
+    """A lower bound on recall."""
+
+    def find_threshold(self, scores, positive, n_samples, random):
+        """Return an order statistic of the positives."""
+        return recall_threshold(scores, positive, self.budget, self.delta)
+
+    def score(self, y, scores, n_samples, sample_weight):
+        return precision_at_recall_score(y, scores, recall=self.budget, sample_weight=sample_weight)
+
+
+class Precision(_Constraint):
+    """A lower bound on precision."""
+
+    def find_threshold(self, scores, positive, n_samples, random):
+        """Return the lowest threshold that fixed sequence testing reaches."""
+        return precision_threshold(scores, positive, self.budget, self.delta, random)
+
+    def score(self, y, scores, n_samples, sample_weight):
+        return recall_at_precision_score(
+            y, scores, precision=self.budget, sample_weight=sample_weight
+        )
+
+
+class FalseDiscoveryRate(_Constraint):
+    """An upper bound on the expected share of negatives among the flagged samples."""
+
+    def find_threshold(self, scores, positive, n_samples, random):
+        r"""Return a threshold whose false discovery rate is at most the budget b.
+
+        With probability 1 - r the precision is at least 1 - (b - r) / (1 - r), and then the
+        expected share of negatives at most (b - r) / (1 - r). Otherwise it is at most 1:
+        :math:`(1 - r) (b - r) / (1 - r) + r = b`.
+        """
+        risk = _RISK_SHARE * self.budget
+        precision = 1 - (self.budget - risk) / (1 - risk)
+        threshold, problem = precision_threshold(scores, positive, precision, risk, random)
+        if problem is not None:
+            problem = f"fdr <= {self.budget:g} by a threshold: {problem}. See predict_top(X)"
+        if len(scores) < (needed := n_samples_needed(self.budget)):
+            problem = (
+                f"fdr <= {self.budget:g} needs at least {needed} calibration samples; there are "
+                f"{len(scores)}"
+            )
+        return threshold, problem
+
+    def score(self, y, scores, n_samples, sample_weight):
+        return recall_at_precision_score(
+            y, scores, precision=1 - self.budget, sample_weight=sample_weight
+        )
+
+    def choose(self, scores, threshold, calibration, groups):
+        group = np.zeros(len(scores), int) if groups is None else encode_groups(groups, len(scores))
+        chosen = np.zeros(len(scores), dtype=bool)
+        for i in range(group.max(initial=-1) + 1):
+            own = group == i
+            chosen[own] = conformal_selection(*calibration, scores[own], self.budget)
+        return chosen
+
+
+CONSTRAINTS = {
+    "count": Count,
+    "fpr": FalsePositiveRate,
+    "precision": Precision,
+    "recall": Recall,
+    "fdr": FalseDiscoveryRate,
+}

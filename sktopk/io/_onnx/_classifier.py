@@ -1,0 +1,137 @@
+"""A fitted classifier as one torch module.
+
+No other file of this folder reads private attributes of estimators or of their networks.
+"""
+
+import copy
+
+import numpy as np
+import torch
+from torch import nn
+
+from sktopk._estimators._base import BaseNetClassifier
+from sktopk._estimators.topk import TopKClassifier
+from sktopk.modules._member_linear import MemberLinear
+from sktopk.modules._members import mean_of_members
+
+
+def has_network(estimator):
+    """Whether it is a classifier of this package with a network."""
+    return isinstance(estimator, BaseNetClassifier)
+
+
+class _OneByOne(nn.Module):
+    """A `MemberLinear` with a matrix multiplication for each ensemble member.
+
+    ONNX Runtime divides by zero in batched multiplications of no samples, which ends the process.
+    """
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        """Return what the layer returns."""
+        if x.dim() == 2:
+            return self.layer(x)
+        members = range(self.layer.n_members)
+        return torch.stack([self.layer.of_member(x[m], m) for m in members])
+
+
+class Outputs(nn.Module):
+    """The outputs of a graph, from rows: scores, indices of labels, perhaps probabilities.
+
+    Parameters
+    ----------
+    classifier : BaseNetClassifier
+        Fitted; it is left as it is.
+    """
+
+    def __init__(self, classifier):
+        super().__init__()
+        if hasattr(classifier, "categories_"):
+            raise ValueError(
+                "X of fit was a frame with categories, in columns "
+                f"{list(classifier.categories_.values)} (from 0), and a graph takes numbers. "
+                "Encode the categories in front, by a OneHotEncoder, or keep the estimator with "
+                "joblib.dump or sktopk.io.dump"
+            )
+        net = classifier.net_
+        self.module = copy.deepcopy(net.module_).cpu().eval().requires_grad_(False)
+        for parent in list(self.module.modules()):
+            for name, layer in list(parent.named_children()):
+                if isinstance(layer, MemberLinear):
+                    setattr(parent, name, _OneByOne(layer))
+        self.dtype, self.row_shape = net.dtype, tuple(classifier.input_shape_)
+        # Scores of two heads as those of one.
+        self.head = net.head
+        self.n_classes = len(classifier.classes_)
+        # Scores to add before the softmax; None if probabilities come from decision scores.
+        self.log_frequencies, self.k = None, None
+        if isinstance(classifier, TopKClassifier):
+            self.log_frequencies = torch.as_tensor(classifier._log_prior(), dtype=self.dtype)
+            self.k = int(classifier.k_)
+        # A tensor, as torch writes a plain number in float32.
+        threshold = float(getattr(classifier, "threshold_", 0.0))
+        self.threshold = torch.tensor(threshold, dtype=torch.float64)
+        # Whether a high score of the network stands for the first of two classes.
+        pos_label = getattr(classifier, "pos_label_", None)
+        self.turned = pos_label is not None and bool(pos_label == classifier.classes_[0])
+        self.has_proba = hasattr(classifier, "predict_proba")
+        method, slope, intercept = getattr(classifier, "calibration_", ("temperature", 1.0, 0.0))
+        self.is_sigmoid = method == "sigmoid"
+        self.slope, self.intercept = (
+            torch.as_tensor(np.asarray(each), dtype=torch.float64) for each in (slope, intercept)
+        )
+
+    @property
+    def names(self):
+        """Names of the outputs."""
+        label = "label" if self.k is None else "topk_labels"
+        return ["scores", label, *(["proba"] if self.has_proba else [])]
+
+    def forward(self, rows):
+        """Return the outputs for rows (n_samples, ...)."""
+        scores_of_net = mean_of_members(self.module(rows))
+        scores_of_net = scores_of_net.reshape(len(scores_of_net), -1)
+        of_classes = self.head.combine(scores_of_net)
+        scores = self._decision(of_classes)
+        outputs = scores, self._index(of_classes, scores)
+        if not self.has_proba:
+            return outputs
+        if self.log_frequencies is not None:
+            before = self.head.order_scores(scores_of_net) + self.log_frequencies
+        elif scores.ndim == 2:
+            before = scores
+        else:
+            positive = -scores if self.turned else scores
+            before = torch.stack([-positive / 2, positive / 2], dim=1)
+        proba = self._calibrated(before.double()).to(self.dtype)
+        return *outputs, proba.flip(1) if self.turned else proba
+
+    def _decision(self, of_classes):
+        """What `decision_function` returns."""
+        if of_classes.ndim == 1 or of_classes.shape[1] == 1:
+            # In float64, where the difference of two scores cannot vanish.
+            scores = (of_classes.flatten().double() - self.threshold).to(self.dtype)
+            return -scores if self.turned else scores
+        return of_classes if self.n_classes > 2 else of_classes[:, 1] - of_classes[:, 0]
+
+    def _index(self, of_classes, scores):
+        """Indices of what `predict_topk` or `predict` returns."""
+        if self.k is not None:
+            return of_classes.topk(self.k, dim=1).indices
+        if scores.ndim == 2:
+            return scores.argmax(dim=1)
+        # A score of 0 is a negative.
+        return (scores >= 0 if self.turned else scores > 0).long()
+
+    def _calibrated(self, scores):
+        """Probabilities (n_samples, n_classes)."""
+        scores = self.slope * scores + self.intercept
+        if not self.is_sigmoid:
+            return scores.softmax(dim=1)
+        proba = scores.sigmoid()
+        total = proba.sum(dim=1, keepdim=True)
+        # Uniform where all of them underflow.
+        return torch.where(total > 0, proba / total, 1 / self.n_classes)

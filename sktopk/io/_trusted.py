@@ -1,0 +1,34 @@
+"""The types that `load` trusts in addition to those that skops trusts.
+
+They are names, so that reading this list imports no estimator.
+"""
+
+import sktopk
+
+_ESTIMATORS = tuple(
+    f"sktopk.{name}" for name in sktopk.__all__ if name == "Pipeline" or name.endswith("Classifier")
+)
+# What these estimators hold, as parameters or once they are fitted.
+_PARTS = (
+    "sktopk._common._categories.Categories",
+    "sktopk._estimators.decisions._any_classifier.GivenScores",
+    "sktopk._estimators.decisions._conformal.Conformity",
+    "sktopk._estimators.decisions._guarantees.Rate",
+    "sktopk._estimators.decisions._selection.CalibrationRows",
+    "sktopk.losses._thresholds.KthLargest",
+    "sktopk.losses._thresholds.SurrogateQuantile",
+    "sktopk.losses._thresholds.TopMean",
+    "sktopk.metrics._scorer.TopKScorer",
+    "sktopk.metrics._top_scorer.TopScorer",
+    "sktopk.modules._mlp.MLP",
+    "sktopk.modules._tabular_mlp.TabularMLP",
+)
+# What parameters and steps of scikit-learn hold. Python 3.13 has paths in a module of their own.
+_PLAIN = (
+    "numpy.dtype",
+    "pathlib.PosixPath",
+    "pathlib.WindowsPath",
+    "pathlib._local.PosixPath",
+    "pathlib._local.WindowsPath",
+)
+TRUSTED = _ESTIMATORS + _PARTS + _PLAIN

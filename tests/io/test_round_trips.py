@@ -1,0 +1,178 @@
+"""An estimator from a file predicts, and trains on, as the one that was written."""
+
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sktopk import (
+    BudgetClassifier,
+    DeepTopPushClassifier,
+    RecallAtKClassifier,
+    SetClassifier,
+    ThresholdClassifier,
+    TopKClassifier,
+    make_pipeline,
+)
+from sktopk.io import dump, load
+from sktopk.losses import TopMean
+from sktopk.modules import MLP
+
+pytest.importorskip("skops")
+QUICK = {"max_epochs": 2, "random_state": 0}
+SMALL = {"hidden_layer_sizes": (8,), **QUICK}
+
+RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
+ON_TWO_CLASSES = {
+    "ranker": RANKER,
+    "ranker of the first label": clone(RANKER).set_params(pos_label="no"),
+    "ranker with hard examples": DeepTopPushClassifier(buffer_size=20, **SMALL),
+    "threshold": ThresholdClassifier(TopMean("negatives", k=5), **SMALL),
+    "budget": BudgetClassifier(RANKER, constraint="fpr", budget=0.1, pos_label="yes"),
+    "budget of scikit-learn": BudgetClassifier(
+        LogisticRegression(), constraint="precision", budget=0.8, pos_label="yes"
+    ),
+    "pipeline": make_pipeline(SimpleImputer(), StandardScaler(), RANKER),
+    "pipeline of scikit-learn": sklearn_pipeline(StandardScaler(), RANKER),
+}
+ON_THREE_CLASSES = {
+    "default": TopKClassifier(k=2, **QUICK),
+    "calibrated": TopKClassifier("smooth_topk", k=2, calibration="sigmoid", **SMALL),
+    "noise": TopKClassifier("noised_topk", k=2, **SMALL),
+    "MLP": TopKClassifier(k=2, module=MLP, **SMALL),
+    "float32": TopKClassifier(k=2, dtype="float32", **SMALL),
+    "sets": SetClassifier(TopKClassifier(k=2, **SMALL), method="topk"),
+    "sets of classes": SetClassifier(LogisticRegression(), method="lac", conditional="class"),
+    "frozen": FrozenEstimator(TopKClassifier(k=2, **SMALL)),
+}
+METHODS = ["decision_function", "predict", "predict_proba", "predict_topk", "predict_set"]
+
+
+def outputs(estimator, X):
+    """Everything that an estimator says about samples."""
+    found = {name: getattr(estimator, name)(X) for name in METHODS if hasattr(estimator, name)}
+    if hasattr(estimator, "predict_top"):
+        found["predict_top"] = estimator.predict_top(X, 10)
+    return found
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype
+        np.testing.assert_array_equal(dense(found[name]), dense(values), err_msg=name)
+
+
+def dense(values):
+    return values.toarray() if issparse(values) else values
+
+
+def fitted(estimator, X, y):
+    if isinstance(estimator, FrozenEstimator):
+        return FrozenEstimator(clone(estimator.estimator).fit(X, y))
+    return clone(estimator).fit(X, y)
+
+
+@pytest.mark.parametrize("name", [*ON_TWO_CLASSES, *ON_THREE_CLASSES])
+def test_an_estimator_is_what_it_was(cancer, iris, path, name):
+    X, y = iris if name in ON_THREE_CLASSES else (cancer[0], np.array(["no", "yes"])[cancer[1]])
+    estimator = fitted((ON_TWO_CLASSES | ON_THREE_CLASSES)[name], X, y)
+    loaded = load(dump(estimator, path))
+    assert type(loaded) is type(estimator)
+    assert str(loaded) == str(estimator)
+    assert_same(outputs(loaded, X), outputs(estimator, X))
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0.0, 1.0, 5.0], ["a", "b", "ab"], [-1, 7, 2**40]])
+def test_labels_keep_their_type(iris, path, labels):
+    X, y = iris
+    y = np.array(labels)[np.unique(y, return_inverse=True)[1]]
+    clf = TopKClassifier(k=1, **SMALL).fit(X, y)
+    assert_same(outputs(load(dump(clf, path)), X), outputs(clf, X))
+
+
+def test_frames_with_categories_and_missing_values(cancer, path):
+    X = pd.DataFrame(cancer[0][:, :3], columns=["a", "b", "c"])
+    X["kind"] = pd.Categorical(np.where(X["a"] > 0, "u", "v"))
+    X.loc[::5, "b"] = np.nan
+    clf = RecallAtKClassifier(k=50, **SMALL).fit(X, cancer[1])
+    assert_same(outputs(load(dump(clf, path)), X), outputs(clf, X))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        TopKClassifier("noised_topk", k=1, hidden_layer_sizes=(8,), module=MLP, random_state=0),
+        DeepTopPushClassifier(hidden_layer_sizes=(8,), module=MLP, random_state=0),
+    ],
+    ids=["labels", "ranking"],
+)
+def test_training_goes_on_as_if_nothing_had_been_written(cancer, path, estimator):
+    X, y = cancer
+    estimator = clone(estimator).partial_fit(X[:300], y[:300], classes=[0, 1])
+    loaded = load(dump(estimator, path))
+    for each in (estimator, loaded):
+        each.partial_fit(X[300:], y[300:])
+    assert_same(outputs(loaded, X), outputs(estimator, X))
+
+
+def test_parameters_set_after_the_fit_change_no_prediction(iris, path):
+    clf = TopKClassifier(k=2, **SMALL).fit(*iris)
+    expected = clf.decision_function(iris[0])
+    clf.set_params(hidden_layer_sizes=(3, 3), k=1)
+    loaded = load(dump(clf, path))
+    assert loaded.hidden_layer_sizes == (3, 3)
+    np.testing.assert_array_equal(loaded.decision_function(iris[0]), expected)
+
+
+def test_types_that_other_estimators_hold_are_named_by_the_user(cancer, path):
+    X, y = cancer
+    clf = CalibratedClassifierCV(RecallAtKClassifier(k=50, **SMALL), cv=2).fit(X, y)
+    dump(clf, path)
+    names = ["_CalibratedClassifier", "_SigmoidCalibration"]
+    with pytest.raises(ValueError, match=r"sklearn\.calibration\._CalibratedClassifier"):
+        load(path)
+    loaded = load(path, trusted=[f"sklearn.calibration.{name}" for name in names])
+    assert_same(outputs(loaded, X), outputs(clf, X))
+
+
+ELSEWHERE = """
+import sys
+import pickle
+import joblib
+import numpy as np
+from sktopk.io import load
+folder, X = sys.argv[1], np.load(sys.argv[1] + "/X.npy")
+models = [joblib.load(folder + "/joblib"), [load(f"{folder}/skops{i}") for i in range(3)]]
+with open(folder + "/pickle", "rb") as file:
+    models.append(pickle.load(file))
+np.save(folder + "/found.npy", [[each.decision_function(X) for each in model] for model in models])
+"""
+
+
+def test_another_process_reads_pickles_joblib_and_skops(cancer, tmp_path):
+    X, y = cancer
+    ranker = RecallAtKClassifier(k=50, **SMALL).fit(X, y)
+    pipe = make_pipeline(StandardScaler(), clone(ranker)).fit(X, y)
+    budget = BudgetClassifier(FrozenEstimator(ranker), constraint="fpr", budget=0.1).fit(X, y)
+    models = [ranker, pipe, budget]
+    np.save(tmp_path / "X.npy", X)
+    joblib.dump(models, tmp_path / "joblib")
+    (tmp_path / "pickle").write_bytes(pickle.dumps(models))
+    for i, model in enumerate(models):
+        dump(model, tmp_path / f"skops{i}")
+    subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path)], check=True)
+    expected = [each.decision_function(X) for each in models]
+    np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), [expected] * 3)

@@ -1,0 +1,220 @@
+"""Losses of several classes: soft targets, masks, limits, bounds, several k."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch.nn.functional import one_hot
+
+from sktopk import losses
+from sktopk.losses import SmoothTopKLoss, TopKDistributionLoss, topk_distribution_loss
+from tests.losses import references
+from tests.losses.cases import (
+    CLASS_COUNTS,
+    CLASSES,
+    N_CLASSES,
+    assert_same,
+    class_batch,
+    every,
+    fixed_noise,
+    value_and_gradient,
+)
+
+SOFT = [case for case in CLASSES if case.soft]
+OF_K = [case for case in CLASSES if "k" in case.parameters]
+
+
+@every(OF_K)
+def test_equals_definition_at_the_edges_of_k(case):
+    scores, target = class_batch()
+    for k in (1, N_CLASSES - 1):
+        other = replace(case, parameters=case.parameters | {"k": k})
+        assert_same(other(scores, target, reduction="none"), other.defined(scores, target, "none"))
+
+
+@every(SOFT)
+def test_soft_target_equals_definition(case):
+    scores, target = class_batch()
+    mixed = 0.3 * one_hot(target, N_CLASSES) + 0.7 * scores.detach().softmax(1)
+    assert_same(case(scores, mixed, reduction="none"), case.defined(scores, mixed, "none"))
+    hard = one_hot(target, N_CLASSES).double()
+    assert_same(value_and_gradient(case, scores, hard), value_and_gradient(case, scores, target))
+
+
+def test_detached_weight_only_changes_the_gradient():
+    scores, target = class_batch()
+    transition = partial(losses.topk_transition_loss, k=3)
+    attached = value_and_gradient(transition, scores, target)
+    detached = value_and_gradient(transition, scores, target, detach_weight=True)
+    assert_same(detached[0], attached[0])
+    top = scores.softmax(1).topk(3).values.sum(1).detach()
+    cross_entropy = losses.cross_entropy_loss(scores, target, reduction="none")
+    grouping = losses.topk_grouping_loss(scores, target, k=3, reduction="none")
+    (expected,) = torch.autograd.grad(((1 - top) * cross_entropy + top * grouping).mean(), scores)
+    assert_same(detached[1], expected)
+    assert (attached[1] - expected).abs().max() > 1e-3
+
+
+@every([case for case in CLASSES if case.bound is not None])
+def test_bounds_the_topk_error_from_above(case):
+    scores, target = class_batch(n_samples=400, seed=5)
+    label = scores.gather(1, target.unsqueeze(1))
+    error = (scores > label).sum(1) >= case.k
+    assert error.sum() > 50
+    loss = case(scores, target, reduction="none")
+    assert (loss >= case.bound * error.double() - 1e-12).all()
+
+
+@every([case for case in CLASSES if not case.name.startswith(("topk_g", "topk_t"))])
+def test_a_better_label_costs_less_and_a_better_other_class_more(case):
+    scores, target = class_batch(n_samples=60)
+    _, gradient = value_and_gradient(case, scores, target)
+    label = one_hot(target, N_CLASSES) == 1
+    if "label_smoothing" not in case.parameters:
+        assert (gradient[label] <= 1e-12).all()
+        assert (gradient[~label] >= -1e-12).all()
+
+
+def test_convex_hinge_bounds_the_hinge():
+    scores, target = class_batch(n_samples=200)
+    for k in (1, 3):
+        convex = losses.topk_hinge_convex_loss(scores, target, k=k, reduction="none")
+        hinge = losses.topk_hinge_loss(scores, target, k=k, scaled=False, reduction="none")
+        assert (convex >= hinge - 1e-12).all()
+
+
+def test_adjusted_losses_agree_where_they_should():
+    scores, target = class_batch()
+    counts = {"class_counts": CLASS_COUNTS}
+    smooth = losses.smooth_topk_adjusted_loss(scores, target, k=1, margin=0.0, **counts)
+    assert_same(smooth, losses.logit_adjusted_loss(scores, target, **counts))
+    equal = losses.smooth_topk_adjusted_loss(scores, target, k=3, class_counts=[4] * N_CLASSES)
+    assert_same(equal, losses.smooth_topk_loss(scores, target, k=3))
+
+
+COUNTS = {"class_counts": CLASS_COUNTS}
+HINGE = "topk_hinge_loss", {"k": 3}
+LIMITS = [
+    ("smooth_topk_loss", {"k": 3}, "tau", *HINGE),
+    ("smooth_topk_adjusted_loss", {"k": 3, **COUNTS}, "tau", *HINGE),
+    ("noised_topk_loss", {"k": 3}, "sigma", "topk_hinge_calibrated_loss", {"k": 3}),
+    ("focal_loss", {}, "gamma", "cross_entropy_loss", {}),
+    ("cross_entropy_loss", {}, "label_smoothing", "cross_entropy_loss", {}),
+    ("logit_adjusted_loss", COUNTS, "tau", "cross_entropy_loss", {}),
+    ("ldam_loss", {**COUNTS, "scale": 1.0}, "max_margin", "cross_entropy_loss", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "vanishing", "limit", "of_limit"), LIMITS)
+def test_tends_to_its_limit(name, parameters, vanishing, limit, of_limit):
+    scores, target = class_batch()
+    expected = getattr(losses, limit)(scores, target, **of_limit)
+
+    def distance(value):
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            loss = getattr(losses, name)(scores, target, **parameters, **{vanishing: value})
+        return (loss - expected).abs().item()
+
+    assert distance(0.0) < 1e-12
+    assert distance(1e-6) < 1e-4
+    assert distance(0.5) > 1e-3
+
+
+# Classes that are masked by a score of minus infinity.
+
+
+@every(CLASSES)
+def test_masked_class_is_an_absent_class(case):
+    masked = 4
+    scores, target = class_batch(n_samples=12)
+    present = torch.arange(N_CLASSES) != masked
+    target = torch.where(target == masked, 0, target)
+    changes = {"noise": fixed_noise(scores)[:, present]} if case.noised else {}
+    if "class_counts" in case.parameters:
+        changes["class_counts"] = torch.tensor(CLASS_COUNTS)[present]
+    targets = [(target, target - 1 * (target > masked))]
+    if case.soft:
+        of_present = scores.detach()[:, present].softmax(1)
+        full = torch.zeros_like(scores).index_copy(1, present.nonzero().squeeze(1), of_present)
+        targets.append((full.detach(), of_present))
+    for whole, fewer in targets:
+        absent = value_and_gradient(case, scores[:, present], fewer, **changes)
+        hidden = scores.detach().masked_fill(~present, -torch.inf)
+        loss, gradient = value_and_gradient(case, hidden, whole)
+        assert_same((loss, gradient[:, present]), absent)
+        assert (gradient[:, masked] == 0).all()
+
+
+@every(CLASSES)
+def test_no_loss_where_every_class_fits_in_the_top_k(case):
+    scores, target = class_batch()
+    label = one_hot(target, N_CLASSES) == 1
+    alone = (scores.detach() - 1000).masked_fill(~label, -torch.inf)
+    loss, gradient = value_and_gradient(case, alone, target)
+    assert loss == 0
+    assert (gradient == 0).all()
+    # Convex: the mean over the top k has the other classes. Transition: cross-entropy at first.
+    if case.k == 3 and case.name not in ("topk_hinge_convex_loss", "topk_transition_loss"):
+        three = torch.tensor([[1.0, 5.0, 3.0] + [-torch.inf] * 4]) - 1000
+        loss, gradient = value_and_gradient(case, three, torch.tensor([0]))
+        assert loss == pytest.approx(0, abs=1e-6)
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient))
+
+
+# Several k.
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_several_k_are_averaged(reduction):
+    scores, target = class_batch()
+    weight = torch.arange(6.0).double()
+    options = {"sample_weight": weight, "reduction": reduction}
+    hinge = losses.topk_hinge_loss
+    value = topk_distribution_loss(scores, target, loss=hinge, k={1: 1.0, 4: 3.0}, **options)
+    one, four = (hinge(scores, target, k=k, **options) for k in (1, 4))
+    assert_same(value, 0.25 * one + 0.75 * four)
+
+
+@pytest.mark.parametrize("params", [{}, {"tau": 0.3, "margin": 0.5}], ids=str)
+def test_every_k_divides_scores_by_the_same(params):
+    scores, target = class_batch()
+    options = {"k": {1: 1.0, 2: 4.0, 4: 3.0}, "reduction": "none"}
+    smooth = losses.smooth_topk_loss
+    found = topk_distribution_loss(scores, target, loss=smooth, **options, **params)
+    tau, margin = params.get("tau", 1.0), params.get("margin", 1.0)
+    expected = []
+    for row, label in zip(scores.tolist(), target.tolist(), strict=True):
+        terms = [
+            weight * references.smooth_topk(row, label, k, tau * 4 / k, margin)
+            for k, weight in options["k"].items()
+        ]
+        expected.append(sum(terms) / 8)
+    assert_same(found, torch.tensor(expected, dtype=torch.float64))
+    bound = partial(smooth, **params)
+    assert_same(topk_distribution_loss(scores, target, loss=bound, **options), found)
+    modules = [SmoothTopKLoss(k=k, tau=tau * 4 / k, margin=margin) for k in (1, 2, 4)]
+    module = TopKDistributionLoss(modules, [1.0, 4.0, 3.0])
+    assert_same(module(scores, target), found.mean())
+
+
+@pytest.mark.parametrize(
+    ("k", "error", "message"),
+    [
+        (3, TypeError, "k must be a dict"),
+        ({}, ValueError, "k must have at least one k"),
+        ({1: 0.0}, ValueError, "each of finite positive weight"),
+        ({9: 1}, ValueError, "k=9 must be smaller than the number of classes"),
+        ({0: 1, 2: 1}, ValueError, "k=0 must be at least 1"),
+        ({"a": 1, 2: 1}, TypeError, "k must be an integer; got 'a'"),
+    ],
+)
+def test_wrong_distributions_are_refused(k, error, message):
+    with pytest.raises(error, match=message):
+        topk_distribution_loss(*class_batch(), loss=losses.smooth_topk_loss, k=k)
+
+
+def test_weights_belong_to_losses():
+    with pytest.raises(ValueError, match="weights must have 1 numbers; got 2"):
+        TopKDistributionLoss([SmoothTopKLoss()], [1.0, 2.0])

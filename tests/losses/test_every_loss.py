@@ -1,0 +1,317 @@
+"""Questions that every loss answers: values, gradients, weights, batches."""
+
+import math
+
+import pytest
+import torch
+
+from sktopk import losses
+from tests.losses.cases import (
+    CLASS_COUNTS,
+    CLASSES,
+    LOSSES,
+    OF_TWO,
+    PROGRAMS,
+    TOP,
+    assert_same,
+    every,
+    first_of_each,
+    fixed_noise,
+    value_and_gradient,
+)
+
+# Which of tied classes belong to the top k changes these losses, and is left open.
+GROUPS_TOP_CLASSES = ("topk_grouping_loss", "topk_transition_loss")
+PER_SAMPLE = [*CLASSES, *TOP]
+
+
+def test_no_public_loss_is_missing():
+    public = {name for name in losses.__all__ if name.endswith("_loss")}
+    assert {case.name for case in LOSSES} == public - {"topk_distribution_loss"}
+
+
+def selected(case, scores, index):
+    """The noise of some samples."""
+    return {"noise": fixed_noise(scores)[index]} if getattr(case, "noised", False) else {}
+
+
+# Definitions.
+
+
+@every(PER_SAMPLE)
+def test_equals_definition(case):
+    for seed in range(3):
+        scores, target = case.batch(n_samples=14, seed=seed)
+        expected = case.defined(scores, target, "none")
+        assert_same(case(scores, target, reduction="none"), expected)
+
+
+@every(CLASSES)
+def test_equals_definition_of_tied_classes(case):
+    # Neither k=2 nor k=3 cuts through tied classes.
+    scores = torch.tensor([5.0, 5.0, 4.0, 1.0, 1.0, 1.0, 0.0]).double().expand(3, -1)
+    target = torch.tensor([0, 2, 5])
+    assert_same(case(scores, target, reduction="none"), case.defined(scores, target, "none"))
+    if case.name not in GROUPS_TOP_CLASSES:
+        scores = torch.full_like(scores, 7.0)
+        assert_same(case(scores, target, reduction="none"), case.defined(scores, target, "none"))
+
+
+@every(OF_TWO)
+def test_equals_definition_of_tied_samples(case):
+    scores = torch.tensor([2.0, 2.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, -1.0]).double()
+    target = torch.tensor([1, 0, 0, 1, 0, 1, 0, 1, 0])
+    for each in (scores, torch.full_like(scores, 7.0)):
+        loss, gradient = value_and_gradient(case, each, target)
+        assert_same(loss, case.defined(each, target))
+        assert gradient.isfinite().all()
+
+
+ROW = [3.0, 2.0, 1.0, 0.5]
+THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
+TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
+S = [3.0, 1.0, 1.5, 0.0]
+HAND = [
+    ("cross_entropy_loss", THIRDS, 2, {}, math.log(5)),
+    # 0.5 log(1/0.2) + 0.5/3 (log(1/0.5) + log(1/0.3) + log(1/0.2))
+    ("cross_entropy_loss", THIRDS, 2, {"label_smoothing": 0.5}, 1.389145362),
+    # All equal: tau log(1 + exp(margin/tau) (n-k)/k) = log(1 + e)
+    ("smooth_topk_loss", [7.0] * 4, 2, {"k": 2}, 1.313261688),
+    ("topk_hinge_loss", ROW, 2, {"k": 2}, 1 + (2.0 - 1.0) / 2),
+    ("topk_hinge_loss", ROW, 2, {"k": 2, "scaled": False}, 1 + 2.0 - 1.0),
+    ("topk_hinge_convex_loss", ROW, 2, {"k": 2}, (3.0 + 2.0) / 2),
+    # The violations are 2 + 2 - 3 and, of the label itself, 0
+    ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
+    ("topk_hinge_calibrated_loss", ROW, 3, {"k": 2}, 1 + 1.0 - 0.5),
+    ("topk_grouping_loss", THIRDS, 1, {"k": 2}, -math.log(0.8)),
+    ("topk_transition_loss", THIRDS, 1, {"k": 2}, -0.2 * math.log(0.3) - 0.8 * math.log(0.8)),
+    ("noised_topk_loss", ROW, 3, {"k": 2, "sigma": 0.0}, 1.5),
+    ("focal_loss", [0.0] * 4, 1, {"gamma": 1.0}, 0.75 * math.log(4)),
+    # Margins 0.25 and 0.5: log(1 + exp(-(0.9 - 0.25 - 0.8)))
+    ("ldam_loss", [0.9, 0.8], 0, {"class_counts": [160, 10], "scale": 1.0}, 0.770957048),
+    ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
+    # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
+    (
+        *("smooth_topk_adjusted_loss", [0.0] * 3, 1),
+        *({"k": 2, "class_counts": [2, 1, 1]}, math.log(1 + math.e * 2 / 3)),
+    ),
+    # 10 (0.1 + 0.5 - 0.5), the margin of 16 samples half that of one
+    (
+        *("noised_topk_imbalanced_loss", [0.75, 0.5, 0.5], 1),
+        *({"k": 1, "class_counts": [1, 16, 16], "sigma": 0.0, "scale": 10.0}, 1.0),
+    ),
+    # 1 + 0.5 and 1 - 0.5 squared, of two positives
+    ("top_push_loss", TWO, OF, {}, (0.5**2 + 1.5**2) / 2),
+    ("top_push_loss", TWO, OF, {"surrogate": "hinge"}, (0.5 + 1.5) / 2),
+    ("top_push_loss", [3.0, 3.0], [1, 0], {"surrogate": "logistic"}, 1.0),
+    ("top_push_k_loss", TWO, OF, {"k": 2}, 0.125),
+    # ceil(2 * 0.5) = 1 negative
+    ("pat_mat_np_loss", TWO, OF, {"tau": 0.5}, 1.25),
+    ("recall_at_k_loss", TWO[:3], OF[:3], {"k": 1}, (1 + 2.0**2) / 2),
+    # ceil(3 * 0.5) = 2 samples
+    ("pat_mat_loss", TWO[:3], OF[:3], {"tau": 0.5}, 1.25),
+    ("precision_at_recall_loss", TWO, OF, {"recall": 1.0}, 1.25),
+    ("precision_at_recall_loss", TWO, OF, {"recall": 0.5}, 0.125),
+    # Only 1 against 1.5 (hinge 1.5) and 1 against 0 (hinge 0): 1.5 / 4
+    ("pairwise_auc_loss", S, OF, {}, 0.375),
+    ("pairwise_auc_loss", S, OF, {"surrogate": "quadratic"}, 2.25 / 4),
+    ("pairwise_auc_loss", S, OF, {"surrogate": "squared_hinge"}, 2.25 / 4),
+    ("pairwise_auc_loss", S, OF, {"surrogate": "ramp"}, 0.25),
+    ("pairwise_auc_loss", S, OF, {"margin": 2.0}, (0.25 + 1.25 + 0.5) / 4),
+    # Kinks at 0 with P = 0, N = 1 + 2.5, at 1 with P = 1, N = 1.5, and at P >= 2
+    ("fbeta_loss", S, OF, {}, 3.5 / 7.5),
+    ("fbeta_loss", S, OF, {"beta": 2.0}, 3.5 / 13.5),
+    # The positive 1 spends 2 * .25 at tau = 0.5: hinges 2 and .5
+    ("precision_at_recall_program_loss", S, OF, {"recall": 0.75}, 1.25),
+    # The negative 1.5 spends 2 * .25 at tau = 2: hinges 0 and 2
+    ("recall_at_fpr_loss", S, OF, {"fpr": 0.25}, 1.0),
+    # tau = 2.5: hinges .5 and 2.5, no violation; tau = 0: 0 and 2 * 3.5 / 2
+    ("recall_at_precision_loss", S, OF, {"precision": 1.0, "penalty": 100.0}, 1.5),
+    ("recall_at_precision_loss", S, OF, {"precision": 1.0, "penalty": 0.1}, 0.175),
+    # The best positive leads by 1.5; the next one, 1, is behind 1.5 by .5.
+    ("precision_at_k_loss", S, OF, {"k": 2}, 0.75),
+    # Three of four: one negative at least, and 1 against the second negative.
+    ("precision_at_k_loss", S, OF, {"k": 3}, 1 / 3),
+]
+
+
+def test_values_computed_by_hand():
+    for name, scores, target, parameters, expected in HAND:
+        scores, target = torch.tensor(scores), torch.tensor(target)
+        if not target.ndim:
+            scores, target = scores.unsqueeze(0), target.unsqueeze(0)
+        loss = getattr(losses, name)(scores, target, **parameters)
+        assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6), (name, parameters)
+
+
+# Gradients and invariances.
+
+
+@every(LOSSES)
+def test_gradient_matches_finite_differences(case):
+    for seed in range(2):
+        scores, target = case.batch(seed=seed)
+        weight = torch.linspace(0.2, 3, len(scores), dtype=torch.float64) if seed else None
+        assert torch.autograd.gradcheck(lambda s: case(s, target, sample_weight=weight), scores)  # noqa: B023
+
+
+@every(first_of_each(LOSSES))
+def test_adding_a_constant_changes_nothing(case):
+    scores, target = case.batch()
+    loss, gradient = value_and_gradient(case, scores, target)
+    # Several classes: another constant for each sample.
+    shift = torch.tensor(50.0)
+    if scores.ndim == 2:
+        shift = torch.linspace(-3, 50, len(scores), dtype=scores.dtype).unsqueeze(1)
+    assert_same(value_and_gradient(case, scores + shift, target), (loss, gradient), 1e-9)
+    assert_same(gradient.sum(-1), torch.zeros_like(gradient.sum(-1)))
+    assert gradient.abs().max() > 0.01
+
+
+# Noise, means and roots are rounded in the units of the scores.
+EXACT = [c for c in LOSSES if not getattr(c, "noised", False) and c.name != "accuracy_at_top_loss"]
+
+
+@every(first_of_each(EXACT))
+def test_adding_a_large_constant_changes_nothing_in_float32(case):
+    scores, target = case.batch(dtype=torch.float32)
+    # Even whole numbers, which float32 holds up to 2**25; all of one sign.
+    scores = 2 * (scores.detach() - scores.max()).round()
+    expected, slope = value_and_gradient(case, scores.double(), target)
+    for shift in (1e5, 2.0**24):
+        loss, gradient = value_and_gradient(case, scores + shift, target)
+        assert_same((loss.double(), gradient.double()), (expected, slope), 1e-5)
+
+
+def test_a_class_far_above_costs_the_adjusted_loss_no_digits():
+    scores = torch.tensor([[2.0**27, 1.5, 1.25, 0.75, 0.5]])
+    options = {"class_counts": [5, 4, 3, 2, 1], "k": 2}
+    for label in range(1, 5):
+        target = torch.tensor([label])
+        loss = losses.smooth_topk_adjusted_loss(scores, target, **options)
+        exact = losses.smooth_topk_adjusted_loss(scores.double(), target, **options)
+        assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+
+
+@every(first_of_each(LOSSES))
+def test_order_of_samples_and_classes_does_not_matter(case):
+    scores, target = case.batch()
+    order = torch.randperm(len(target), generator=torch.Generator().manual_seed(1))
+    loss, gradient = value_and_gradient(case, scores, target)
+    noise = selected(case, scores, order)
+    permuted = value_and_gradient(case, scores[order], target[order], **noise)
+    assert_same(permuted, (loss, gradient[order]))
+    if scores.ndim == 2:
+        order = torch.tensor([3, 0, 6, 2, 5, 1, 4])
+        changes = {"noise": fixed_noise(scores)[:, order]} if case.noised else {}
+        if "class_counts" in case.parameters:
+            changes["class_counts"] = [CLASS_COUNTS[j] for j in order]
+        permuted = value_and_gradient(case, scores[:, order], order.argsort()[target], **changes)
+        assert_same(permuted, (loss, gradient[:, order]))
+
+
+# Weights and reductions.
+
+
+@every(LOSSES)
+def test_weight_equals_repetition(case):
+    for seed in range(3):
+        scores, target = case.batch(seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        weight = torch.randint(4, (len(scores),), generator=generator)
+        index = torch.arange(len(scores)).repeat_interleave(weight)
+        noise = selected(case, scores, index)
+        loss, gradient = value_and_gradient(case, scores[index], target[index], **noise)
+        gradient = torch.zeros_like(scores).index_add(0, index, gradient)
+        weighted = value_and_gradient(case, scores, target, sample_weight=weight)
+        assert_same(weighted, (loss, gradient), 1e-10)
+
+
+@every(first_of_each(LOSSES))
+def test_weight_zero_equals_absence_whatever_the_score(case):
+    scores, target = case.batch()
+    keep = torch.arange(len(scores)) % 4 != 1
+    expected = value_and_gradient(case, scores[keep], target[keep], **selected(case, scores, keep))
+    for absent in (0.0, 1e30, math.inf, -math.inf, math.nan):
+        if not math.isfinite(absent) and scores.ndim == 2:
+            continue
+        mask = keep if scores.ndim == 1 else keep.unsqueeze(1)
+        changed = torch.where(mask, scores.detach(), absent)
+        loss, gradient = value_and_gradient(case, changed, target, sample_weight=keep)
+        assert_same((loss, gradient[keep]), expected)
+        assert (gradient[~keep] == 0).all()
+
+
+@every(first_of_each(LOSSES))
+def test_reductions_leave_inputs_alone(case):
+    scores, target = case.batch()
+    weight = torch.linspace(0.5, 3, len(scores), dtype=scores.dtype)
+    inputs = scores, target, weight
+    before = [tensor.detach().clone() for tensor in inputs]
+    mean = case(scores, target, sample_weight=weight)
+    mean.backward()
+    assert all(torch.equal(tensor, old) for tensor, old in zip(inputs, before, strict=True))
+    with torch.inference_mode():
+        assert_same(case(before[0], before[1]), case(scores, target).detach())
+    total = case(scores, target, sample_weight=weight, reduction="sum")
+    if case in PROGRAMS:
+        assert_same(total, mean * weight.sum())
+        with pytest.raises(ValueError, match="reduction='none' must be 'sum' or 'mean'"):
+            case(scores, target, reduction="none")
+        return
+    rows = case(scores, target, reduction="none")
+    weighted = case(scores, target, sample_weight=weight, reduction="none")
+    counted = target == case.counted if case in TOP else torch.ones_like(target) == 1
+    assert rows.shape == target.shape
+    assert (rows[~counted] == 0).all()
+    assert_same(case(scores, target), rows[counted].mean())
+    assert_same(total, weighted.sum())
+    assert_same(mean, weighted.sum() / weight[counted].sum())
+    if case in CLASSES:
+        assert_same(weighted, weight * rows)
+
+
+# Batches that lack something.
+
+
+@every(first_of_each(LOSSES))
+def test_empty_batch_has_zero_loss(case):
+    scores, target = case.batch(n_samples=0)
+    if case.name == "precision_at_k_loss":  # k is at most the number of samples
+        return
+    solvers = ("closed_form", "program") if getattr(case, "program", False) else (None,)
+    for solver in solvers:
+        options = {} if solver is None else {"solver": solver}
+        loss, gradient = value_and_gradient(case, scores, target, **options)
+        assert loss == 0
+        assert gradient.shape == scores.shape
+
+
+@every(OF_TWO)
+def test_batch_of_one_class(case):
+    scores, target = case.batch()
+    for label in (0, 1):
+        kept = target == label
+        batches = [(scores.detach()[kept], target[kept], None), (scores, target, kept.double())]
+        for s, y, weight in batches:
+            loss, gradient = value_and_gradient(case, s, y, sample_weight=weight)
+            assert_same(loss, case.defined(scores[kept], target[kept]))
+            # A threshold among all samples needs no negatives.
+            of = getattr(case, "of", "all")
+            needs_both = case in PROGRAMS or case.counted != label
+            if needs_both or (of != "all" and (of == "positives") != label):
+                assert loss == 0
+                assert (gradient == 0).all()
+
+
+@every(first_of_each(OF_TWO))
+def test_few_samples(case):
+    # Ranks may be larger than the groups: the smallest score is then the threshold.
+    for labels in ([1, 0], [0, 1], [1, 0, 0, 0], [0, 1, 1, 1]):
+        n = len(labels)
+        if case.name == "precision_at_k_loss" and case.k > n:
+            continue
+        for scores in (torch.linspace(1, -2, n).double(), torch.zeros(n).double()):
+            loss, gradient = value_and_gradient(case, scores, torch.tensor(labels))
+            assert_same(loss, case.defined(scores, torch.tensor(labels)))
+            assert gradient.isfinite().all()

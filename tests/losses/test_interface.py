@@ -1,0 +1,270 @@
+"""Every loss as users meet it: modules, compilation, refusals."""
+
+import copy
+import inspect
+import math
+import pickle
+import shutil
+
+import pytest
+import torch
+
+from sktopk import losses
+from sktopk.losses import KthLargest, TopMean, accuracy_at_top_loss
+from tests.losses import top_references
+from tests.losses.cases import (
+    CLASSES,
+    LOSSES,
+    N_CLASSES,
+    OF_TWO,
+    PROGRAMS,
+    TOP,
+    assert_same,
+    class_batch,
+    every,
+    first_of_each,
+    fixed_noise,
+    top_batch,
+    value_and_gradient,
+)
+
+MODULES = [case for case in LOSSES if case.module]
+DRAWING = [case for case in CLASSES if case.noised]
+
+
+# Modules.
+
+
+@every(first_of_each(MODULES))
+def test_module_equals_function_and_survives_pickle_and_copy(case):
+    scores, target = case.batch()
+    weight = torch.linspace(0, 2, len(scores))
+    module = case.build()
+    for each in (module, pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+        assert repr(each) == repr(module)
+        for weights in ([], [weight]):
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                found = each(scores, target, *weights)
+                torch.manual_seed(0)
+                options = {"sample_weight": weights[0]} if weights else {}
+                assert_same(found, case.function(scores, target, **case.parameters, **options), 0)
+
+
+@every(first_of_each(MODULES))
+def test_module_has_the_parameters_and_defaults_of_its_function(case):
+    of_function = inspect.signature(case.function).parameters
+    module = getattr(losses, case.module)
+    of_module = inspect.signature(module).parameters
+    of_call = {"scores", "target", "sample_weight", "groups", "noise"}
+    assert list(of_module) == [name for name in of_function if name not in of_call]
+    for name, parameter in of_module.items():
+        # Of several classes, k and sigma have the estimator's default in the module.
+        default = {"k": 5, "sigma": 0.2}.get(name) if case in CLASSES else None
+        assert parameter.default == (default or of_function[name].default)
+    signature = inspect.signature(module)
+    given = signature.bind(**case.parameters)
+    given.apply_defaults()
+    assert repr(module(*given.arguments.values())) == repr(case.build())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'temperature'"):
+        module(**case.parameters, temperature=1.0)
+
+
+@every([case for case in CLASSES if "class_counts" in case.parameters])
+def test_class_counts_move_with_the_module(case):
+    module = case.build()
+    assert list(module.state_dict()) == ["class_counts"]
+    assert module.to("meta").class_counts.device.type == "meta"
+    with pytest.raises(TypeError, match="class_counts"):
+        getattr(losses, case.module)()
+    scores, target = class_batch()
+    with pytest.raises(ValueError, match=r"class_counts must have shape \(7,\).*got \(3,\)"):
+        case(scores, target, class_counts=[1, 2, 3])
+    with pytest.raises(ValueError, match="class_counts must be positive; got 0"):
+        case(scores, target, class_counts=[0, 1, 1, 1, 1, 1, 1])
+
+
+@every(DRAWING)
+def test_module_draws_from_its_generator(case):
+    module = case.build()
+    scores, target = class_batch()
+    module.generator = torch.Generator().manual_seed(3)
+    drawn = module(scores, target)
+    module.generator.manual_seed(3)
+    torch.rand(1)  # the global generator has no part in it
+    assert_same(module(scores, target), drawn, 0)
+
+
+def test_a_subclass_keeps_the_function():
+    class Halved(losses.FocalLoss):
+        def forward(self, scores, target, sample_weight=None):
+            return super().forward(scores, target, sample_weight) / 2
+
+    scores, target = class_batch()
+    assert repr(Halved(gamma=1.0)) == "Halved(gamma=1.0, reduction='mean')"
+    expected = losses.focal_loss(scores, target, gamma=1.0) / 2
+    assert_same(Halved(gamma=1.0)(scores, target), expected)
+
+
+# Compilation. torch.compile meets a warning of its own where a loss is an autograd function.
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@every([*first_of_each(CLASSES), *TOP[4:9], *first_of_each(PROGRAMS)])
+def test_compiles_without_graph_breaks(case):
+    """Nor does a GPU wait for the CPU: a graph has no values that Python looks at."""
+    torch.compiler.reset()
+    scores, target = case.batch()
+    labels = target if scores.ndim == 2 else target == 1
+    noise = {"noise": fixed_noise(scores)} if case in DRAWING else {}
+    # A search for a root looks at numbers, which no graph can do.
+    whole = "SurrogateQuantile" not in str(case)
+    compiled = torch.compile(lambda *a, **n: case(*a, **n), fullgraph=whole, backend="aot_eager")
+    loss = compiled(scores, labels, **noise)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert_same((loss.detach(), gradient), value_and_gradient(case, scores, target))
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch warns of itself
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_the_smooth_loss_compiles_with_inductor():
+    torch.compiler.reset()
+    scores, target = class_batch(n_classes=50)
+    compiled = torch.compile(losses.smooth_topk_loss, fullgraph=True)
+    loss = compiled(scores, target, k=2)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    expected = value_and_gradient(losses.smooth_topk_loss, scores, target, k=2)
+    assert_same((loss.detach(), gradient), expected)
+
+
+# What is refused, and how.
+
+
+@every(first_of_each(LOSSES))
+def test_refuses_wrong_tensors(case):
+    scores, target = case.batch()
+    n = len(scores)
+    noise = {"noise": None} if case in DRAWING else {}
+    shape = rf"must have shape \({n},\)" if scores.ndim == 2 else rf"shape of scores \({n},\)"
+    with pytest.raises(TypeError, match=r"scores must be a torch\.Tensor; got ndarray"):
+        case(scores.detach().numpy(), target, **noise)
+    with pytest.raises(TypeError, match=r"scores must be floating point; got torch\.int64"):
+        case(scores.long(), target)
+    with pytest.raises(TypeError, match=r"target must be a torch\.Tensor; got list"):
+        case(scores, target.tolist())
+    with pytest.raises(ValueError, match=rf"target .*{shape}.*got \(3,\)"):
+        case(scores, target[:3])
+    with pytest.raises(ValueError, match=rf"sample_weight must have shape \({n},\).*got \(2,\)"):
+        case(scores, target, sample_weight=torch.ones(2))
+    with pytest.raises(ValueError, match="reduction='average' must be one of 'none', 'sum'"):
+        case(scores, target, reduction="average")
+    if case in CLASSES:
+        with pytest.raises(ValueError, match=r"scores must have shape \(n_samples, n_classes\)"):
+            case(scores[0], target)
+        if not case.soft:
+            with pytest.raises(TypeError, match=f"{case.name} is defined for integer class ind"):
+                case(scores, scores.softmax(1))
+
+
+@every(first_of_each(OF_TWO))
+def test_refuses_wrong_labels_and_options(case):
+    scores, target = case.batch()
+    for value, shown in ((2 * target, "2"), (torch.where(target == 1, math.nan, 0.0), "nan")):
+        with pytest.raises(ValueError, match=f"target must hold 0 and 1; got {shown}"):
+            case(scores, value)
+    option = "surrogate" if case in TOP else "solver"
+    with pytest.raises(ValueError, match=f"{option}='square' must be one of '"):
+        case(scores, target, **{option: "square"})
+    if case.name != "pairwise_auc_loss":
+        with pytest.raises(ValueError, match=r"scores must have shape \(n_samples,\); got.*, 1\)"):
+            case(scores.unsqueeze(1), target)
+
+
+# Names of parameters, values that are out of range, and what is said of them.
+FINITE = (-1.0, math.inf, math.nan), "must be finite and"
+RANGES = {
+    **dict.fromkeys(("margin", "sigma", "gamma", "max_margin", "scale", "label_smoothing"), FINITE),
+    **dict.fromkeys(("beta", "penalty"), ((0.0, *FINITE[0]), "must be finite and positive")),
+    **dict.fromkeys(("recall", "fpr", "precision"), ((0.0, 1.001, math.nan), r"must be in \(0, 1")),
+}
+
+
+@every(first_of_each(LOSSES))
+def test_refuses_parameters_out_of_range(case):
+    scores, target = case.batch()
+    names = inspect.signature(case.function).parameters
+    ranges = RANGES | {"tau": RANGES["recall"] if case in TOP else FINITE}
+    for name in ranges.keys() & names:
+        values, message = ranges[name]
+        for value in values:
+            with pytest.raises(ValueError, match=f"{name}=.* {message}"):
+                case(scores, target, **{name: value})
+        with pytest.raises(TypeError, match=f"{name} must be a number; got '1'"):
+            case(scores, target, **{name: "1"})
+    if "k" in names:
+        with pytest.raises(ValueError, match="k=0 must be at least 1"):
+            case(scores, target, k=0)
+        for value in (2.0, True):
+            with pytest.raises(TypeError, match=f"k must be an integer; got {value}"):
+                case(scores, target, k=value)
+    if case in CLASSES and "k" in names:
+        with pytest.raises(ValueError, match=f"k={N_CLASSES} must be smaller than the number of"):
+            case(scores, target, k=N_CLASSES)
+
+
+def test_refuses_what_only_one_loss_has():
+    scores, target = class_batch()
+    with pytest.raises(ValueError, match=r"label_smoothing=1\.5 must be at most 1"):
+        losses.cross_entropy_loss(scores, target, label_smoothing=1.5)
+    with pytest.raises(ValueError, match="k=601 must be at most 600"):
+        losses.smooth_topk_loss(torch.zeros(1, 900), torch.tensor([0]), k=601)
+    scores, target = top_batch()
+    with pytest.raises(ValueError, match=r"k=15 must be at most the number of samples \(14\)"):
+        losses.precision_at_k_loss(scores, target, k=15)
+    with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 'max'"):
+        accuracy_at_top_loss(scores, target, threshold="max")
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        ({"false_alarms": 1.0}, "errors must have the keys 'false_negatives' and 'false_positive"),
+        ({"false_negatives": -1.0}, r"errors\['false_negatives'\]=-1 must be finite and nonneg"),
+        ({"false_negatives": 0.0}, "errors must have a positive weight"),
+        ({}, "errors must have a positive weight"),
+        ("both", "errors='both' must be one of 'false_negatives', 'false_positives'"),
+    ],
+)
+def test_refuses_errors(errors, message):
+    scores, target = top_batch()
+    with pytest.raises(ValueError, match=message):
+        accuracy_at_top_loss(scores, target, threshold=KthLargest("all", k=2), errors=errors)
+
+
+@pytest.mark.parametrize("errors", ["false_negatives", "false_positives"])
+def test_threshold_may_be_any_function(errors):
+    scores, target = top_batch()
+    mean = {"threshold": lambda scores, positive, weight: scores.mean(), "errors": errors}
+    value, gradient = value_and_gradient(accuracy_at_top_loss, scores, target, **mean)
+    rows = top_references.losses(
+        scores.tolist(), target.tolist(), scores.mean().item(), errors, "quadratic"
+    )
+    assert value.item() == pytest.approx(sum(rows) / sum((target == 1) == (errors[6] == "n")))
+    assert gradient.sum() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", [KthLargest, TopMean])
+def test_a_detached_threshold_has_the_gradient_of_equation_13(kind):
+    # The ablation of the paper, whose weights may grow without bound (appendix E).
+    scores, target = top_batch()
+    threshold = kind("negatives", k=2)
+    fixed = {"threshold": lambda s, p, w: threshold(s, p, w).detach()}
+    _, gradient = value_and_gradient(accuracy_at_top_loss, scores, target, **fixed)
+    t, n_positives = threshold(scores, target == 1).item(), target.sum().item()
+    slope = top_references.SLOPES["quadratic"]
+    expected = [
+        -slope(t - s) / n_positives if y else 0.0
+        for s, y in zip(scores.tolist(), target.tolist(), strict=True)
+    ]
+    assert_same(gradient, torch.tensor(expected, dtype=torch.float64))

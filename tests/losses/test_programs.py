@@ -1,0 +1,218 @@
+"""Losses that are linear programs: ties, solvers, what they bound."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from sktopk.losses import (
+    SurrogateQuantile,
+    accuracy_at_top_loss,
+    fbeta_loss,
+    precision_at_k_loss,
+    recall_at_fpr_loss,
+    recall_at_precision_loss,
+)
+from tests.losses import program_references as references
+from tests.losses.cases import (
+    AT_K,
+    FBETA,
+    FPR,
+    PROGRAMS,
+    RECALL,
+    SOLVED,
+    ProgramCase,
+    assert_same,
+    every,
+    program_batch,
+    tied_batch,
+    value_and_gradient,
+)
+
+
+@every(PROGRAMS)
+def test_equals_definition_whatever_ties(case):
+    rng = np.random.default_rng(len(str(case)))
+    for _ in range(300):
+        scores, target, weight = tied_batch(rng, float_weights=case.name != "precision_at_k_loss")
+        expected = case.defined(scores, target, weight)
+        assert_same(case(scores, target, sample_weight=weight), expected)
+
+
+@every(SOLVED)
+def test_equals_the_program_and_its_multipliers(case):
+    for seed in range(4):
+        scores, target = program_batch(seed=seed)
+        weight = torch.linspace(0.0, 2.0, len(scores)) if seed % 2 else None
+        closed = value_and_gradient(case, scores, target, sample_weight=weight)
+        options = {"sample_weight": weight, "solver": "program"}
+        assert_same(value_and_gradient(case, scores, target, **options), closed, 1e-8)
+    # The optimum alone: where scores tie, multipliers are not unique.
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        scores, target, weight = tied_batch(rng, n_max=12)
+        closed, solved = (
+            case(scores, target, sample_weight=weight, solver=s) for s in ("closed_form", "program")
+        )
+        assert_same(solved, closed, 1e-9)
+    scores, target = program_batch(n_samples=128, share=0.1)
+    assert_same(case(scores, target, solver="program"), case(scores, target), 1e-9)
+
+
+@every([case for case in PROGRAMS if case.convex])
+def test_gradient_is_a_subgradient_where_scores_tie(case):
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        scores, target, _ = tied_batch(rng, n_max=9)
+        scores = (2 * scores).round() / 2
+        loss, gradient = value_and_gradient(case, scores, target)
+        for scale in (1e-3, 0.3, 2.0):
+            step = scale * torch.from_numpy(rng.normal(size=len(scores)))
+            bound = loss + gradient @ step
+            assert case(scores + step, target) >= bound - 1e-12, (scores, target, step)
+
+
+@every(PROGRAMS)
+def test_gradient_where_scores_tie(case):
+    scores, target = program_batch(n_samples=12)
+    scores = (2 * scores.detach()).round() / 2
+    scores[:3], target[:3] = 0.5, 1
+    scores[3:6], target[3:6] = -0.5, 0
+    _, gradient = value_and_gradient(case, scores, target)
+    if case.shares:
+        for s in scores.unique():
+            for of_class in (target == 0, target == 1):
+                tied = gradient[of_class & (scores == s)]
+                assert_same(tied, tied[:1].expand_as(tied))
+    # Equal scores are pushed apart. The ramp has no gradient for pairs that do not lead.
+    equal, target = torch.zeros(12, dtype=torch.float64), torch.arange(12) < 3
+    loss, gradient = value_and_gradient(case, equal, target)
+    if case.parameters.get("surrogate") != "ramp":
+        assert gradient.abs().sum() > 0
+        assert case(equal - 1e-3 * gradient, target) < loss
+
+
+@every(PROGRAMS)
+def test_margin_is_the_unit_of_scores_and_two_margins_are_enough(case):
+    margin = case.parameters.get("margin", 1.0)
+    for seed in range(3):
+        scores, target = program_batch(seed=seed)
+        loss, gradient = value_and_gradient(case, scores, target)
+        scaled = value_and_gradient(case, 3 * scores, target, margin=3 * margin)
+        assert_same(scaled, (loss, gradient / 3))
+        # Raising a positive or lowering a negative does no harm.
+        assert (gradient[target == 1] <= 1e-12).all()
+        assert (gradient[target == 0] >= -1e-12).all()
+    apart = scores.detach().clamp(-1, 1) + (2 + 2 * margin) * target
+    loss, gradient = value_and_gradient(case, apart, target)
+    if case.parameters.get("surrogate") == "logistic":
+        assert loss < 0.2
+    else:
+        assert loss == 0
+        assert (gradient == 0).all()
+
+
+# What the losses bound.
+
+
+def rates(scores, target, tau):
+    """Counts of true and false positives of the prediction s >= tau."""
+    flagged = scores >= tau
+    return (flagged & (target == 1)).sum().item(), (flagged & (target == 0)).sum().item()
+
+
+def all_rates(scores, target):
+    """These counts at every threshold."""
+    thresholds = [math.inf, *sorted(set(scores.tolist()), reverse=True)]
+    return [rates(scores, target, tau) for tau in thresholds]
+
+
+def square_of_f(beta):
+    return lambda tp, fp, n_pos, n_neg: (1 + beta**2) * tp / (beta**2 * n_pos + tp + fp)
+
+
+def of_recall(recall):
+    return lambda tp, fp, n_pos, n_neg: 1 - fp / n_neg if tp >= recall * n_pos else -math.inf
+
+
+def of_fpr(fpr):
+    return lambda tp, fp, n_pos, n_neg: tp / n_pos if fp <= fpr * n_neg else -math.inf
+
+
+@pytest.mark.parametrize(
+    ("case", "metric"),
+    [
+        *((ProgramCase(*FBETA, {"beta": b}), square_of_f(b)) for b in (0.5, 2.0)),
+        *((ProgramCase(*RECALL, {"recall": r}), of_recall(r)) for r in (0.3, 1.0)),
+        *((ProgramCase(*FPR, {"fpr": f}), of_fpr(f)) for f in (0.05, 1.0)),
+    ],
+    ids=str,
+)
+def test_bounds_one_minus_the_metric_at_the_best_threshold(case, metric):
+    for seed in range(60):
+        scores, target = program_batch(seed=seed, n_samples=6 + seed % 20)
+        scores = scores.detach() if seed % 2 else scores.detach().round()
+        n_pos = int(target.sum())
+        values = [metric(*r, n_pos, len(target) - n_pos) for r in all_rates(scores, target)]
+        assert case(scores, target).item() >= 1 - max(values) - 1e-12
+
+
+def test_bounds_one_minus_the_recall_where_the_precision_is_reached():
+    n_reached = 0
+    for seed in range(200):
+        scores, target = program_batch(seed=seed)
+        scores = scores.detach() + 1.5 * target
+        lists = scores.tolist(), target.tolist(), [1.0] * len(scores)
+        loss, violation = references.best_at_precision(*lists, precision=0.6, penalty=50.0)
+        if violation > 1e-12:
+            continue
+        n_reached += 1
+        found = [tp for tp, fp in all_rates(scores, target) if tp and tp >= 0.6 * (tp + fp)]
+        assert loss >= 1 - max([0, *found]) / target.sum().item() - 1e-12
+        closed = recall_at_precision_loss(scores, target, precision=0.6, penalty=50.0)
+        assert_same(closed.item(), loss)
+    assert n_reached > 30
+
+
+@pytest.mark.parametrize("k", [1, 6])
+def test_bounds_one_minus_the_precision_at_k(k):
+    for seed in range(60):
+        scores, target = program_batch(seed=seed, share=0.2 + 0.01 * seed)
+        precision = target[scores.topk(k).indices].double().mean()
+        assert precision_at_k_loss(scores, target, k=k) >= 1 - precision - 1e-12
+
+
+def test_precision_at_k_is_a_mean_of_hinges():
+    scores, target = program_batch(n_samples=40)
+    k = 5
+    best = scores[target == 1].sort(descending=True).values[:k].flip(0)
+    hinges = (1 - (best - scores[target == 0].sort(descending=True).values[:k])).relu()
+    assert_same(precision_at_k_loss(scores, target, k=k), hinges.mean())
+    # All samples are at the top where the weights sum to less.
+    weight = torch.full((40,), 0.1)
+    case = ProgramCase(*AT_K, {"k": 5})
+    loss, gradient = value_and_gradient(case, scores, target, sample_weight=weight)
+    assert_same(loss, (target == 0).double().mean(), 1e-6)
+    assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("fpr", [0.1, 1.0])
+def test_recall_at_fpr_is_pat_mat_np_at_the_quantile_of_the_hinge(fpr):
+    quantile = SurrogateQuantile("negatives", tau=fpr, surrogate="hinge")
+    for seed in range(10):
+        scores, target = program_batch(seed=seed)
+        found = value_and_gradient(recall_at_fpr_loss, scores, target, fpr=fpr)
+        options = {"threshold": quantile, "surrogate": "hinge"}
+        assert_same(found, value_and_gradient(accuracy_at_top_loss, scores, target, **options))
+
+
+@pytest.mark.parametrize("solver", ["closed_form", "program"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_beyond_any_precision_beta_leaves_recall_alone(solver, dtype):
+    scores = torch.randn(12, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    target = torch.arange(12) % 3 == 0
+    loss, gradient = value_and_gradient(fbeta_loss, scores, target, beta=1e30, solver=solver)
+    # All are flagged at some threshold, where no positive has an error.
+    assert abs(loss.item()) < 1e-6
+    assert gradient.isfinite().all()

@@ -1,0 +1,174 @@
+"""Losses with a threshold among the scores: gradients of the paper, metrics, golden values."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sktopk import losses
+from sktopk.losses import KthLargest, TopMean, accuracy_at_top_loss
+from tests.losses import top_references as references
+from tests.losses.cases import TOP, assert_same, every, top_batch, value_and_gradient
+from tests.losses.test_golden import Entries, golden_names
+
+
+@every([case for case in TOP if case.row])
+def test_gradient_is_that_of_the_paper(case):
+    # Eq. 6 and 7: of a network's weights, sample by sample.
+    for seed in range(2):
+        _, target = top_batch(seed=seed)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            network = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+            X = torch.randn(len(target), 3, dtype=torch.float64)
+        weights = list(network.parameters())
+        expected = [torch.zeros_like(w) for w in weights]
+        factors = case.defined_factors(network(X).flatten(), target)
+        for x, factor in zip(X, factors, strict=True):
+            of_sample = torch.autograd.grad(network(x).squeeze(), weights)
+            expected = [e + factor * g for e, g in zip(expected, of_sample, strict=True)]
+        gradient = torch.autograd.grad(case(network(X).flatten(), target), weights)
+        assert_same(list(gradient), expected)
+        assert expected[0].abs().max() > 0.01
+
+
+@every(TOP)
+def test_bounds_the_zero_one_metric_from_above(case):
+    for seed in range(3):
+        scores, target = top_batch(n_samples=200, seed=seed)
+        t = case.reference(scores.tolist(), target.tolist())
+        if case.errors == "false_negatives":  # eq. 2
+            error = (target == 1) & (scores < t)
+        else:
+            error = (target == 0) & (scores >= t)
+        assert error.any()
+        assert (case(scores, target, reduction="none") >= error.double() - 1e-12).all()
+        assert case(scores, target) >= error.sum() / (target == case.counted).sum()
+
+
+@every(TOP)
+def test_masked_samples(case):
+    scores, target = top_batch()
+    for dtype in (torch.bool, torch.float32):
+        assert_same(case(scores, target.to(dtype)), case(scores, target), 0)
+    masked = (target == 0) & (torch.arange(len(target)) < 5)
+    assert masked.any()
+    hidden = scores.detach().masked_fill(masked, -torch.inf)
+    loss, gradient = value_and_gradient(case, hidden, target)
+    assert_same(loss, case.defined(hidden, target))
+    assert gradient.isfinite().all()
+    assert (gradient[masked] == 0).all()
+    nothing = torch.full((4,), -torch.inf, dtype=torch.float64)
+    loss, gradient = value_and_gradient(case, nothing, torch.tensor([0, 1, 0, 1]))
+    assert loss == 0
+    assert (gradient == 0).all()
+
+
+# Both kinds of errors: equation 1 of Adam, Macha, Smidl.
+
+BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
+
+
+@pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
+@pytest.mark.parametrize("surrogate", references.SURROGATES)
+def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
+    scores, target = top_batch(n_samples=30)
+    weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
+    options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}
+    s, y, w = scores.tolist(), target.tolist(), weight.tolist()
+    t, mean, rows = threshold(scores, target, weight).item(), 0.0, [0.0] * len(s)
+    for kind, label in (("false_positives", 0), ("false_negatives", 1)):
+        each = references.losses(s, y, t, kind, surrogate)
+        each = [BOTH[kind] * w_i * each_i for w_i, each_i in zip(w, each, strict=True)]
+        mean += sum(each) / sum(w_i for w_i, y_i in zip(w, y, strict=True) if y_i == label)
+        rows = [a + b for a, b in zip(rows, each, strict=True)]
+    options["errors"] = BOTH
+    assert accuracy_at_top_loss(scores, target, **options).item() == pytest.approx(mean)
+    each = accuracy_at_top_loss(scores, target, reduction="none", **options)
+    assert each.tolist() == pytest.approx(rows)
+    assert torch.autograd.gradcheck(lambda s: accuracy_at_top_loss(s, target, **options), scores)
+
+
+@pytest.mark.parametrize("surrogate", references.SURROGATES)
+def test_gradient_of_both_kinds_is_equation_6(surrogate):
+    scores, target = top_batch(n_samples=30)
+    s, y, expected = scores.tolist(), target.tolist(), torch.zeros(30, dtype=torch.float64)
+    at = references.kth_row(s, y, "all", k=5)
+    for kind, factor in BOTH.items():
+        factors = references.row_factors(s, y, at, kind, surrogate)
+        expected += factor * torch.tensor(factors, dtype=torch.float64)
+    options = {"threshold": KthLargest("all", k=5), "errors": BOTH, "surrogate": surrogate}
+    _, gradient = value_and_gradient(accuracy_at_top_loss, scores, target, **options)
+    assert_same(gradient, expected)
+
+
+# Surrogates: z, max(0, 1 + z)^2, max(0, 1 + z), log2(1 + exp z), as the loss at a threshold of 0.
+
+TABLE = [
+    (-2.0, 0.0, 0.0, 0.18311841),
+    (-1.0, 0.0, 0.0, 0.45194108),
+    (-0.5, 0.25, 0.5, 0.68394851),
+    (0.0, 1.0, 1.0, 1.0),
+    (3.0, 16.0, 4.0, 4.39818183),
+]
+
+
+def of_surrogate(name, z):
+    """The surrogate of the distances z: the losses of negatives of these scores at 0."""
+    return accuracy_at_top_loss(
+        *(z, torch.zeros(len(z))),
+        threshold=lambda scores, positive, weight: scores.new_zeros(()),
+        errors="false_positives",
+        surrogate=name,
+        reduction="none",
+    )
+
+
+def test_surrogates_by_hand_and_by_definition():
+    z, *expected = torch.tensor(TABLE, dtype=torch.float64).T
+    fine = torch.linspace(-60, 60, 24_001, dtype=torch.float64)
+    for name, values in zip(references.SURROGATES, expected, strict=True):
+        torch.testing.assert_close(of_surrogate(name, z), values, rtol=1e-7, atol=1e-9)
+        value = of_surrogate(name, fine)
+        assert (value.diff() >= 0).all()
+        assert (value.diff().diff() >= -1e-11).all()
+        assert (value >= (fine >= 0).double()).all()
+        slow = [references.SURROGATES[name](x) for x in fine[::100].tolist()]
+        assert value[::100].tolist() == pytest.approx(slow, rel=1e-14, abs=1e-14)
+
+
+# Golden values of threshold, loss and gradient.
+
+GOLDEN = {
+    "at_TopPush": lambda y, p: KthLargest("negatives", k=1),
+    "at_ties": lambda y, p: KthLargest("negatives", k=1),
+    "at_KthNeg": lambda y, p: KthLargest("negatives", k=p),
+    "at_RecAtK": lambda y, p: KthLargest("all", k=p),
+    "at_MeanTopKNeg": lambda y, p: TopMean("negatives", k=p),
+    # Means of floor(n p) + 1 scores.
+    "at_TauFPL": lambda y, p: TopMean("negatives", k=math.floor((y == 0).sum() * p) + 1),
+    "at_TopMean": lambda y, p: TopMean("all", k=math.floor(len(y) * p) + 1),
+}
+NAMED = {
+    "at_TopPush": lambda s, y, p: losses.top_push_loss(s, y),
+    "at_KthNeg": lambda s, y, p: losses.top_push_k_loss(s, y, k=p),
+    "at_RecAtK": lambda s, y, p: losses.recall_at_k_loss(s, y, k=p),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
+def test_golden_threshold_loss_and_gradients(name):
+    entry = Entries(name)
+    kind = "_".join(name.split("_")[:2])
+    scores, target = entry.tensor("z"), entry.tensor("y")
+    threshold = GOLDEN[kind](entry["y"], entry.get("param"))
+    value, gradient = value_and_gradient(lambda s: threshold(s, target == 1), scores)
+    assert value.item() == pytest.approx(entry["t"], rel=1e-14)
+    np.testing.assert_allclose(gradient, entry["dt_dz"], rtol=1e-14, atol=0)
+    found = [lambda s, y, p: accuracy_at_top_loss(s, y, threshold=threshold)]
+    for loss in [*found, *([NAMED[kind]] if kind in NAMED else [])]:
+        value, gradient = value_and_gradient(loss, scores, target, p=entry.get("param"))
+        assert value.item() == pytest.approx(entry["loss"], rel=1e-12)
+        np.testing.assert_allclose(gradient, entry["grad"], rtol=1e-12, atol=1e-12)

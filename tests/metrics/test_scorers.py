@@ -1,0 +1,403 @@
+"""Scorers of top-k accuracy, the top and sets, where scikit-learn and skorch call them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from sktopk import SetClassifier, metrics
+from sktopk.metrics import (
+    _scorer,
+    make_set_scorer,
+    make_top_scorer,
+    make_topk_scorer,
+    recall_at_k_score,
+    set_coverage_score,
+    set_size_score,
+    topk_accuracy_score,
+)
+from sktopk.metrics._top_scorer import top_score
+
+TOP = [
+    ("precision_at_k", {"k": 20, "ties": "optimistic"}),
+    ("recall_at_k", {"k": 0.05}),
+    ("enrichment_factor", {"fraction": 0.05}),
+    ("precision_at_recall", {"recall": 0.5}),
+    ("recall_at_precision", {"precision": 0.5}),
+    ("positives_at_top", {"k": 3}),
+    ("true_positive_rate_at_fpr", {"fpr": 0.05}),
+    ("partial_auc_log", {"max_fpr": 0.2, "min_fpr": 0.01, "method": "sampled"}),
+    ("auc_at_quantile", {"quantile": 0.1, "normalize": True, "ties": "pessimistic"}),
+    ("bedroc", {"alpha": 5.0}),
+]
+every_name = pytest.mark.parametrize(("name", "params"), TOP, ids=[name for name, _ in TOP])
+CLASSIFIERS = [
+    GaussianNB(),
+    RandomForestClassifier(5, random_state=0),
+    SVC(),
+    make_pipeline(StandardScaler(), LogisticRegression(C=0.01)),
+    GridSearchCV(GaussianNB(), {"var_smoothing": [1e-2, 1e-1]}, cv=2),
+]
+every_classifier = pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda e: type(e).__name__)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:400], np.array(list("qwertyuiop"))[y[:400]]
+
+
+@pytest.fixture(scope="module")
+def frauds():
+    """Samples of which a tenth is fraud."""
+    X, y = make_classification(600, weights=[0.9], n_informative=4, flip_y=0.05, random_state=0)
+    return X, np.where(y == 1, "fraud", "a sale")
+
+
+@pytest.fixture(scope="module")
+def sets():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0)
+    return clf.fit(X[:, :2], names), X[:, :2], names
+
+
+# Top-k accuracy.
+
+
+@every_classifier
+def test_topk_is_the_score_of_the_estimators_own_classes(estimator, digits):
+    X, y = digits
+    train = y != "q"
+    fitted = clone(estimator).fit(X[train], y[train])
+    method = "decision_function" if hasattr(fitted, "decision_function") else "predict_proba"
+    for average in ("micro", "macro"):
+        expected = topk_accuracy_score(
+            y, getattr(fitted, method)(X), k=2, labels=fitted.classes_, average=average
+        )
+        assert make_topk_scorer(2, average=average)(fitted, X, y) == expected
+
+
+def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(digits):
+    X, y = digits
+    estimator = GaussianNB().fit(X[y != "q"], y[y != "q"])
+    assert make_topk_scorer(9)(estimator, X, y) == np.mean(y != "q")
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    y = np.r_[np.arange(20), np.arange(20), np.arange(20, 40)]
+    for average in ("micro", "macro"):
+        scorer, clf = make_topk_scorer(5, average=average), GaussianNB(var_smoothing=1.0)
+        scores = cross_val_score(clf, X, y, cv=KFold(5), scoring=scorer, error_score="raise")
+        assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
+def test_pairwise_scores_are_refused(n_classes, make):
+    """With three classes their number is that of class scores."""
+    X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
+    estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
+    with pytest.raises(ValueError, match=f"score each of its {n_classes} classes.*SVC"):
+        make_topk_scorer(1)(estimator, X, y)
+
+
+class Recorded(LogisticRegression):
+    """Notes how many samples were scored at a time."""
+
+    def decision_function(self, X):
+        Recorded.n_rows.append(X.shape[0])
+        return super().decision_function(X)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("table", [np.asarray, sparse.coo_array, pd.DataFrame])
+def test_scores_of_many_samples_and_classes_are_counted_in_pieces(table, digits, monkeypatch):
+    X, y = digits
+    model = make_pipeline("passthrough", Recorded(C=1e-3, max_iter=500)).fit(X, y)
+    y, X = np.where(np.arange(400) % 7, y, "z"), table(X)  # "z" was not seen in training
+    scorer, Recorded.n_rows, weight = make_topk_scorer(2, average="macro"), [], np.arange(400.0)
+    whole = scorer(model, X, y, sample_weight=weight)
+    monkeypatch.setattr(_scorer, "_MOST_SCORES", 70 * 10)
+    assert scorer(model, X, y, sample_weight=weight) == whole
+    assert Recorded.n_rows == [400] + [70] * 5 + [50]
+    with pytest.raises(ValueError, match="same number of rows; got 395 and 400"):
+        scorer(model, X, y[:395])
+    assert len(Recorded.n_rows) == 7  # refused before any sample is scored
+
+
+# Scores of the top.
+
+
+@every_classifier
+@every_name
+def test_top_is_the_score_of_the_positive_class(estimator, name, params, frauds):
+    X, y = frauds
+    fitted = clone(estimator).fit(X[:400], y[:400])
+    if hasattr(fitted, "decision_function"):
+        y_score = fitted.decision_function(X[400:])
+    else:
+        y_score = fitted.predict_proba(X[400:])[:, 1]
+    score = getattr(metrics, f"{name}_score")
+    expected = score(y[400:], y_score, pos_label="fraud", **params)
+    assert make_top_scorer(name, pos_label="fraud", **params)(fitted, X[400:], y[400:]) == expected
+
+
+@every_name
+def test_targets_and_scores_are_scored_without_labels(name, params, frauds):
+    """The function that training calls."""
+    rng = np.random.default_rng(0)
+    positive, y_score, weight = rng.integers(0, 2, 80), rng.normal(size=80).round(1), rng.random(80)
+    expected = getattr(metrics, f"{name}_score")(positive, y_score, sample_weight=weight, **params)
+    assert top_score(name, positive, y_score, weight, **params) == expected
+
+
+@every_name
+def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, params, frauds):
+    X, y = frauds[0], np.sort(frauds[1])  # all fraud at the end
+    folds = [(np.arange(300, 600), np.arange(100)), (np.arange(0, 600, 2), np.arange(600))]
+    scorer = make_top_scorer(name, pos_label="fraud", **params)
+    with pytest.warns(UndefinedMetricWarning, match=f"{name}_score: no positives"):
+        result = cross_validate(GaussianNB(), X, y, cv=folds, scoring=scorer, error_score="raise")
+    assert np.isnan(result["test_score"]).tolist() == [True, False]
+
+
+@every_name
+def test_the_first_of_two_classes_may_be_positive(name, params, frauds):
+    X, y = frauds
+    # "a sale" sorts before "fraud", "z" after it.
+    y_turned = np.where(y == "fraud", "fraud", "z")
+    scorer = make_top_scorer(name, pos_label="fraud", **params)
+    for estimator in (GaussianNB(), LogisticRegression()):
+        expected = scorer(clone(estimator).fit(X, y), X, y)
+        assert scorer(clone(estimator).fit(X, y_turned), X, y_turned) == pytest.approx(expected)
+
+
+def test_a_classifier_that_knows_its_positive_label_is_asked(frauds):
+    X, y = frauds
+    fitted = GaussianNB().fit(X, y)
+    expected = make_top_scorer("recall_at_k", k=5, pos_label="a sale")(fitted, X, y)
+    scorer = make_top_scorer("recall_at_k", k=5)
+    with pytest.raises(ValueError, match=r"'a sale' and 'fraud' do not tell .* pass pos_label"):
+        scorer(fitted, X, y)
+    fitted.pos_label_ = "a sale"
+    pipe = make_pipeline(StandardScaler(), GaussianNB()).fit(X, y)
+    pipe.steps[-1][1].pos_label_ = "a sale"
+    search = GridSearchCV(pipe, {"gaussiannb__var_smoothing": [1e-9]}, cv=2)
+    search.set_params(scoring=make_top_scorer("bedroc", pos_label="a sale")).fit(X, y)
+    search.best_estimator_.steps[-1][1].pos_label_ = "a sale"
+    for each in (fitted, pipe, search):
+        assert scorer(each, X, y) == pytest.approx(expected)
+
+
+def test_classifier_trained_on_one_class_is_nan_and_a_warning(frauds):
+    X, y = frauds
+    fitted = DummyClassifier().fit(X[:3], ["a sale"] * 3)
+    with pytest.warns(UndefinedMetricWarning, match="recall_at_k_score: DummyC.* one class only"):
+        assert np.isnan(make_top_scorer("recall_at_k", k=5, pos_label="fraud")(fitted, X, y))
+
+
+# Sets.
+
+
+def test_set_scorers_are_the_scores(sets):
+    clf, X, y = sets
+    y_set = clf.predict_set(X)
+    for weight in (None, np.arange(150.0)):
+        options = {"labels": clf.classes_, "sample_weight": weight}
+        expected = {
+            "coverage": set_coverage_score(y, y_set, **options),
+            "macro_coverage": set_coverage_score(y, y_set, average="macro", **options),
+            "neg_size": -set_size_score(y_set, sample_weight=weight),
+        }
+        for name, score in expected.items():
+            assert make_set_scorer(name)(clf, X, y, sample_weight=weight) == score
+    search = GridSearchCV(clf, {"coverage": [0.5, 0.9]}, scoring=make_set_scorer("neg_size"))
+    assert search.fit(X, y).best_params_ == {"coverage": 0.5}
+
+
+def test_set_scorers_refuse_what_gives_no_sets(sets):
+    clf, X, y = sets
+    pipe = make_pipeline(StandardScaler(), clf).fit(X, y)
+    with pytest.raises(TypeError, match=r"must have predict_set.*a pipeline belongs inside"):
+        make_set_scorer("coverage")(pipe, X, y)
+
+
+# Where scorers are called.
+
+SCORERS = [
+    make_topk_scorer(1, average="macro"),
+    make_top_scorer("recall_at_k", k=20, pos_label="fraud"),
+]
+both = pytest.mark.parametrize("scorer", SCORERS, ids=["labels", "top"])
+
+
+@both
+def test_search_and_cross_validation_take_it(scorer, frauds):
+    X, y = frauds
+    grid = {"var_smoothing": [1e-9, 1e-1, 100.0]}
+    search = GridSearchCV(GaussianNB(), grid, scoring=scorer, cv=2, error_score="raise").fit(X, y)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    assert search.score(X, y) == scorer(search, X, y)
+    X, y = pd.DataFrame(X), pd.Series(y)
+    result = cross_validate(GaussianNB(), X, y, cv=3, scoring={"a": scorer, "b": clone(scorer)})
+    assert np.isfinite(result["test_a"]).all()
+    np.testing.assert_array_equal(result["test_a"], result["test_b"])
+    boosting = HistGradientBoostingClassifier(max_iter=3, early_stopping=True, scoring=scorer)
+    assert np.isfinite(boosting.fit(X, y).validation_score_).all()
+
+
+@pytest.mark.parametrize("scorer", [*SCORERS, make_set_scorer("coverage")])
+def test_a_tuned_threshold_says_what_it_needs(scorer, frauds):
+    X, y = frauds
+    with pytest.raises(AttributeError, match=r"TunedThresholdClassifierCV .*BudgetClassifier"):
+        TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(X, y)
+
+
+def test_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
+    X, y = frauds
+    rng = np.random.default_rng(0)
+    day, weight = rng.integers(0, 12, len(y)), rng.integers(1, 4, len(y)).astype(float)
+    splitter, expected = GroupKFold(3), {"top": [], "labels": []}
+    for train, test in splitter.split(X, y, day):
+        fitted = GaussianNB(var_smoothing=0.1).fit(X[train], y[train])
+        proba = fitted.predict_proba(X[test])
+        options = dict(k=5, pos_label="fraud", groups=day[test], sample_weight=weight[test])
+        expected["top"].append(recall_at_k_score(y[test], proba[:, 1], **options))
+        options = dict(k=1, labels=fitted.classes_, sample_weight=weight[test])
+        expected["labels"].append(topk_accuracy_score(y[test], proba, average="macro", **options))
+    with sklearn.config_context(enable_metadata_routing=True):
+        scoring = {"labels": make_topk_scorer(1, average="macro")}
+        scoring["top"] = make_top_scorer("recall_at_k", k=5, pos_label="fraud")
+        scoring["labels"].set_score_request(sample_weight=True)
+        scoring["top"].set_score_request(sample_weight=True, groups=True)
+        estimator = GaussianNB(var_smoothing=0.1).set_fit_request(sample_weight=False)
+        params = {"groups": day, "sample_weight": weight}
+        result = cross_validate(estimator, X, y, scoring=scoring, cv=splitter, params=params)
+        for name, scores in expected.items():
+            assert result[f"test_{name}"].tolist() == scores
+        top = scoring["top"]
+        search = GridSearchCV(estimator, {"var_smoothing": [0.1]}, scoring=top, cv=splitter)
+        assert search.fit(X, y, **params).best_score_ == pytest.approx(np.mean(expected["top"]))
+        for scorer, names in [(make_topk_scorer(2), ["sample_weight"]), (clone(top), ["groups"])]:
+            assert set(names) <= set(scorer.get_metadata_routing().score.requests)
+            assert "estimator" not in scorer.get_metadata_routing().score.requests
+        sets = make_set_scorer("coverage").get_metadata_routing()
+        assert set(sets.score.requests) == {"sample_weight", "groups"}
+    with pytest.raises(ValueError, match="name='bedroc' has no use for groups"):
+        make_top_scorer("bedroc")(GaussianNB().fit(X, y == "fraud"), X, y == "fraud", groups=day)
+
+
+class LikeANet:
+    """No scikit-learn estimator: a network with one output, or with one per class."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def predict(self, X):
+        return (X[:, 0] > 0).astype(int)
+
+    def decision_function(self, X):
+        one = X[:, :1]
+        return {"one": one[:, 0], "column": one, "two": np.hstack([-one, one])}[self.shape]
+
+
+@pytest.mark.parametrize("shape", ["one", "column", "two"])
+def test_any_object_with_classes_and_scores_will_do(shape, rng):
+    X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
+    expected = recall_at_k_score(y, X[:, 0], k=9)
+    assert make_top_scorer("recall_at_k", k=9)(LikeANet(shape), X, y) == expected
+    assert make_topk_scorer(1)(LikeANet(shape), X, y) == np.mean((X[:, 0] > 0) == y)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_skorch_calls_them_after_each_epoch(binary, frauds):
+    skorch, torch = pytest.importorskip("skorch"), pytest.importorskip("torch")
+    X, y = frauds[0].astype(np.float32), frauds[1] == "fraud"
+    scorers = [make_top_scorer("precision_at_k", k=k) for k in (5, 10)] + [make_topk_scorer(1)]
+    callbacks = [skorch.callbacks.EpochScoring(each, lower_is_better=False) for each in scorers]
+    options = {"module__in_features": 20, "max_epochs": 1, "callbacks": callbacks, "verbose": 0}
+    if binary:
+        model = torch.nn.Sequential(torch.nn.Linear(20, 1), torch.nn.Flatten(0))
+        del options["module__in_features"]
+        net = skorch.NeuralNetBinaryClassifier(model, **options).fit(X, y.astype(np.float32))
+    else:
+        options |= {"module__out_features": 2, "criterion": torch.nn.CrossEntropyLoss}
+        net = skorch.NeuralNetClassifier(torch.nn.Linear, **options).fit(X, y.astype(np.int64))
+    for name in ("precision_at_k_5", "precision_at_k_10", "top1_accuracy"):
+        assert 0 <= net.history[-1, name] <= 1
+
+
+@pytest.mark.parametrize("scorer", [*SCORERS, make_set_scorer("coverage")])
+def test_survives_pickle_and_clone(scorer):
+    for other in (pickle.loads(pickle.dumps(scorer)), clone(scorer)):
+        assert other.get_params() == scorer.get_params()
+        assert repr(other) == repr(scorer)
+
+
+def test_what_is_no_classifier_is_refused(frauds):
+    class OnlyLabels(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+    X, y = frauds
+    three = GaussianNB().fit(X, np.arange(len(y)) % 3)
+    with pytest.raises(ValueError, match=r"two classes; got 3 from GaussianNB\(\)"):
+        make_top_scorer("recall_at_k", k=5)(three, X, y)
+    regressor = LinearRegression().fit(X, np.arange(len(y)))
+    for scorer in SCORERS:
+        for estimator in (regressor, OnlyLabels().fit(X, y)):
+            with pytest.raises(TypeError, match="must be a classifier with classes_ and dec"):
+                scorer(estimator, X, y)
+        with pytest.raises(NotFittedError):
+            scorer(LogisticRegression(), X, y)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (
+            lambda: make_top_scorer("precision_at_recall", recall=0.5, ties="expected"),
+            "needs recall and takes nothing else; got recall=0.5, ties='expected'",
+        ),
+        (lambda: make_top_scorer("bedroc", fraction=0.1), "needs nothing and takes alpha, ties"),
+        (lambda: make_top_scorer("recall_at_k", k=5, ties="first"), "ties must be one of .*'first"),
+        (lambda: make_top_scorer("precision_at_recall", recall=2), r"in \(0, 1\]; got 2"),
+        (lambda: make_top_scorer("partial_auc_log", min_fpr=0.1), "min_fpr=0.1 must be less than"),
+    ],
+)
+def test_bad_parameters_are_refused_when_made(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+@pytest.mark.filterwarnings("error")
+def test_types_are_checked_and_making_a_scorer_warns_of_nothing():
+    make_top_scorer("precision_at_k", k=100)
+    with pytest.raises(TypeError, match=r"pos_label must be a label or None; got \['fraud'\]"):
+        make_top_scorer("recall_at_k", k=5, pos_label=["fraud"])
+    for make in (make_topk_scorer, lambda k: make_top_scorer("recall_at_k", k=k)):
+        with pytest.raises(TypeError, match=r"k must be .* got '5'"):
+            make("5")

@@ -1,0 +1,55 @@
+"""Tables that compare_losses takes, and what its baselines make of them."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+
+from sktopk import TopKClassifier
+from sktopk.model_selection import compare_losses
+from sktopk.model_selection._baselines import PlainNumbers
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def scores_of(X, y, *steps):
+    clf = TopKClassifier(k=1, hidden_layer_sizes=(), max_epochs=2, learning_rate=0.05)
+    clf = make_pipeline(*steps, clf) if steps else clf
+    return compare_losses(clf, [], X, y, cv=2, grid=None, progress=False).scores
+
+
+@pytest.fixture
+def table(rng):
+    y = np.arange(90) % 3
+    return rng.normal(size=(90, 3)) + y[:, None], y
+
+
+def test_tables_of_pyarrow_score_like_arrays(table):
+    pyarrow = pytest.importorskip("pyarrow")
+    X, y = table
+    found = scores_of(pyarrow.table({f"x{i}": X[:, i] for i in range(3)}), y)
+    for loss, expected in scores_of(X, y).items():
+        np.testing.assert_allclose(found[loss], expected)
+
+
+def test_columns_without_known_values_are_scored(table):
+    X, y = table
+    X[:, 1] = np.nan
+    imputer = SimpleImputer(keep_empty_features=False)
+    assert scores_of(X, y, imputer)["hist_gradient_boosting"].mean() > 0.5
+    # Nothing imputes here: the column reaches boosting as it is.
+    trees = PlainNumbers(dense=True).fit(X)
+    assert HistGradientBoostingClassifier(max_iter=5).fit(trees.transform(X), y).score(X, y) > 0.4
+
+
+def test_entries_stored_in_two_parts_are_summed(table):
+    X, y = table
+    split = csr_array((np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(range(3), 2), 90),
+                       6 * np.arange(91)), shape=X.shape)  # fmt: skip
+    expected = scores_of(csr_array(X), y)
+    found = scores_of(split, y)
+    for loss in {"hist_gradient_boosting", "lightgbm"} & expected.keys():
+        np.testing.assert_allclose(found[loss], expected[loss])
+    assert split.nnz == 540
