@@ -169,7 +169,7 @@ def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
     hint = (
         r"must be one of \[0, 1\]; got 'fraud': a meta-estimator may have encoded the labels; set"
     )
-    with pytest.raises(ValueError, match=f"{hint} pos_label=1 or pos_label=0"):
+    with pytest.raises(ValueError, match=f"{hint} pos_label to 1, 0 or None"):
         clf.fit(X, LabelEncoder().fit_transform(y))
     for meta in (
         BaggingClassifier(clf, n_estimators=2),

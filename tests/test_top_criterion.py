@@ -52,15 +52,26 @@ KINDS = [
 BUFFERS = (0, 1, 5)
 
 
-@pytest.fixture(params=["arrays", "tensors"])
-def library(request, monkeypatch):
-    """The steps of a CPU and those of a GPU, which a CPU can take as well."""
+@pytest.fixture
+def library(monkeypatch):
+    """Iterates over the steps of a CPU and those of a GPU, which a CPU can take as well."""
 
     def tensors(scores, target, weight):
         return torch, scores.detach().flatten(), target, weight
 
-    if request.param == "tensors":
+    def libraries():
+        yield "arrays"
         monkeypatch.setattr("sktopk._training.criteria._top.arrays", tensors)
+        yield "tensors"
+
+    return libraries()
+
+
+def crossed(library, *ways):
+    """All combinations, with one library after the other."""
+    for name in library:
+        for each in product(*ways):
+            yield name, each
 
 
 def table(weighted):
@@ -95,7 +106,8 @@ def steps(criterion, scores, positive, weight, batches):
 
 @every_threshold
 def test_on_all_rows_it_is_the_loss(threshold, library):
-    for weighted, tied, buffer_size, kind in product((False, True), (False, True), BUFFERS, KINDS):
+    ways = (False, True), (False, True), BUFFERS, KINDS
+    for _, (weighted, tied, buffer_size, kind) in crossed(library, *ways):
         scores, positive, weight = table(weighted)
         scores = scores.round() if tied else scores
         given = weight if weighted else None
@@ -138,7 +150,7 @@ BATCHES = [range(0, 24), range(24, 40), range(36, 60), range(0, 60, 4), range(5,
 
 @every_threshold
 def test_on_a_sample_it_is_the_loss_of_rows_that_count_for_others(threshold, library):
-    for weighted, buffer_size in product((False, True), BUFFERS):
+    for _, (weighted, buffer_size) in crossed(library, (False, True), BUFFERS):
         assert_loss_of_a_sample(threshold, weighted, buffer_size)
 
 
@@ -234,7 +246,7 @@ def test_the_float_type_of_the_network_is_not_that_of_its_totals():
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.filterwarnings("error")
 def test_nan_or_infinity_in_any_row_makes_the_loss_nan(value, library):
-    for threshold, buffer_size in product(THRESHOLDS.values(), (0, 5)):
+    for _, (threshold, buffer_size) in crossed(library, THRESHOLDS.values(), (0, 5)):
         assert_nan(threshold, value, buffer_size)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 import sktopk
 from sktopk import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier, TopKClassifier
 from sktopk import losses as L
+from sktopk.losses._loss import reduce
 from sktopk.modules import MLP, TabularMLP
 from tests.named_losses import NAMED_LOSSES
 
@@ -59,9 +61,9 @@ def assert_step(clf, loss, y=Y, weight=None, **given):
 
 
 def assert_steps(clf, loss, y=Y):
-    """The same without and with weights."""
-    for weight in (None, WEIGHT):
-        assert_step(clf, loss, y, weight)
+    """A single network and an ensemble take it, without and with weights."""
+    for network, weight in product(NETWORKS, (None, WEIGHT)):
+        assert_step(clone(clf).set_params(**network), loss, y, weight)
 
 
 def named(name, k=K, **params):
@@ -85,27 +87,23 @@ def named(name, k=K, **params):
     return loss
 
 
-networks = pytest.mark.parametrize(
-    "network", [{"module": MLP, "n_estimators": 1}, {"n_estimators": 3}], ids=["MLP", "default"]
-)
+NETWORKS = [{"module": MLP, "n_estimators": 1}, {"module": TabularMLP, "n_estimators": 3}]
 
 
-@networks
 @pytest.mark.parametrize("name", NAMED_LOSSES)
-def test_a_loss_of_topk_classifier(name, network):
-    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None, **network)
+def test_a_loss_of_topk_classifier(name):
+    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None)
     assert_steps(clf, named(name))
 
 
-@networks
 @pytest.mark.parametrize("name", [name for name in NAMED_LOSSES if "topk" in name])
-def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name, network):
+def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
     def loss(scores, target, weight):
         of_set, of_order = scores.chunk(2, dim=1)
         first = L.cross_entropy_loss(of_order, target, sample_weight=weight)
         return first + named(name)(of_set, target, weight)
 
-    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0, **network), loss)
+    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss)
 
 
 def test_several_k_are_weighted():
@@ -150,7 +148,7 @@ MODULES = {
     "torch's": (nn.CrossEntropyLoss(), named("cross_entropy")),
     "torch's with a margin": (
         nn.MultiMarginLoss(),
-        lambda s, y, w: L.reduce(nn.functional.multi_margin_loss(s, y, reduction="none"), w),
+        lambda s, y, w: reduce(nn.functional.multi_margin_loss(s, y, reduction="none"), w),
     ),
     "the user's": (Squares(), lambda s, y, w: Squares()(s, y, None if w is None else w / w.mean())),
     "ours": (L.SmoothTopKLoss(k=K, tau=0.7), named("smooth_topk")),
@@ -164,7 +162,7 @@ MODULES = {
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_as_loss(name):
     module, loss = MODULES[name]
-    assert_steps(TopKClassifier(module, k=K, order=None, module=MLP, n_estimators=1), loss)
+    assert_steps(TopKClassifier(module, k=K, order=None), loss)
 
 
 def top(function, **params):
@@ -180,7 +178,7 @@ def middle(scores, positive, weight=None):
 
 
 ALARMS, BOTH = "false_positives", {"false_positives": 0.2, "false_negatives": 0.8}
-FIXED = L.FixedThreshold(L.KthLargest("all", k=5))
+FIFTH = L.KthLargest("all", k=5)
 RANKERS = {
     "DeepTopPush": (sktopk.DeepTopPushClassifier(), top(L.top_push_loss)),
     "DeepTopPush hinge": (
@@ -205,9 +203,9 @@ RANKERS = {
         sktopk.ThresholdClassifier(L.TopMean("negatives", k=4), ALARMS),
         top(L.accuracy_at_top_loss, threshold=L.TopMean("negatives", k=4), errors=ALARMS),
     ),
-    "Threshold fixed, both errors": (
-        sktopk.ThresholdClassifier(FIXED, BOTH),
-        top(L.accuracy_at_top_loss, threshold=FIXED, errors=BOTH),
+    "Threshold, both errors": (
+        sktopk.ThresholdClassifier(FIFTH, BOTH),
+        top(L.accuracy_at_top_loss, threshold=FIFTH, errors=BOTH),
     ),
     "Threshold of the user": (
         sktopk.ThresholdClassifier(middle), top(L.accuracy_at_top_loss, threshold=middle),
@@ -225,11 +223,10 @@ RANKERS = {
 }  # fmt: skip
 
 
-@networks
 @pytest.mark.parametrize("name", RANKERS)
-def test_a_ranker(name, network):
+def test_a_ranker(name):
     clf, loss = RANKERS[name]
-    assert_steps(clf.set_params(**network), loss, POSITIVE)
+    assert_steps(clf, loss, POSITIVE)
 
 
 @pytest.mark.parametrize("name", [name for name in RANKERS if name != "Threshold of the user"])
