@@ -130,7 +130,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     """Their labels and weights may be anything: its weights do not depend on them."""
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal_distinct(row_keys(X, 0), y, M)
-    monkeypatch.setattr("sktopk._estimators._base.deal_distinct", lambda *args: fold)
+    monkeypatch.setattr("sktopk._estimators._held_out.deal_distinct", lambda *args: fold)
     # Scales of columns are of all samples, in their weights, too: no weight changes there.
     clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N, calibration="temperature")
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()
