@@ -221,6 +221,7 @@ class RankingClassifier(BaseNetClassifier):
         target = encode_labels(self.classes_, y) if len(y) else np.empty(0, dtype=int)
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
         if not self._ranks():
+            self._check_one_ranking(groups)
             return float(self._head.scorer()(target, scores, weight))
         target, scores = (y == self.pos_label_).astype(int), scores[:, 0]
         metric = self._head.scorer()
@@ -269,13 +270,21 @@ class RankingClassifier(BaseNetClassifier):
             # Part of the training set has part of the rank.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
-            share = float(weight[in_group(positive, threshold.of)].sum()) / total
+            share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
             threshold = dataclasses.replace(
                 threshold, k=max(1, round(threshold.k * min(1.0, share)))
             )
         return threshold(scores, positive, weight)
 
     # Shared.
+
+    def _check_one_ranking(self, groups):
+        """Raise where groups are given for several classes."""
+        if groups is not None and len(self.classes_) > 2:
+            raise ValueError(
+                f"groups must be None for {len(self.classes_)} classes: they are parts of one "
+                "ranking"
+            )
 
     def _ranks(self):
         """Whether there is one score per sample, with a threshold."""
@@ -306,11 +315,7 @@ class RankingClassifier(BaseNetClassifier):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
         vars(self).pop("n_groups_", None)
         if data.groups is not None:
-            if len(self.classes_) > 2:
-                raise ValueError(
-                    f"groups must be None for {len(self.classes_)} classes: they are parts of one "
-                    "ranking"
-                )
+            self._check_one_ranking(data.groups)
             self.n_groups_ = len(np.unique(data.groups))
         return data
 
