@@ -51,7 +51,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    pretrain : float, default=0.4
+    pretrain : float, default=0.3
         Share of the epochs that trains cross-entropy first, in [0, 1). The named loss follows. 0
         trains the loss from the start, as the papers do.
     n_estimators : int, default=8
@@ -64,7 +64,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         columns and takes missing values and categories. Other networks need a scaler in front.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP; ``()`` is a linear model.
-    learning_rate : float, default=0.02
+    learning_rate : float, default=0.03
         Largest learning rate. It increases linearly over the first tenth of the steps and then
         decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
         keeps it constant.
@@ -125,11 +125,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _: KW_ONLY
-    pretrain: float = 0.4
+    pretrain: float = 0.3
     n_estimators: int = 8
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
-    learning_rate: float = 0.02
+    learning_rate: float = 0.03
     weight_decay: float = 0.2
     batch_size: int | str = "auto"
     max_epochs: int | str = "auto"
