@@ -106,7 +106,7 @@ def test_early_stopping_keeps_the_best_epoch_of_the_loss_for_each_network(cls, n
     epochs = Epochs()
     clf = quick(
         cls, n_estimators=n_estimators, n_iter_no_change=3, pretrain=0.1, max_epochs=40,
-        learning_rate=0.05, callbacks=[epochs],
+        learning_rate=0.03, callbacks=[epochs],
     )  # fmt: skip
     clf.fit(X, target(clf))
     assert 4 < clf.n_iter_ == len(epochs.weights) < 40

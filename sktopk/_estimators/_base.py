@@ -11,15 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import (
-    check_classes,
-    check_labelled,
-    check_labels,
-    check_rows,
-    check_validation,
-    columns_with_missing,
-    encode,
-)
+from sktopk._common._input import check_labelled, check_rows, check_validation, columns_with_missing
+from sktopk._common._labels import check_classes, check_labels, encode
 from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn

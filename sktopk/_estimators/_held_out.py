@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
-from sktopk._common._row_keys import row_keys
+from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._training._folds import Folds
 
@@ -24,9 +23,9 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
         Whether both classes are needed to judge.
     seed : int
     """
-    key = keys_of_groups(row_keys(data.X, seed=seed), data.groups)
+    order = shuffled_order(data.X, seed, data.groups)
     for n_folds in range(n_estimators if n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
-        fold = deal_distinct(key, target, n_folds)
+        fold = deal(order, target, n_folds)
         dealt = fold >= 0
         parts = {*zip(target[dealt], fold[dealt], strict=True)}
         n_classes = len(np.unique(target if is_ranking else target[dealt]))

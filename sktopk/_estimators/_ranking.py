@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._groups import encode_groups, rows_of_groups
-from sktopk._common._input import check_classes, encode_labels, own_labels
+from sktopk._common._input import own_labels
+from sktopk._common._labels import check_classes, encode_labels
 from sktopk._common._scalars import (
     check_auto,
     check_number,

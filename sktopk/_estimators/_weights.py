@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk._common._input import class_weights
+from sktopk._common._labels import class_weights
 from sktopk._training._process import all_objects
 
 

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 from sklearn.metrics import fbeta_score, roc_auc_score
 
-from sktopk._common._input import check_classes
+from sktopk._common._labels import check_classes
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn

@@ -514,6 +514,9 @@ class Net(NeuralNetClassifier):
         else:
             return
         remedies = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        decay = self.optimizer_.param_groups[0].get("weight_decay", 0.0)
+        if decay * self.lr > 1:
+            remedies.append(f"lower weight_decay (now {decay:g})")
         remedies += self.criterion_.remedies
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
