@@ -207,6 +207,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         self._check_params()
         with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
             data = self._validate(X, y, sample_weight, groups)
+            self._head = self._make_head()
             validation = None
             if X_val is not None or y_val is not None:
                 validation = check_validation(self, X_val, y_val, self.classes_)
@@ -267,6 +268,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             data = self._validate(X, y, sample_weight, groups, classes, resumed=not new)
             if new:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
+                self._head = self._make_head()
                 self._build(data, seed, own_rows=False)
             interrupted = self._train(data, None, None, None, resumed=True)
             self._finish(data, None, None)
@@ -328,7 +330,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
-        is_ranking = self._make_head().n_outputs(len(self.classes_)) == 1
+        is_ranking = self._head.n_outputs(len(self.classes_)) == 1
         target = self._target(data.y)
         return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
@@ -344,7 +346,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     def _make_net(self, dtype, seed, own_rows, device):
         """Set `net_`, untrained."""
-        head = self._head = self._make_head()
+        head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
             module_params.setdefault("missing_indicator", self._missing_ or ())

@@ -26,6 +26,7 @@ def unpacked(estimator, net):
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
     fitted._fit_params = estimator._fit_params
+    fitted._head = fitted._make_head()
     with torch.inference_mode(False), torch.enable_grad():
         fitted._make_net(net["dtype"], 0, net["own_rows"], usable_device(fitted.device))
         load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
