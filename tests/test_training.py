@@ -493,6 +493,8 @@ def test_every_optimizer_lowers_the_loss(optimizer):
 def test_bfloat16_is_about_the_same(cls):
     rows = X.astype(np.float32)
     clf = quick(cls, n_estimators=2, module=sktopk.modules.TabularMLP)
+    if cls is TopKClassifier:
+        clf.set_params(order=None)  # sets of two heads change at once
     expected = clf.fit(rows, target(clf)).decision_function(rows)
     clf.set_params(net_params={"precision": "bf16"})
     found = clf.fit(rows, target(clf)).decision_function(rows)
