@@ -230,7 +230,9 @@ class TopKClassifier(BaseNetClassifier):
         named = self._named_loss()
         if named is None:
             return False
-        return named.models_proba or (self.order is not None and "k" in named.params)
+        # With k=1 the loss orders the labels, too.
+        has_order = self.order is not None and "k" in named.params and self.k != 1
+        return named.models_proba or has_order
 
     def _with_prior(self, scores):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
