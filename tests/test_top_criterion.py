@@ -86,12 +86,12 @@ def table(weighted):
     return scores, positive, weight
 
 
-def begun(criterion, positive, weight, n_rows=N_ROWS, **params):
+def begun(criterion, positive, weight, **params):
     """A criterion that knows the rows in training."""
     groups = ~positive, positive
     total = torch.stack([weight[group].sum() for group in groups])
     mean = torch.stack([weight[group & (weight > 0)].mean() for group in groups])
-    criterion.begin(total, mean, n_rows, **params)
+    criterion.begin(total, mean, **params)
     return criterion
 
 
@@ -210,7 +210,7 @@ def assert_goes_on(threshold, buffer_size, again):
     scores, positive, weight = table(weighted=True)
     criterion = TopCriterion(threshold, "false_negatives", "quadratic", buffer_size)
     # Totals are no numbers of float32.
-    begun(criterion, positive, weight / 3, 2 * N_ROWS)
+    begun(criterion, positive, weight / 3)
     data = scores, positive, weight / 3
     list(steps(criterion, *data, BATCHES[:2]))
     other = again(criterion)
@@ -219,7 +219,7 @@ def assert_goes_on(threshold, buffer_size, again):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
         # More rows, and on with them.
         for each in (other, criterion):
-            begun(each, positive, weight / 2, N_ROWS, resumed=True)
+            begun(each, positive, weight / 2, resumed=True)
 
 
 def test_a_training_from_the_start_knows_nothing_of_the_one_before():

@@ -187,7 +187,7 @@ def test_the_threshold_keeps_its_share_while_the_scores_move():
     rng = np.random.default_rng(0)
     n, n_steps = 4000, 400
     criterion = TopCriterion(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
-    criterion.begin(torch.tensor([float(n), 1.0], dtype=torch.float64), torch.ones(2), n + 1)
+    criterion.begin(torch.tensor([float(n), 1.0], dtype=torch.float64), torch.ones(2))
     shares = []
     for _ in range(n_steps):
         scores = torch.from_numpy(np.append(rng.standard_normal(n), 0.0))
@@ -215,7 +215,7 @@ def test_a_full_batch_is_the_linear_program(fpr, weighted):
     threshold = SurrogateQuantile("negatives", fpr, "hinge")
     criterion = TopCriterion(threshold, "false_negatives", "hinge", 5)
     total = torch.stack([weight[~positive].sum(), weight[positive].sum()])
-    criterion.begin(total, total / torch.tensor([120.0, 30.0]), 150)
+    criterion.begin(total, total / torch.tensor([120.0, 30.0]))
     given = weight if weighted else None
     found, gradient = criterion.loss_and_gradient(scores, positive, given)
     leaf = scores.clone().requires_grad_()
