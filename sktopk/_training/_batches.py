@@ -58,15 +58,12 @@ def csr_tensor(X):
 class Rows:
     """Samples of X as tensors, by a slice or a tensor of their numbers.
 
-    Writeable arrays are wrapped without a copy. Sparse samples and those of read-only memory maps
-    are copied when they are asked for, so that no second copy of all exists.
+    X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and those of
+    read-only memory maps are copied when they are asked for, so that no second copy of all exists.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
-        Never modified.
-    device : torch.device
-    dtype : torch.dtype
     resident : bool, default=False
         Whether to move X to `device` once, for many epochs, if it is dense, in memory and takes at
         most `RESIDENT_SHARE` of the free memory there. Other samples go to a GPU through pinned
@@ -155,11 +152,6 @@ class ShuffledBatches:
     """Numbers of the samples of shuffled minibatches.
 
     A single last sample joins the minibatch before: batch normalization needs two.
-
-    Parameters
-    ----------
-    n_samples, batch_size : int
-    generator : torch.Generator
     """
 
     def __init__(self, n_samples, batch_size, generator):
@@ -183,14 +175,7 @@ class GroupBatches:
     groups make a minibatch, and of so few that each part has twice `min_positives` samples. The
     order of groups and of their parts is random.
 
-    Parameters
-    ----------
-    target : ndarray of int of shape (n_samples,)
-        1 for the positives.
-    groups : ndarray of int of shape (n_samples,)
-    batch_size, min_positives : int
-        See `StratifiedBatchSampler`.
-    generator : torch.Generator
+    The target is 1 for the positives; other parameters are those of `StratifiedBatchSampler`.
 
     Attributes
     ----------
@@ -292,13 +277,9 @@ class MiniBatches:
 
     Parameters
     ----------
-    rows : Rows or RowsAndMore
-    target : Tensor of shape (n_samples,)
     weight : Tensor of shape (n_samples,), with folds (n_samples, n_members), or None
     sampler : iterable or None
         Sample numbers of each minibatch of an epoch; None for all samples in their order.
-    hard : HardRows or MemberHardRows, default=None
-    folds : Folds, default=None
     criterion : Criterion, default=None
         Says whether hard examples join the minibatches now.
     """
@@ -352,20 +333,16 @@ def make_batches(
 
     Parameters
     ----------
-    net : Net
     X : ndarray, CSR matrix or LazyRows
     target : ndarray of int of shape (n_samples,)
         Class indices.
     weight : ndarray of shape (n_samples,), or (n_samples, n_members) with folds
     class_total : ndarray of shape (n_classes,)
         See :meth:`Criterion.begin`.
-    batch_size : int
     min_positives : int, default=None
         Least number of samples of class 1 in a minibatch, if the loss needs some.
     resumed : bool, default=False
         Whether the samples come in addition to those of earlier trainings.
-    folds : Folds, default=None
-        The samples that each member holds out.
     groups : ndarray of int of shape (n_samples,), default=None
         Groups over which the loss is averaged.
     """
@@ -397,7 +374,7 @@ def make_batches(
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: give each as many rows, for classifiers of two classes of each class"
+            f"{[*lengths]}: give each as many samples; rankers need as many of each class"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     if folds is None:

@@ -64,21 +64,18 @@ def build_net(
     ----------
     module : callable
         Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
-    criterion : Criterion
     head : object
-        Has `decide`, see `sktopk._estimators._heads`.
+        See `sktopk._estimators._heads`.
     net_params : dict
         Other arguments of skorch's net; also ``precision`` and ``compile``.
     seed : int
-        Of initial weights, dropout, minibatches and noise.
+        Seed of initial weights, dropout, minibatches and noise.
     """
     params = dict(net_params)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
     if precision not in PRECISIONS:
-        raise ValueError(
-            f"net_params: precision must be one of {', '.join(map(repr, PRECISIONS))}; got "
-            f"{precision!r}"
-        )
+        allowed = ", ".join(map(repr, PRECISIONS))
+        raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
     optimizer = params.pop("optimizer", torch.optim.AdamW)
     accepted = inspect.signature(optimizer).parameters
     if "weight_decay" in accepted:
@@ -170,9 +167,8 @@ class Net(NeuralNetClassifier):
             with self.autocast():
                 scores = self.module_.forward(rows[:])
         except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"module fails on samples of shape {rows.shape[1:]}: {error}"
-            ) from error
+            message = f"module fails on samples of shape {rows.shape[1:]}: {error}"
+            raise ValueError(message) from error
         is_tensor = isinstance(scores, torch.Tensor)
         if not is_tensor or not scores.is_floating_point():
             came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
@@ -384,7 +380,8 @@ class Net(NeuralNetClassifier):
         for row in self.history_.to_list():
             steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
             values = {name: value for name, value in row.items() if name != "batches"}
-            plain.append(steps | _plain(values))
+            values = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+            plain.append(steps | values)
         return plain
 
     def autocast(self):
@@ -505,10 +502,6 @@ def evaluating(module):
 def _is_bounded(parameter):
     """Return whether a parameter is finite and, if it is trained, not too large."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
-
-
-def _plain(row):
-    return {k: v.item() if isinstance(v, np.generic) else v for k, v in row.items()}
 
 
 def _build_module(module, n_features, n_outputs, n_members, params, generator):

@@ -61,10 +61,7 @@ class Criterion(nn.Module):
     def set_groups(self, make):
         """Average over groups of samples from now on; with None no longer.
 
-        Parameters
-        ----------
-        make : callable or None
-            Returns the :class:`GroupRows` of the ensemble member whose number it gets.
+        ``make(m)`` returns the :class:`GroupRows` of ensemble member m.
         """
 
     def seed(self, generator):
@@ -87,20 +84,15 @@ class Criterion(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
     def backward(self, scores, target, weight):
-        """Backpropagate the loss of a minibatch and return it.
+        """Backpropagate the loss of a minibatch and return it, without a graph.
 
         Parameters
         ----------
         scores : Tensor of shape (n_samples, n_outputs)
-            The output of the network, with its graph.
         target : Tensor of shape (n_samples,)
             Class indices, or the mask of the positives.
         weight : Tensor of shape (n_samples,) or None
             Sample weights of mean 1 over the training set.
-
-        Returns
-        -------
-        loss : Tensor of shape (), without a graph
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
@@ -155,13 +147,7 @@ class RowLoss(Criterion):
 
 
 class TwoClassCriterion(Criterion):
-    """A loss of a minibatch as a whole, in which classes have other shares than in training.
-
-    Attributes
-    ----------
-    class_total, mean_weight : Tensor of shape (2,)
-        Of the negatives and the positives, see :meth:`Criterion.begin`.
-    """
+    """A loss of a minibatch as a whole, in which classes have other shares than in training."""
 
     is_mean, has_totals = False, True
 
@@ -183,10 +169,7 @@ class TwoClassCriterion(Criterion):
         return self.loss_and_gradient(scores, target, weight)
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of the minibatch, or of those of all processes, and its gradient.
-
-        The parameters are those of `backward`; the graph of the scores is not used.
-        """
+        """Return the loss of the minibatch, or of those of all processes, and its gradient."""
         scores = scores.detach().requires_grad_()
         loss = self(scores, target, weight)
         loss.backward()

@@ -10,13 +10,10 @@ from ._base import Criterion
 
 
 class CustomLoss(Criterion):
-    """A user's ``loss(scores, target)`` with sample weights.
+    """A user's ``loss(scores, target)``, an nn.Module, with sample weights.
 
-    Parameters
-    ----------
-    loss : nn.Module
-        Weights need a loss that takes `sample_weight`, or one with a `reduction`, which is set to
-        "none" for them. Losses of ours inside it draw from the generator of the net.
+    Weights need a loss that takes `sample_weight`, or one with a `reduction`, which is set to
+    "none" for them. Losses of ours inside it draw from the generator of the net.
     """
 
     def __init__(self, loss):

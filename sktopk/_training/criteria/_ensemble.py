@@ -23,13 +23,7 @@ class EnsembleLoss(Criterion):
     Scores have shape (n_samples, n_members, n_outputs); weights have shape (n_samples,), or
     (n_samples, n_members) if each member has its own.
 
-    Parameters
-    ----------
-    criterion : Criterion
-        That of one member.
-    n_members : int
-    own_rows : bool, default=False
-        Whether each member is trained on samples of its own.
+    `criterion` is that of one member; with `own_rows` members hold out samples.
     """
 
     def __init__(self, criterion, n_members, own_rows=False):
@@ -125,17 +119,7 @@ class EnsembleLoss(Criterion):
 
 
 class MemberHardRows:
-    """The hard examples of all members, joined to each minibatch.
-
-    Parameters
-    ----------
-    each : list of HardRows
-
-    Attributes
-    ----------
-    index : Tensor
-        Numbers of the samples that joined the last minibatch.
-    """
+    """The hard examples of all members, a list of HardRows, joined to each minibatch."""
 
     def __init__(self, each):
         self.each = each

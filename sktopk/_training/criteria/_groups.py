@@ -127,16 +127,9 @@ class GroupRows(HardRows):
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
     def in_proportion(self, positive, weight):
-        """What a loss of the minibatch as a whole needs, so that it is the mean over groups.
+        """Return groups of the samples, weights, and a factor, for a loss averaged over groups.
 
-        Returns
-        -------
-        codes : Tensor of shape (n_samples,)
-            The group of each sample of the minibatch.
-        weight : Tensor of shape (n_samples,)
-            Weights that give the classes of each group their shares of the training set.
-        share : Tensor of shape ()
-            The factor of the mean over the groups of the minibatch.
+        The weights give the classes of each group their shares of the training set.
         """
         present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)

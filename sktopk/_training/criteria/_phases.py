@@ -31,17 +31,8 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     """Return the mean cross-entropy of the ensemble members, and the gradient of their sum.
 
-    Classes have the shares of the training set.
-
-    Parameters
-    ----------
-    criteria : sequence of TwoClassCrossEntropy
-        One per member.
-    scores : Tensor of shape (n_samples, n_members, 1)
-    target : Tensor of shape (n_samples,)
-    weight : Tensor of shape (n_samples, n_members) or None
-    n_processes : int
-        Number of processes whose minibatches count.
+    Classes have the shares of the training set. Scores have shape (n_samples, n_members, 1),
+    weights (n_samples, n_members).
     """
     scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)
     class_total = torch.stack([each.class_total for each in criteria], dim=1)
@@ -76,14 +67,9 @@ class Phases(Criterion):
     Parameters
     ----------
     first, then : Criterion
-        The cross-entropy L_1 and the loss L_2.
+        The cross-entropy L_1, trained while `pretraining` is true, and the loss L_2.
     n_heads : {1, 2}, default=1
         With 2 the last dimension of the scores holds f_s, then f_o.
-
-    Attributes
-    ----------
-    pretraining : bool
-        Whether cross-entropy is trained now.
     """
 
     def __init__(self, first, then, n_heads=1):

@@ -31,11 +31,6 @@ class HardRows:
     The numbers stay on the device of the minibatches. On a GPU `size` samples of every minibatch
     are kept, since only the device knows how many belong to the group of the threshold; those that
     do not count for nothing in the next minibatch.
-
-    Parameters
-    ----------
-    size : int
-        Number of samples to keep, at least 1.
     """
 
     def __init__(self, size):
@@ -116,11 +111,6 @@ class TopCriterion(TwoClassCriterion):
         Number of hard examples kept: the largest scores of the group of the threshold, or the
         smallest of the positives. "auto" keeps what the rank of the threshold needs, up to `MOST`,
         and 1 if it needs more and a minibatch suffices.
-
-    Attributes
-    ----------
-    trace : dict of list
-        The threshold of each minibatch, an array or a tensor of shape (1,).
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
@@ -148,16 +138,10 @@ class TopCriterion(TwoClassCriterion):
         super().begin(class_total, mean_weight, resumed=resumed)
 
     def hold_enough(self, class_total, mean_weight, batch_size, n_members):
-        """Choose the number of hard examples if it is "auto", before the training begins.
+        """Choose the number of hard examples if it is "auto", before `begin`.
 
-        Parameters
-        ----------
-        class_total, mean_weight : ndarray of shape (2,)
-            As in `begin`.
-        batch_size : int
-            Samples per minibatch of all processes together.
-        n_members : int
-            Number of networks with hard examples of their own.
+        The minibatches of all processes have `batch_size` samples together; `n_members` networks
+        have hard examples of their own.
         """
         if not self.auto:
             return
@@ -316,15 +300,8 @@ class TopCriterion(TwoClassCriterion):
 def losses_of_members(criteria, scores, target, weight):
     """Return losses, their gradients and thresholds of several members, by one computation.
 
-    The result is that of :meth:`TopCriterion.loss_and_gradient` for each. Each keeps its hard
-    examples.
-
-    Parameters
-    ----------
-    criteria : sequence of TopCriterion
-        Those of the members, for which `can_join` is true.
-    scores, target, weight : Tensor of shape (n_members, n_samples)
-        `weight` may be None.
+    The result is that of :meth:`TopCriterion.loss_and_gradient` for each, and `can_join` must be
+    true. Scores, target and weight have shape (n_members, n_samples).
     """
     values, one = arrays(scores, target, weight), criteria[0]
     own_rows, hard, n_fresh = [each.hard_rows for each in criteria], None, scores.shape[1]
@@ -344,11 +321,7 @@ def losses_of_members(criteria, scores, target, weight):
 
 
 def can_join(criteria, scores):
-    """Return whether `losses_of_members` can be used.
-
-    The members need as many samples each, one process, and a threshold that sorting finds. Scores
-    that are not finite are left to the single criteria.
-    """
+    """Return whether `losses_of_members` can be used: same shapes, and a threshold by sorting."""
     one = criteria[0]
     if not isinstance(one, TopCriterion) or one.groups is not None or one.n_processes > 1:
         return False
@@ -388,10 +361,7 @@ def standing(xp, batch, n_fresh, fresh_repeats):
 
 
 def rank_in_rows(threshold, n_of_class, class_total):
-    """The rank of a threshold in samples, counted from the hard end of its group.
-
-    It is 1 for a user's function, as for the largest score.
-    """
+    """The rank of a threshold in samples, from the hard end of its group; 1 for any function."""
     if not isinstance(threshold, KthLargest | TopMean | SurrogateQuantile):
         return 1
     k = getattr(threshold, "k", None)
@@ -405,10 +375,7 @@ def rank_in_rows(threshold, n_of_class, class_total):
 
 
 def arrays(scores, target, weight):
-    """Return numpy or torch, and in its arrays scores, mask of the positives, weights.
-
-    The scores have no gradient; half precision becomes float32.
-    """
+    """Return numpy or torch, and in its arrays scores, mask of the positives, weights."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
