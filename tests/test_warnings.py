@@ -85,7 +85,7 @@ def test_scorers_and_tables():
 
 @pytest.mark.parametrize("around", ["pipeline", "search", "folds"])
 def test_what_scikit_learn_calls_for_the_user(around):
-    says = "k=9 must be smaller than the number of classes (2)"
+    says = "k=9 must be smaller than n_classes=2"
     clf = TopKClassifier(k=9, hidden_layer_sizes=(), max_epochs=1)
 
     def call():
