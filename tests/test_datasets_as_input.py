@@ -62,7 +62,7 @@ DATASETS = {
 @pytest.mark.parametrize("case", DATASETS)
 def test_fit_and_predictions_equal_those_of_the_array(case):
     dataset, y = DATASETS[case]
-    for params in ({}, {"module": MLP, "n_estimators": 1}, {"batch_size": 500}):
+    for params in ({}, {"module": MLP, "n_estimators": 1, "batch_size": 500}):
         expected, found = make(**params).fit(X, y), make(**params).fit(dataset)
         np.testing.assert_array_equal(found.classes_, expected.classes_)
         for method in ("predict", "predict_topk", "decision_function"):

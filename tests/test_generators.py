@@ -36,7 +36,7 @@ def test_dropout_compiles():
 # The network by itself.
 
 
-@pytest.mark.parametrize("params", [{}, {"batch_norm": True, "dropout": 0.3}, {"normalize": True}])
+@pytest.mark.parametrize("params", [{"batch_norm": True, "dropout": 0.3}, {"normalize": True}])
 @pytest.mark.parametrize("sizes", [(), (7, 4)])
 def test_a_generator_draws_what_torchs_own_would(params, sizes):
     torch.manual_seed(3)
@@ -59,9 +59,8 @@ def test_a_generator_draws_what_torchs_own_would(params, sizes):
 
 
 @pytest.mark.parametrize("p", [0.0, 0.25, 1.0])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_dropout_is_that_of_torch(p, dtype):
-    x = torch.randn(2000, 5, dtype=dtype, requires_grad=True)
+def test_dropout_is_that_of_torch(p):
+    x = torch.randn(2000, 5, dtype=torch.float64, requires_grad=True)
     layer = Dropout(p, generator=torch.Generator().manual_seed(0))
     out = layer(x)
     kept = out != 0

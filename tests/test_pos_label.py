@@ -13,33 +13,23 @@ from sklearn.preprocessing import LabelEncoder
 from sktopk import (
     AUCClassifier,
     DeepTopPushClassifier,
-    FScoreClassifier,
     PatMatClassifier,
-    PatMatNPClassifier,
-    PrecisionAtRecallClassifier,
     RecallAtFPRClassifier,
     RecallAtKClassifier,
     RecallAtPrecisionClassifier,
     ThresholdClassifier,
-    TopPushKClassifier,
-)
+)  # fmt: skip
 from sktopk.modules import MLP
 
 OF_TABLES = {"max_epochs": 3, "n_estimators": 2, "random_state": 0, "hidden_layer_sizes": (4,)}
 SHORT = OF_TABLES | {"module": MLP, "n_estimators": 1}
 RANKERS = [
-    AUCClassifier(**SHORT),
-    AUCClassifier(calibration="sigmoid", **SHORT),
     DeepTopPushClassifier(**SHORT),
-    FScoreClassifier(**SHORT),
     PatMatClassifier(tau=0.1, n_iter_no_change=None, **SHORT),
-    PatMatNPClassifier(tau=0.1, **SHORT),
-    PrecisionAtRecallClassifier(**SHORT),
     RecallAtFPRClassifier(fpr=0.1, **SHORT),
     RecallAtKClassifier(k=20, calibration="temperature", **SHORT),
     RecallAtPrecisionClassifier(precision=0.5, **SHORT),
     ThresholdClassifier(errors="false_positives", **SHORT),
-    TopPushKClassifier(k=300, batch_size=64, buffer_size=20, **SHORT),
     AUCClassifier(calibration="sigmoid", **OF_TABLES),
     PatMatClassifier(tau=0.1, **OF_TABLES),
 ]
@@ -87,33 +77,28 @@ def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
     np.testing.assert_array_equal(twin.predict(X), named.predict(X))
 
 
-@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True), (0.0, 1.0)], ids=repr)
-def test_labels_that_tell_need_no_word(labels, rows):
+def test_labels_that_tell_need_no_warning(rows):
     X, positive = rows
-    for share in (positive, ~positive):
-        clf, warned = said(AUCClassifier(**SHORT), X, np.array(labels)[share.astype(int)])
-        assert clf.pos_label_ == labels[1]
-        assert warned == []
-    clf, warned = said(AUCClassifier(pos_label=labels[0], **SHORT), X, np.array(labels)[1 * share])
-    assert clf.pos_label_ == labels[0]
-    assert warned == []
+    for labels in ((0, 1), (-1, 1), (False, True), (0.0, 1.0)):
+        for y in (np.array(labels)[1 * positive], np.array(labels)[1 * ~positive]):
+            clf, warned = said(AUCClassifier(**SHORT), X, y)
+            assert (clf.pos_label_, warned) == (labels[1], [])
+        clf, warned = said(AUCClassifier(pos_label=labels[0], **SHORT), X, y)
+        assert (clf.pos_label_, warned) == (labels[0], [])
 
 
 @pytest.mark.parametrize(
-    "labels", [("ok", "fraud"), ("a sale", "fraud"), (1, 2), (2, 1), (-1, 0), (0, -1)], ids=repr
+    "labels", [("ok", "fraud"), ("a sale", "fraud"), (2, 1), (-1, 0)], ids=repr
 )
-def test_of_other_labels_the_rare_one_is_positive_and_said_to_be(labels, rows):
+def test_of_other_labels_the_rare_one_is_positive_with_a_warning(labels, rows):
     X, positive = rows
-    y = np.array(labels)[positive.astype(int)]
+    y, (other, rare) = np.array(labels)[positive.astype(int)], labels
     clf, (warned,) = said(DeepTopPushClassifier(**SHORT), X, y)
-    assert clf.pos_label_ == labels[1]
-    assert (
-        f"{labels[1]!r} is used. Set pos_label={labels[1]!r} or pos_label={labels[0]!r}" in warned
-    )
+    assert clf.pos_label_ == rare
+    assert f"{rare!r} is used. Set pos_label={rare!r} or pos_label={other!r}" in warned
     for pos_label in labels:
         told, warned = said(DeepTopPushClassifier(pos_label=pos_label, **SHORT), X, y)
-        assert told.pos_label_ == pos_label
-        assert warned == []
+        assert (told.pos_label_, warned) == (pos_label, [])
     np.testing.assert_array_equal(told.predict_top(X, 9), clf.predict_top(X, 9))
 
 
