@@ -51,7 +51,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    pretrain : float, default=0.4
+    pretrain : float, default=0.3
         Share of the epochs that trains cross-entropy first, in [0, 1). The named loss follows. 0
         trains the loss from the start, as the papers do.
     n_estimators : int, default=8
@@ -64,7 +64,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         columns and takes missing values and categories. Other networks need a scaler in front.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP; ``()`` is a linear model.
-    learning_rate : float, default=0.02
+    learning_rate : float, default=0.03
         Largest learning rate. It increases linearly over the first tenth of the steps and then
         decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
         keeps it constant.
@@ -125,11 +125,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _: KW_ONLY
-    pretrain: float = 0.4
+    pretrain: float = 0.3
     n_estimators: int = 8
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
-    learning_rate: float = 0.02
+    learning_rate: float = 0.03
     weight_decay: float = 0.2
     batch_size: int | str = "auto"
     max_epochs: int | str = "auto"
@@ -435,12 +435,15 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             if folds is not None:
                 self._finish_out_of_fold(data, target, folds)
                 return
+            if held_out is not None:
+                own, scores = self._target(held_out.y), net.scores(held_out.X)
             if head.n_outputs(2) == 1:
-                scores = net.scores(data.X)
-                vars(self).update(head.finish(scores, target, data.weight, data.groups))
+                of_all = net.scores(data.X)
+                vars(self).update(head.finish(of_all, target, data.weight, data.groups))
+            elif held_out is not None:
+                head.finish(scores, own, held_out.weight, None)
             if held_out is not None and self.calibration is not None:
-                own = self._target(held_out.y)
-                self._calibrate(net.scores(held_out.X), own, held_out.weight)
+                self._calibrate(scores, own, held_out.weight)
 
     def _finish_out_of_fold(self, data, target, folds):
         head, net, known = self._head, self.net_, folds.fold >= 0
@@ -450,6 +453,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
             groups = None if data.groups is None else data.groups[known]
             vars(self).update(head.finish(fresh, target, weight, groups))
+        else:
+            head.finish(own, target, weight, None)
         decision = self._decision(own)
         of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
         of_all[known] = decision

@@ -57,6 +57,12 @@ class RankingClassifier(BaseNetClassifier):
     calibration : {"temperature", "sigmoid"} or None, default=None
         How held-out samples turn scores into probabilities. Only with it there is a
         `predict_proba`. "temperature" keeps 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+    learning_rate : float, default=0.01
+        Largest learning rate. It increases linearly over the first tenth of the steps and then
+        decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
+        keeps it constant.
+    weight_decay : float, default=0.3
+        Weight decay of the optimizer, which is AdamW unless `net_params` names another.
     n_iter_no_change : int or None, default=5
         Number of epochs without an improvement on held-out samples after which the training of
         the loss stops; each network then keeps its best epoch. None trains all epochs.
@@ -76,6 +82,8 @@ class RankingClassifier(BaseNetClassifier):
 
     _: KW_ONLY
     pos_label: Label | None = None
+    learning_rate: float = 0.01
+    weight_decay: float = 0.3
     calibration: str | None = None
     n_iter_no_change: int | None = 5
 

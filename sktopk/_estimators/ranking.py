@@ -243,7 +243,9 @@ class PatMatClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    The ranker to begin with: Pat&Mat with the threshold at the quantile itself [1]_.
+    Pat&Mat with the threshold at the quantile itself [1]_. Choose tau at least as large as the
+    share of the positives: below it t is the score of a positive, and the loss gains by equal scores
+    at the top. With more positives use :class:`RecallAtFPRClassifier`, the ranker to begin with.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower one. On other samples it may select more

@@ -49,7 +49,7 @@ class TabularMLP(nn.Module):
         Number of networks.
     dropout : float, default=0.0
         Probability of dropping a hidden unit in training, in the same places of all members.
-    n_bins : int, default=8
+    n_bins : int, default=0
         Largest number of bins of a column; 0 for columns that are only scaled.
     n_encoded : int or "auto", default="auto"
         Number of bins that there is room for, of all columns: each of more than two values gets
@@ -118,7 +118,7 @@ class TabularMLP(nn.Module):
         hidden_layer_sizes: Sequence[int] = (128, 128),
         n_members: int = 1,
         dropout: float = 0.0,
-        n_bins: int = 8,
+        n_bins: int = 0,
         n_encoded: int | str = "auto",
         missing_indicator: bool = False,
         n_categories: Sequence[int] | None = None,

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
 # The weight of the loss beside the cross-entropy of the other head.
-SET_WEIGHT = 1.0
+SET_WEIGHT = 3.0
 
 
 class TwoClassCrossEntropy(TwoClassCriterion):
