@@ -348,5 +348,6 @@ def _edges(values, weight, n_bins):
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    index = torch.searchsorted(total, (shares - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
+    # The last value ends the last bin, however light it is: the quantile at 1 can be another one.
+    index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()
