@@ -409,6 +409,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
             seed=seed,
         )
+        # Whether each member has samples of its own, which `__setstate__` needs to know.
+        self.net_.own_rows = own_rows
 
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
         """Train the network; return a KeyboardInterrupt that ended the training, or None."""
@@ -654,15 +656,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         state.pop("_head", None)
         if "net_" in state:
             net = state["net_"]
-            own_rows = len(net.criterion_.losses) > 1 or self._has_own_rows()
             state["net_"] = to_arrays(net_state(net)) | {
                 "dtype": str(net.dtype).removeprefix("torch."),
-                "own_rows": own_rows,
+                "own_rows": net.own_rows,
             }
         return state
-
-    def _has_own_rows(self):
-        return hasattr(self, "oob_score_")
 
     def __setstate__(self, state):
         state = dict(state)

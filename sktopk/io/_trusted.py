@@ -14,7 +14,6 @@ _PARTS = (
     "sktopk._estimators.decisions._any_classifier.GivenScores",
     "sktopk._estimators.decisions._conformal.Conformity",
     "sktopk._estimators.decisions._guarantees.Rate",
-    "sktopk._estimators.decisions._selection.CalibrationRows",
     "sktopk.losses._thresholds.KthLargest",
     "sktopk.losses._thresholds.SurrogateQuantile",
     "sktopk.losses._thresholds.TopMean",

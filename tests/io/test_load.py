@@ -152,16 +152,16 @@ def test_a_truncated_file_and_a_pickle_are_refused(iris, path, share):
     assert LOADED == []
 
 
-DEFAULTS = {"checkpoint": None, "compile": False, "memory": None, "n_jobs": None, "verbose": 0}
+DEFAULTS = {"net_params": None, "memory": None, "n_jobs": None, "verbose": 0}
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
 def test_files_and_processes_of_the_parameters_are_dropped(cancer, tmp_path, path, is_fitted):
-    ranker = RecallAtKClassifier(k=50, checkpoint=tmp_path / "progress", verbose=1, **SMALL)
+    ranker = RecallAtKClassifier(k=50, verbose=1, **SMALL)
     pipe = Pipeline([("clf", ranker)], memory=str(tmp_path), verbose=True)
     clf = BudgetClassifier(pipe, constraint="count", budget=50)
     clf = clf.fit(*cancer) if is_fitted else clf
-    clf.estimator.named_steps["clf"].set_params(compile=True)
+    clf.estimator.named_steps["clf"].set_params(net_params={"compile": True})
     loaded = load(dump(clf, path))
     pipes = [loaded.estimator, loaded.estimator_] if is_fitted else [loaded.estimator]
     for pipe in pipes:

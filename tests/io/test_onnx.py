@@ -37,7 +37,7 @@ for package in ("onnx", "onnxscript", "skl2onnx"):
 onnxruntime = pytest.importorskip("onnxruntime")
 
 QUICK = {"max_epochs": 3, "random_state": 0}
-SMALL = {"hidden_layer_sizes": (8,), "n_members": 2, **QUICK}
+SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
 THREE_CLASSES = {
     "default": TopKClassifier(k=2, **QUICK),

@@ -32,7 +32,7 @@ from sktopk.modules import MLP
 
 pytest.importorskip("skops")
 QUICK = {"max_epochs": 2, "random_state": 0}
-SMALL = {"hidden_layer_sizes": (8,), **QUICK}
+SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 
 RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
 ON_TWO_CLASSES = {
@@ -52,7 +52,7 @@ ON_THREE_CLASSES = {
     "calibrated": TopKClassifier("smooth_topk", k=2, calibration="sigmoid", **SMALL),
     "noise": TopKClassifier("noised_topk", k=2, **SMALL),
     "MLP": TopKClassifier(k=2, module=MLP, **SMALL),
-    "float32": TopKClassifier(k=2, dtype="float32", **SMALL),
+    
     "sets": SetClassifier(TopKClassifier(k=2, **SMALL), method="topk"),
     "sets of classes": SetClassifier(LogisticRegression(), method="lac", conditional="class"),
     "frozen": FrozenEstimator(TopKClassifier(k=2, **SMALL)),

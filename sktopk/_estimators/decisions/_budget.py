@@ -148,10 +148,8 @@ class BudgetClassifier(CalibratedDecision):
     - "count": the threshold is a quantile of the calibration scores, without a guarantee.
 
     If there are too few calibration samples for a guarantee, nothing is flagged ("recall":
-    everything), and a warning says how many are needed.
-
-    If scores tie at the threshold, none of them is flagged ("recall": all). `predict_top` breaks
-    ties by the order of the samples.
+    everything), and a warning says how many are needed. If scores tie at the threshold, none of
+    them is flagged ("recall": all). `predict_top` breaks ties by the order of the samples.
 
     Samples of weight 0 are left out. Other weights go to the `fit` of `estimator`; calibration
     counts samples, whatever their weights.

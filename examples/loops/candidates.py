@@ -1,0 +1,45 @@
+"""
+Thousands of classes: a sample of them in each step
+===================================================
+
+The scores of all classes dominate the cost of a step if there are thousands. `sample_candidates`
+draws the classes that a step uses.
+"""
+
+import torch
+
+from sktopk.losses import sample_candidates
+
+torch.manual_seed(0)
+n_classes, n_columns = 3000, 32
+centers = torch.randn(n_classes, n_columns)
+
+
+def draw(n_samples):
+    y = torch.randint(n_classes, (n_samples,))
+    return centers[y] + 0.5 * torch.randn(n_samples, n_columns), y
+
+
+# %%
+# Each step computes the scores of the labels and of 200 classes drawn at random. `log_weight`
+# corrects the scores for the classes that were not drawn.
+
+weight = torch.nn.Parameter(0.01 * torch.randn(n_classes, n_columns))
+bias = torch.nn.Parameter(torch.zeros(n_classes))
+optimizer = torch.optim.Adam([weight, bias], lr=0.03)
+for _ in range(400):
+    X, y = draw(256)
+    classes, target, log_weight = sample_candidates(y, n_classes, 200)
+    scores = X @ weight[classes].T + bias[classes]
+    loss = torch.nn.functional.cross_entropy(scores + log_weight, target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+# %%
+# Predictions use all classes.
+
+X, y = draw(2000)
+top = (X @ weight.T + bias).topk(5).indices
+for k in (1, 5):
+    print(f"top-{k} accuracy {(top[:, :k] == y[:, None]).any(1).float().mean():.3f}")
