@@ -162,10 +162,7 @@ OF_ALL_ROWS = {
     "recall_at_precision_score": {"precision": 0.5},
     "positives_at_top_score": {},
     "true_positive_rate_at_fpr_score": {"fpr": 0.1},
-    "partial_auc_log_score": {},
-    "auc_at_quantile_score": {"quantile": 0.1},
     "bedroc_score": {},
-    "precision_quantile_curve": {},
 }
 ROW_SCORES = {
     "y_true: three labels": Row({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
