@@ -144,7 +144,8 @@ def log_rank_score(target, scores, weight):
     known = target >= 0
     own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
     if scores.shape[1] == 2:
-        margin = np.where(known, own[:, 0] - scores[np.arange(len(target)), 1 - target], -1e3)
+        other = scores[np.arange(len(target)), np.where(target == 1, 0, 1)]
+        margin = np.where(known, own[:, 0] - other, -1e3)
         return float(np.average(-np.logaddexp(0, -margin.astype(np.float64)), weights=weight))
     above, ties = (scores > own).sum(axis=1), (scores == own).sum(axis=1)
     rank = np.where(known, above + (ties + 1) / 2, scores.shape[1])

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from ._process import (
     all_objects,
     in_parallel,
     isolated_rng,
+    note_threads,
     rng_state,
     share_buffers,
     total,
@@ -260,6 +261,7 @@ class Net(NeuralNetClassifier):
         own = self.callbacks_
         # Before those of the user, who may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
+        note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
         X, y = data["X"], data["y"]
         has_val = data.get("X_val") is not None
@@ -418,12 +420,12 @@ class Net(NeuralNetClassifier):
         It has shape (n, n_outputs), with several members (n, n_members, n_outputs).
         """
         module = self.module_ if module is None else module
-        if self.module_.training:
-            self.module_.eval()
-        for chunk in rows.chunks(self.n_members * self.n_outputs):
-            with torch.inference_mode(), self.autocast():
-                scores = module(rows[chunk])
-            yield chunk, scores.to(self.dtype)
+        note_threads()
+        with evaluating(self.module_):
+            for chunk in rows.chunks(self.n_members * self.n_outputs):
+                with torch.inference_mode(), self.autocast():
+                    scores = module(rows[chunk])
+                yield chunk, scores.to(self.dtype)
 
     def scores(self, X, function=None):
         """Scores (n_samples, n_outputs), the mean over the members, as an array on the CPU.
@@ -512,11 +514,27 @@ class Net(NeuralNetClassifier):
         else:
             return
         remedies = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        decay = self.optimizer_.param_groups[0].get("weight_decay", 0.0)
+        if decay * self.lr > 1:
+            remedies.append(f"lower weight_decay (now {decay:g})")
         remedies += self.criterion_.remedies
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
             f"{' or '.join(remedies)}"
         )
+
+
+@contextmanager
+def evaluating(module):
+    """Put a module in evaluation mode, and each of its parts back in the mode that it had."""
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 def _is_bounded(parameter):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from sktopk import losses
-from sktopk._common._input import check_weight
+from sktopk._common._labels import check_weight
 from sktopk._common._scalars import check_number, check_option
 
 HESSIANS = ("auto", "curvature", "gradient")

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import check_classes, check_labels, check_weight
+from sktopk._common._labels import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._scoring import check_scorer
 from sktopk._common._types import RowsLike

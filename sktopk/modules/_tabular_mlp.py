@@ -49,7 +49,7 @@ class TabularMLP(nn.Module):
         Number of networks.
     dropout : float, default=0.0
         Probability of dropping a hidden unit in training, in the same places of all members.
-    n_bins : int, default=8
+    n_bins : int, default=0
         Largest number of bins of a column; 0 for columns that are only scaled.
     n_encoded : int or "auto", default="auto"
         Number of bins that there is room for, of all columns: each of more than two values gets
@@ -118,7 +118,7 @@ class TabularMLP(nn.Module):
         hidden_layer_sizes: Sequence[int] = (128, 128),
         n_members: int = 1,
         dropout: float = 0.0,
-        n_bins: int = 8,
+        n_bins: int = 0,
         n_encoded: int | str = "auto",
         missing_indicator: bool = False,
         n_categories: Sequence[int] | None = None,
@@ -348,6 +348,6 @@ def _edges(values, weight, n_bins):
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # The last value ends the last bin, however light it is: the quantile at 1 can be another one.
+    # The last edge is the largest value, however little it weighs.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

@@ -15,21 +15,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
-from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
+from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._frames import check_columns, holds_numbers
 from sktopk._common._groups import encode_groups, several_groups
-from sktopk._common._input import (
+from sktopk._common._input import canonical, check_table
+from sktopk._common._labels import (
     check_classes,
     check_given,
     check_labels,
     check_length,
-    check_table,
     check_weight,
     class_weights,
     encode,
 )
 from sktopk._common._public import public
-from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
     check_flag,
     check_k,
@@ -54,7 +53,7 @@ from sktopk.metrics._ranking import Ranking
 
 from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
-from ._rows import Rows, canonical, groups_of_both
+from ._rows import Rows, groups_of_both
 
 
 def _has_proba(classifier):
@@ -530,8 +529,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_members(self, rows, index, n_samples, fit_booster, settle):
         """Return the ensemble, each member without one fold; set what out-of-fold scores give."""
-        key = keys_of_groups(row_keys(rows.X, 0), rows.groups)
-        fold = deal_distinct(key, rows.target, self.n_members)
+        order = shuffled_order(rows.X, 0, rows.groups)
+        fold = deal(order, rows.target, self.n_members)
         out = [fold == m for m in range(self.n_members)]
         boosters = [fit_booster(rows.take(~held), rows.take(held)) for held in out]
         known = fold >= 0
