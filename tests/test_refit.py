@@ -14,7 +14,7 @@ from skorch.callbacks import Callback, Checkpoint, EarlyStopping
 from torch import nn
 
 from sktopk import TopKClassifier
-from sktopk.losses import CrossEntropyLoss, LDAMLoss, SmoothTopKLoss, TopKDistributionLoss
+from sktopk.losses import LDAMLoss
 from sktopk.metrics import make_topk_scorer
 from sktopk.modules import MLP
 
@@ -178,10 +178,9 @@ def test_a_loss_of_ones_own_keeps_its_class_counts(blobs):
     [
         nn.CrossEntropyLoss(weight=torch.ones(5)),
         nn.CrossEntropyLoss(reduction="sum"),
-        CrossEntropyLoss(reduction="none"),
-        TopKDistributionLoss([CrossEntropyLoss(), CrossEntropyLoss()]),
+        nn.CrossEntropyLoss(reduction="none"),
     ],
-    ids=["float32 weight", "sum", "none", "mixture"],
+    ids=["float32 weight", "sum", "none"],
 )
 def test_losses_of_ones_own_are_averaged_like_ours(blobs, loss):
     X, y = blobs
@@ -238,12 +237,6 @@ def test_polars_frames_are_views_too(blobs):
     np.testing.assert_allclose(
         clf_frame.predict_topk_proba([frame, frame]), clf.predict_topk_proba(X)
     )
-
-
-def test_a_soft_k_loss_module_of_ones_own(blobs):
-    X, y = blobs
-    loss = TopKDistributionLoss([SmoothTopKLoss(k=1), SmoothTopKLoss(k=3)])
-    assert quick(loss, score_scale=10).fit(X, y).predict_topk(X).shape == (len(X), 2)
 
 
 class WithExtraState(nn.Linear):

@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from sktopk._common._folds_by_content import deal_distinct
 from torch import nn
 
 import sktopk
 from sktopk import TopKClassifier
-from sktopk._common._folds_by_content import deal_distinct
 from sktopk._common._row_keys import row_keys
 from sktopk._training.criteria import _ensemble, _top
 from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest, TopMean
 from sktopk.losses._thresholds import Largest
-from sktopk.modules import MLP, Members, TabularMLP
+from sktopk.modules import MLP, TabularMLP
+from sktopk.modules._members import Members
 
 RNG = np.random.default_rng(0)
 N, M = 60, 3

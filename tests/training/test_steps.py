@@ -14,7 +14,9 @@ from torch import nn
 import sktopk
 from sktopk import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier, TopKClassifier
 from sktopk import losses as L
+from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import reduce
+from sktopk.losses._mixtures import topk_distribution_loss
 from sktopk.modules import MLP, TabularMLP
 from tests.named_losses import NAMED_LOSSES
 
@@ -100,7 +102,7 @@ def test_a_loss_of_topk_classifier(name):
 def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
     def loss(scores, target, weight):
         of_set, of_order = scores.chunk(2, dim=1)
-        first = L.cross_entropy_loss(of_order, target, sample_weight=weight)
+        first = cross_entropy_loss(of_order, target, sample_weight=weight)
         return first + named(name)(of_set, target, weight)
 
     assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss)
@@ -108,7 +110,7 @@ def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
 
 def test_several_k_are_weighted():
     def loss(scores, target, weight):
-        return L.topk_distribution_loss(
+        return topk_distribution_loss(
             scores, target, loss=L.smooth_topk_loss, k={1: 0.3, 3: 0.7}, tau=0.7
         )
 
