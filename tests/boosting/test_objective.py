@@ -172,7 +172,7 @@ def test_can_be_pickled_and_cloned():
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: objective("top"), ValueError, "loss must be one of 'accuracy_at_top'"),
+        (lambda: objective("top"), ValueError, "loss must be one of 'cross_entropy'"),
         (lambda: objective(TopPushKLoss), TypeError, "loss must be the name of a loss, or call"),
         (lambda: objective(3), TypeError, "loss must be .*; got 3"),
         (lambda: objective("pat_mat"), TypeError, "loss='pat_mat' needs tau"),
