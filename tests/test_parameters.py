@@ -71,7 +71,7 @@ def labels(name):
     return OF_FOUR if name == "TopKClassifier" else OF_TWO
 
 
-def fit(estimator, y, X=X):
+def fit(estimator, y):
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         return estimator.fit(X, y)
@@ -246,18 +246,6 @@ def test_parameters_of_parts_are_set_and_searched_directly():
     fit(clf.set_params(loss="topk_hinge"), OF_FOUR)
     assert isinstance(clf.net_.optimizer_, torch.optim.SGD)
     assert clf.net_.optimizer_.param_groups[0]["momentum"] == 0.5
-
-
-def test_rules_of_auto_depend_on_the_number_of_samples_alone():
-    for n, batch_size, max_epochs in ((40, 64, 500), (3200, 200, 32), (9000, 256, 24)):
-        rows, y = np.resize(X, (n, 3)), np.arange(n) % 4
-        clf = make("TopKClassifier", batch_size="auto", max_epochs="auto", calibration=None)
-        fit(clf.set_params(order=None), y, rows)
-        assert (clf.batch_size_, clf.max_epochs_, clf.n_iter_) == (
-            batch_size,
-            max_epochs,
-            max_epochs,
-        )
 
 
 def test_a_k_too_large_is_clipped_once_and_said():

@@ -106,7 +106,7 @@ def test_early_stopping_keeps_the_best_epoch_of_the_loss_for_each_network(cls, n
     epochs = Epochs()
     clf = quick(
         cls, n_estimators=n_estimators, n_iter_no_change=3, pretrain=0.1, max_epochs=40,
-        learning_rate=0.05, callbacks=[epochs],
+        learning_rate=0.03, callbacks=[epochs],
     )  # fmt: skip
     clf.fit(X, target(clf))
     assert 4 < clf.n_iter_ == len(epochs.weights) < 40
@@ -493,6 +493,8 @@ def test_every_optimizer_lowers_the_loss(optimizer):
 def test_bfloat16_is_about_the_same(cls):
     rows = X.astype(np.float32)
     clf = quick(cls, n_estimators=2, module=sktopk.modules.TabularMLP)
+    if cls is TopKClassifier:
+        clf.set_params(order=None)  # sets of two heads change at once
     expected = clf.fit(rows, target(clf)).decision_function(rows)
     clf.set_params(net_params={"precision": "bf16"})
     found = clf.fit(rows, target(clf)).decision_function(rows)

@@ -29,6 +29,7 @@ from ._process import (
     world_size,
 )
 from ._state import copied_weights
+from .criteria._custom import CustomLoss
 
 # Networks that draw from a generator of their own instead of torch's.
 OURS = (MLP, TabularMLP)
@@ -125,6 +126,10 @@ def build_net(
         net.own_generator = own
         if draws:
             net.rng_state = rng_state(device)
+    for part in net.criterion_.modules():
+        if isinstance(part, CustomLoss):
+            # Weights of a user's loss are usually float32.
+            part.loss.to(dtype)
     net.head, net.dtype, net.draws = head, dtype, draws
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from sktopk._common._folds_by_content import deal_distinct
 from torch import nn
 
 import sktopk
 from sktopk import TopKClassifier
-from sktopk._common._row_keys import row_keys
+from sktopk._common._folds import deal, shuffled_order
 from sktopk._training.criteria import _ensemble, _top
 from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._top import TopCriterion
@@ -130,8 +129,8 @@ def own_weights(clf, m):
 def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, monkeypatch):
     """Their labels and weights may be anything: its weights do not depend on them."""
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
-    fold = deal_distinct(row_keys(X, 0), y, M)
-    monkeypatch.setattr("sktopk._estimators._held_out.deal_distinct", lambda *args: fold)
+    fold = deal(shuffled_order(X, 0), y, M)
+    monkeypatch.setattr("sktopk._estimators._held_out.deal", lambda *args: fold)
     # Scales of columns are of all samples, in their weights, too: no weight changes there.
     clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N, calibration="temperature")
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()
@@ -158,7 +157,7 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels():
     # Classes that would lie in one fold are seen by all networks, with the samples equal to them.
     expected = np.isin(y, (3, 4, 5)) | (rows == rows[0]).all(axis=1)
     np.testing.assert_array_equal(out, expected)
-    fold = deal_distinct(row_keys(rows, 0), y, 3)
+    fold = deal(shuffled_order(rows, 0), y, 3)
     for each in np.unique(rows, axis=0):
         assert len(set(fold[(rows == each).all(axis=1)])) == 1
     sizes = [np.bincount(fold[(y == c) & (fold >= 0)], minlength=3) for c in range(3)]
@@ -176,7 +175,7 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
         "ranker": sktopk.PatMatClassifier(tau=0.1),
     }[name].set_params(**SMALL, n_estimators=M, calibration="temperature")
     clf.fit(rows, y, sample_weight=np.r_[0.0, WEIGHT[1:]])
-    fold = deal_distinct(row_keys(rows[1:], 0), y[1:], M)
+    fold = deal(shuffled_order(rows[1:], 0), y[1:], M)
     module = clf.net_.module_.eval()
     with torch.no_grad():
         scores = module(torch.from_numpy(rows[1:])).numpy()

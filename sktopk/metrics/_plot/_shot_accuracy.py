@@ -38,7 +38,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     k : int or float, default=5
         Number of labels, or fraction of the classes.
     few, many : float, default=20 and 100
-        Bounds of the groups, as in `shot_accuracy_score`.
+        Bounds of the groups in training samples, as in `shot_accuracy_score`.
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
     chance : float, default=None
