@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
@@ -123,9 +122,8 @@ def compare_losses(
 
     Warns
     -----
-    ConvergenceWarning, UserWarning
-        Once for all runs: the number of runs that stopped before they converged, and other
-        warnings of the fits.
+    UserWarning
+        Warnings of the fits, each once for all runs of a loss.
 
     Notes
     -----
@@ -185,14 +183,6 @@ def compare_losses(
         messages.update(f"{row['loss']}: {message}" for message in warned)
     frame = pd.DataFrame(found)
     frame.insert(3, "split", np.repeat([split for *_, split in splits], len(everything)))
-    n_unsettled = int((~frame["settled"]).sum())
-    if n_unsettled:
-        warnings.warn(
-            f"{n_unsettled} of {len(frame)} runs stopped while training could go on, see the "
-            'column "settled" of frame: raise max_epochs before you conclude anything',
-            ConvergenceWarning,
-            stacklevel=2,
-        )
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
     return LossComparison(

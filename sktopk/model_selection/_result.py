@@ -210,9 +210,6 @@ class LossComparison:
         table = pd.DataFrame.from_dict(rows, orient="index").reindex(list(scores))
         table["verdict"] = table["verdict"].astype(object).fillna("baseline")
         table.insert(0, "mean", [float(each.mean()) for each in scores.values()])
-        if "settled" in self.frame:
-            unsettled = 1 - self.frame.groupby("loss")["settled"].mean()
-            table["unsettled"] = unsettled.reindex(table.index)
         table.index.name = "loss"
         return table
 
@@ -265,9 +262,6 @@ class LossComparison:
         shown.index.name = None
         lines = [head, shown.to_string(), f"Verdict: {self.verdict}"]
         lines += [f"Left out: {name}: {why}" for name, why in (self.omitted or {}).items()]
-        if "settled" in self.frame and not self.frame["settled"].all():
-            n = int((~self.frame["settled"].astype(bool)).sum())
-            lines.append(f"{n} of {len(self.frame)} runs stopped while training could go on")
         return "\n".join(lines)
 
 

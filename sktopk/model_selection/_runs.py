@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from sktopk._common._input import take_rows
@@ -51,7 +50,6 @@ class Trial(NamedTuple):
 
     score: float | None
     diverged: str
-    settled: bool
     messages: set
     seconds: float
 
@@ -69,7 +67,7 @@ def do_run(run, rows, scorer):
     row : dict
         A row of ``LossComparison.frame`` but for its split.
     messages : set of str
-        Warnings of the final fit that are not about convergence.
+        Warnings of the final fit.
     """
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
@@ -95,7 +93,6 @@ def do_run(run, rows, scorer):
         "params": params,
         "n_candidates": len(run.candidates),
         "n_diverged": n_diverged,
-        "settled": trial.settled,
         "fit_seconds": trial.seconds,
         "run_seconds": time.perf_counter() - started,
         "n_train": len(run.train),
@@ -117,9 +114,8 @@ def _trial(run, params, train, test, scorer):
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
-    unsettled = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
-    messages = {str(each.message) for each in caught if each not in unsettled}
-    return Trial(score, diverged, not unsettled, messages, time.perf_counter() - started)
+    messages = {str(each.message) for each in caught}
+    return Trial(score, diverged, messages, time.perf_counter() - started)
 
 
 def fit_rows(estimator, rows):

@@ -110,7 +110,7 @@ def test_labels_and_their_order_do_not_matter(binary):
         np.testing.assert_array_equal(clf.predict_top(X, 9), plain.predict_top(X, 9))
         np.testing.assert_array_equal(clf.predict(X) == first, plain.predict(X) == 1)
         assert clf.score(X, labels) == plain.score(X, y)
-    with pytest.warns(UserWarning, match="'fraud' is taken, the rarer one"):
+    with pytest.warns(UserWarning, match="'fraud' is used. Set pos_label="):
         assert make().fit(X, np.where(y == 1, "fraud", "ok")).pos_label_ == "fraud"
     proba = make(pos_label="fraud", log_loss_share=1).fit(X, np.where(y == 1, "fraud", "ok"))
     expected = make(log_loss_share=1).fit(X, y).predict_proba(X)
