@@ -69,7 +69,7 @@ ESTIMATORS += [
 ]
 ESTIMATORS += [
     TopBoostClassifier(n_estimators=10),
-    TopBoostClassifier(n_estimators=10, n_members=1, early_stopping=True),
+    TopBoostClassifier(n_estimators=10, n_members=1, n_iter_no_change=10),
     TopBoostClassifier(n_estimators=10, n_members=1, log_loss_share=1, class_weight="balanced"),
 ]
 VOTE = {"hidden_layer_sizes": (8,), "n_members": 2, "warm_up": 1, "max_epochs": 2}

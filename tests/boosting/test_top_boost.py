@@ -13,14 +13,14 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import Pipeline, TopBoostClassifier
 from sktopk.boosting import objective
 from sktopk.losses import KthLargest, TopMean, TopPushKLoss, accuracy_at_top_loss
-from sktopk.metrics import make_top_scorer, topk_accuracy_score
+from sktopk.metrics import topk_accuracy_score
 
 lightgbm = pytest.importorskip("lightgbm")
 SMALL = {"n_estimators": 10, "n_members": 1, "random_state": 0}
@@ -138,7 +138,7 @@ def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
 
 def test_is_repeatable_kept_and_left_whole(binary):
     X, y = binary
-    params = {"lightgbm_params": {"feature_fraction": 0.5}, "early_stopping": True}
+    params = {"lightgbm_params": {"feature_fraction": 0.5}, "n_iter_no_change": 10}
     clf = make(**params).fit(X, y)
     expected = clf.decision_function(X)
     np.testing.assert_array_equal(make(**params).fit(X, y).decision_function(X), expected)
@@ -168,22 +168,6 @@ def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
     says = r'TopBoostClassifier needs lightgbm: pip install "sktopk\[boosting\]"'
     with pytest.raises(ImportError, match=says):
         make().fit(*binary)
-
-
-@pytest.mark.parametrize("n_members", [1, 3])
-def test_early_stopping_judges_labels_at_the_threshold_of_the_rows_it_judges(binary, n_members):
-    flagged = []
-
-    def scorer(clf, X, y):
-        flagged.append(clf.predict(X).mean())
-        return f1_score(y, clf.predict(X))
-
-    params = {"n_members": n_members, "n_estimators": 8, "num_leaves": 4, "early_stopping": True}
-    params |= {"loss": "pat_mat", "loss_params": {"tau": 0.2}, "scoring": scorer}
-    make(**params).fit(*binary)
-    # Of the first round alone many rows tie.
-    assert len(flagged) >= 4 * n_members
-    assert np.median(flagged) == pytest.approx(0.2, abs=0.03)
 
 
 def test_training_lowers_the_loss_of_the_default_more_than_the_log_loss_does():
@@ -258,7 +242,7 @@ def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
     y = np.zeros(200, dtype=int)
     y[:20:4] = y[20:40] = 1
     X[:, 0] += 2 * y
-    clf = TopBoostClassifier(n_estimators=50, early_stopping=True, random_state=0)
+    clf = TopBoostClassifier(n_estimators=50, n_iter_no_change=10, random_state=0)
     # A score that is undefined would stop each of them at the first round.
     assert max(clf.fit(X, y, groups=groups).n_iter_) > 10
 
@@ -357,34 +341,45 @@ def test_threshold_of_members_holds_for_new_samples():
 
 
 @pytest.mark.parametrize("n_members", [1, 3])
-@pytest.mark.parametrize("scoring", [None, "roc_auc", make_top_scorer("recall_at_k", k=50)])
-def test_early_stopping_keeps_the_best_round(binary, n_members, scoring):
-    X, y = binary
-    params = {"early_stopping": True, "n_estimators": 200, "n_members": n_members}
-    clf = make(scoring=scoring, **params).fit(X, y)
+@pytest.mark.parametrize("name", ["binary", "several"])
+def test_early_stopping_keeps_the_round_that_scores_best_on_held_out_samples(
+    name, n_members, request
+):
+    X, y = request.getfixturevalue(name)
+    X = X.round(1)
+    loss = {"loss": "cross_entropy" if name == "several" else "top_mean", "n_members": n_members}
+    clf = make(n_iter_no_change=5, n_estimators=200, **loss).fit(X, y)
     assert (clf.n_iter_ < 190).all()
-    short = make(n_estimators=clf.n_iter_[0], n_members=n_members).fit(X, y)
-    if n_members > 1:
-        expected = short.boosters_[0].predict(X, raw_score=True)
-        np.testing.assert_array_equal(clf.boosters_[0].predict(X, raw_score=True), expected)
+    if n_members == 1:
+        return
+    owner = clf.oob_decision_function_
+    for booster, n_rounds in zip(clf.boosters_, clf.n_iter_, strict=True):
+        scores = booster.predict(X, raw_score=True) + clf.init_score_
+        if name == "binary":
+            scores -= clf.threshold_
+        held = np.isclose(scores, owner).reshape(len(y), -1).all(axis=1)
+        assert held.mean() == pytest.approx(1 / 3, abs=0.03)
+        # The same booster with more rounds: none of the next five scores better.
+        longer = make(n_estimators=int(n_rounds) + 5, **loss).fit(X, y)
+        i = [np.array_equal(b.predict(X, num_iteration=1), booster.predict(X, num_iteration=1))
+             for b in longer.boosters_].index(True)  # fmt: skip
+        found = []
+        for n in range(1, n_rounds + 6):
+            scores = longer.boosters_[i].predict(X[held], raw_score=True, num_iteration=n)
+            if name == "binary":
+                found.append(average_precision_score(y[held], scores + clf.init_score_))
+            else:
+                scores = scores + clf.init_score_
+                found.append(topk_accuracy_score(y[held], scores, k=clf.k_, labels=range(4)))
+        assert np.argmax(found) + 1 == n_rounds
 
 
-def test_early_stopping_asks_a_scorer_about_the_estimator_itself(binary):
+def test_one_member_holds_out_a_tenth_to_stop_early(binary):
     X, y = binary
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    found = []
-
-    def scorer(estimator, X, y):
-        assert isinstance(estimator, TopBoostClassifier)
-        found.append((X.columns.tolist(), len(estimator.predict(X)), set(y.tolist())))
-        return float(len(found) == 4)
-
-    labels = np.where(y == 1, "bad", "good")
-    params = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 50}
-    clf = make(scoring=scorer, pos_label="bad", **params).fit(frame, labels)
-    assert clf.n_iter_.tolist() == [4]
-    assert len(found) == 7
-    assert found[0] == (frame.columns.tolist(), 120, {"bad", "good"})
+    clf = make(n_iter_no_change=10**6, n_estimators=5).fit(X, y)
+    assert clf.n_iter_.max() <= 5
+    leaves = clf.boosters_[0].dump_model()["tree_info"][0]["tree_structure"]
+    assert leaves["internal_count"] == pytest.approx(0.9 * len(y), abs=3)
 
 
 def test_whole_groups_are_held_out(days):
@@ -441,9 +436,9 @@ def test_columns_and_folds_without_known_values_are_scored(binary, n_members):
         assert len(np.unique(make().fit(X, y).decision_function(X))) == 1
 
 
-@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize("patience", [None, 10])
 @pytest.mark.parametrize("n_members", [1, 3])
-def test_weights_over_many_orders_of_magnitude(n_members, early_stopping):
+def test_weights_over_many_orders_of_magnitude(n_members, patience):
     X, y = make_classification(3000, weights=[0.8], flip_y=0.05, random_state=2)
     light = np.ones(3000)
     light[X[:, 0].argmax()] = 1e-6
@@ -451,7 +446,7 @@ def test_weights_over_many_orders_of_magnitude(n_members, early_stopping):
     old = 0.5 ** (np.linspace(3650, 0, 3000) / 120)
     plain = make(n_members=n_members, n_estimators=20).fit(X, y)
     for weight in (light, old):
-        clf = make(n_members=n_members, n_estimators=20, early_stopping=early_stopping)
+        clf = make(n_members=n_members, n_estimators=20, n_iter_no_change=patience)
         clf.fit(X, y, sample_weight=weight)
         assert np.isfinite(clf.decision_function(X)).all()
         assert clf.score(X, y, weight) > 0.8
@@ -476,12 +471,12 @@ def test_other_meta_estimators_pass_weights_on(binary):
 @pytest.mark.filterwarnings("ignore:No positive class found")
 def test_members_of_very_few_samples_are_trained():
     y, X = np.array([0, 1, 0, 1, 0, 0]), np.arange(6.0)[:, None]
-    for early_stopping in (False, True):
-        params = {"n_members": 5, "early_stopping": early_stopping, "n_iter_no_change": 1}
+    for patience in (None, 1):
+        params = {"n_members": 5, "n_iter_no_change": patience}
         assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
-        with pytest.warns(UserWarning, match="n_members=5 needs samples to hold out"):
+        with pytest.warns(UserWarning, match="n_members=5 .* need samples to hold out"):
             clf = make(**params).fit(X[:2], y[:2])
-        assert clf.threshold_ == 0
+        assert np.isfinite(clf.threshold_)
         assert np.isnan(clf.oob_score_)
         assert np.isnan(clf.oob_decision_function_).all()
 
@@ -501,10 +496,8 @@ def test_members_of_very_few_samples_are_trained():
         ({"num_leaves": 1}, ValueError, "num_leaves == 1"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
-        ({"early_stopping": 1}, TypeError, "early_stopping must be True or False"),
-        ({"scoring": "none", "early_stopping": True}, ValueError, "scoring must be None"),
-        ({"scoring": "neg_log_loss", "early_stopping": True}, ValueError, "asks for predict_proba"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
+        ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change == 0"),
+        ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
         ({"class_weight": {5: 1}}, ValueError, "class_weight must have labels of y"),
     ],
 )
