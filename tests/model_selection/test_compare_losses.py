@@ -7,9 +7,15 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, ShuffleSplit, StratifiedKFold
+from sklearn.metrics import f1_score
+from sklearn.model_selection import (
+    GroupKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -102,6 +108,26 @@ def test_scores_are_those_of_a_plain_loop(blobs):
                 assert rows.loc[(loss, repeat, fold), "score"] == pytest.approx(expected)
 
 
+def test_the_weighted_baseline_of_two_classes_tunes_its_threshold(rng):
+    y = (np.arange(120) % 5 == 0).astype(int)
+    X = rng.normal(size=(120, 2)) + y[:, None]
+    clf = TopKClassifier(k=1, **QUICK)
+    frame = compare_losses(clf, [], X, y, scoring="f1", grid=None, cv=2, progress=False).frame
+    for _, row in frame[frame["loss"] == "weighted_cross_entropy"].iterrows():
+        folds = StratifiedKFold(2, shuffle=True, random_state=row["seed"] - row["fold"])
+        train, test = list(folds.split(X, y))[row["fold"]]
+        model = clone(clf).set_params(loss="cross_entropy", class_weight="balanced")
+        model = TunedThresholdClassifierCV(model, scoring="f1", cv=0.25)
+        model.set_params(random_state=row["seed"], estimator__random_state=row["seed"])
+        expected = f1_score(y[test], model.fit(X[train], y[train]).predict(X[test]))
+        assert row["score"] == pytest.approx(expected)
+    weight = 1.0 + y
+    weighted = compare_losses(
+        clf, [], X, y, scoring="f1", grid=None, cv=2, progress=False, sample_weight=weight
+    )
+    assert np.isfinite(weighted.scores["weighted_cross_entropy"]).all()
+
+
 def test_losses_share_rows_and_seeds_and_choose_off_the_test_rows(rows):
     X, y = rows
     losses = {"one": Recorder(), "two": Recorder()}
@@ -171,12 +197,12 @@ def test_seeds_on_the_same_rows_are_one_split(rows):
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("sparse", "dense rows, and these would be 0.00488 MiB; at most 0.00391"),
-        ("many classes", "35 classes"),
+        ("sparse", "dense samples of at most 0.00391 MiB; these would be 0.00488"),
+        ("many classes", "for at most 30; y has 35"),
         ("images", "X has 3 dimensions"),
     ],
 )
-def test_boosting_is_left_out_with_a_reason(kind, why, rng, monkeypatch):
+def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
     monkeypatch.setattr("sktopk.model_selection._baselines.MOST_BYTES_TO_BOOST", 4096)
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     y = np.arange(320) % (35 if kind == "many classes" else 3)
@@ -187,7 +213,7 @@ def test_boosting_is_left_out_with_a_reason(kind, why, rng, monkeypatch):
         clf.set_params(module=lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
     result = compare_losses(clf, [], X, y, cv=2, grid=None, progress=False)
     assert set(result.frame["loss"]) == {*BASELINES[:3]}
-    assert "Left out: hist_gradient_boosting: " in repr(result)
+    assert "Omitted: hist_gradient_boosting: " in repr(result)
     assert why in repr(result)
 
 
@@ -239,7 +265,7 @@ def test_warnings_of_fits_are_told_once(rows):
         ({"margin": -1}, ValueError, "margin == -1, must be >= 0"),
         ({"margin": "1 %"}, TypeError, "margin must be"),
         ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two"),
-        ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "apart"),
+        ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "not test on training"),
     ],
 )
 def test_bad_arguments_are_refused_before_training(params, error, message, rows):
