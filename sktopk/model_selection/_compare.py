@@ -65,8 +65,7 @@ def compare_losses(
     - "weighted_cross_entropy", with balanced class weights. For two classes, a scorer of
       scikit-learn and no sample weights, `TunedThresholdClassifierCV` also tunes the threshold;
     - "hist_gradient_boosting", scikit-learn's, for numerical tables of at most 30 classes. Sparse
-      samples are made dense, up to 512 MiB. If it is omitted, the result says why;
-    - "lightgbm", if it is installed.
+      samples are made dense, up to 512 MiB. If it is omitted, the result says why.
 
     Parameters
     ----------
@@ -74,8 +73,7 @@ def compare_losses(
         Everything but the loss. Its parameters must contain exactly one TopKClassifier. Each
         `random_state` in it is set by `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
-        Names of losses of TopKClassifier, and named classifiers of any kind, such as
-        :class:`sktopk.TopBoostClassifier`.
+        Names of losses of TopKClassifier, and named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
         Data that `estimator` takes.
     y : array-like of shape (n_samples,)
@@ -91,8 +89,8 @@ def compare_losses(
     grid : "default", None or dict, default="default"
         Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
         1, 3 and 10; for losses with a temperature the learning rate times 1 and 3 with tau and
-        tau / 10. Estimators without a learning rate are fitted as they are. None chooses nothing.
-        A dict maps losses to dicts of lists of values or to lists of dicts for ``set_params``;
+        tau / 10. Estimators without a learning rate have one. None chooses nothing. A dict maps
+        losses to grids of :class:`~sklearn.model_selection.ParameterGrid` or lists of dicts;
         other losses have the default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None is 1 unless ``joblib.parallel_config`` says more.
@@ -133,11 +131,9 @@ def compare_losses(
     >>> from sktopk.model_selection import compare_losses
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), learning_rate=0.05, max_epochs=20)
-    >>> comparison = compare_losses(
-    ...     clf, ["smooth_topk"], X, y, cv=3, grid=None, progress=False
-    ... )
+    >>> comparison = compare_losses(clf, ["focal"], X, y, cv=3, grid=None, progress=False)
     >>> comparison.summary().index.tolist()[:4]
-    ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy']
+    ['cross_entropy', 'focal', 'logit_adjusted', 'weighted_cross_entropy']
     """
     prefix = _classifier_prefix(estimator)
     with_loss = partial(_with_loss, estimator, prefix)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from numbers import Real
 
+from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 # Factors of the learning rate: without another parameter to choose, and together with tau.
@@ -78,13 +79,8 @@ def _listed(name, settings, estimator):
         raise ValueError(
             f"grid[{name!r}] must be a dict of lists of values or a list of dicts; got {settings!r}"
         )
-    allowed = estimator.get_params(deep=True)
     for each in settings:
         if not isinstance(each, Mapping):
             raise ValueError(f"grid[{name!r}] must hold dicts of parameters; got {each!r}")
-        unknown = [key for key in each if key not in allowed and "module" not in key.split("__")]
-        if unknown:
-            raise ValueError(
-                f"grid[{name!r}] must name parameters of {type(estimator).__name__}; got {unknown}"
-            )
+        clone(estimator).set_params(**each)  # raises if a parameter is unknown
     return [dict(each) for each in settings]
