@@ -185,7 +185,7 @@ def test_can_be_pickled_and_cloned():
         (lambda: objective("fbeta", k=3), TypeError, "has the parameters beta.*; got k"),
         (lambda: objective("fbeta", log_loss_share=1.5), ValueError, "log_loss_share == 1.5"),
         (lambda: objective("fbeta", hessian="none"), ValueError, "hessian must be one of"),
-        (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows"),
+        (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows; got"),
         (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "smaller than 2 classes; got 2"),
         (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "from 0 on; got -1"),
         (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be 0 and 1"),

@@ -516,7 +516,7 @@ def test_data_that_are_not_allowed_are_named(days):
         make().fit(X, y, groups=day[1:])
     with pytest.raises(ValueError, match=r"k must be a number of samples of each group .* got 0"):
         make("recall_at_k").fit(X, y, groups=day)
-    with pytest.raises(TypeError, match="must take groups where rows have groups"):
+    with pytest.raises(TypeError, match="must take groups; samples have groups"):
         make(weighted_mean).fit(X, y, groups=day)
     texts = pd.DataFrame({"a": np.arange(40.0), "b": np.repeat(["u", "v"], 20)})
     with pytest.raises(ValueError, match=r"X must hold numbers; column 'b': .* OrdinalEncoder"):
