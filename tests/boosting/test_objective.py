@@ -154,15 +154,20 @@ def test_module_of_a_loss_is_the_loss(module, name):
         np.testing.assert_array_equal(one, other)
 
 
-def test_loss_may_be_a_mixture_or_a_function_of_ones_own():
+def test_loss_may_be_a_mixture_or_a_function():
     target, score = rows("topk_hinge")
-    mixture = objective(TopKDistributionLoss([TopKHingeLoss(k=1), TopKHingeLoss(k=3)]))
-    gradient, hessian = mixture(target, score)
-    assert gradient.shape == hessian.shape == score.shape
+    parts = [TopKHingeLoss(k=1), TopKHingeLoss(k=3)]
+    params = {"log_loss_share": 0, "hessian": "gradient"}
+    gradient, _ = objective(TopKDistributionLoss(parts), **params)(target, score)
+    loss = differences(
+        lambda s: sum(part(torch.tensor(s), torch.tensor(target)).item() for part in parts), score
+    )
+    np.testing.assert_allclose(
+        gradient / np.abs(gradient).max(), loss / np.abs(loss).max(), 1e-5, 1e-8
+    )
     target, score = rows("top_push")
-    own = objective(lambda s, y: (y * (s.max() - s)).sum(), hessian="gradient", log_loss_share=0)
-    gradient, _ = own(target, score)
-    assert gradient[score.argmax()] > 0
+    own = objective(lambda s, y: (y * (s.max() - s)).sum(), **params)
+    assert own(target, score)[0][score.argmax()] > 0
     with pytest.raises(TypeError, match="must take sample_weight"):
         own(target, score, np.ones(len(score)))
 
@@ -180,14 +185,10 @@ def test_can_be_pickled_and_cloned():
     [
         (lambda: objective("top"), ValueError, "loss must be one of 'accuracy_at_top'"),
         (lambda: objective(TopPushKLoss), TypeError, "loss must be the name of a loss, or call"),
-        (lambda: objective(3), TypeError, "loss must be .*; got 3"),
         (lambda: objective("pat_mat"), TypeError, "loss='pat_mat' needs tau"),
         (lambda: objective("fbeta", k=3), TypeError, "has the parameters beta.*; got k"),
-        (lambda: objective("fbeta", log_loss_share=1.5), ValueError, "log_loss_share == 1.5"),
-        (lambda: objective("fbeta", hessian="none"), ValueError, "hessian must be one of"),
         (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows; got"),
         (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "smaller than 2 classes; got 2"),
-        (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "from 0 on; got -1"),
         (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be 0 and 1"),
         (
             lambda: objective(lambda s, y: s * y)([0, 1], [0.0, 1.0]),
@@ -199,7 +200,6 @@ def test_can_be_pickled_and_cloned():
             ValueError,
             "gradient that is not finite",
         ),
-        (lambda: initial_score([]), ValueError, "y_true must have a label"),
         (lambda: initial_score([0.5]), ValueError, "class indices from 0 on; got 0.5"),
     ],
 )
@@ -224,19 +224,12 @@ def test_initial_score_is_where_the_log_loss_of_a_constant_is_least():
 
 
 @every_loss
-def test_hessian_is_positive_and_not_far_below_the_mean(name):
+@pytest.mark.parametrize("hessian", ["auto", "gradient"])
+def test_hessian_is_positive_and_not_far_below_the_mean(name, hessian):
     target, score = rows(name)
-    for hessian in ("auto", "gradient"):
+    targets = [target] if name in OF_LABELS else [target, 0 * target, 0 * target + 1]
+    for labels in targets:
         for scores in (score, np.zeros_like(score)):
-            gradient, found = make(name, hessian=hessian)(target, scores)
+            gradient, found = make(name, hessian=hessian)(labels, scores)
             assert np.isfinite(gradient).all()
             assert found.min() > 0.9e-3 * found.mean() > 0
-
-
-@pytest.mark.parametrize("name", OF_ROWS)
-def test_without_a_class_the_gradient_is_finite(name):
-    _, score = rows(name)
-    for label in (0, 1):
-        gradient, hessian = make(name)(np.full(len(score), label), score)
-        assert np.isfinite(gradient).all()
-        assert hessian.min() > 0

@@ -1,4 +1,4 @@
-"""TopBoostClassifier against LightGBM, definitions, and itself on other rows."""
+"""TopBoostClassifier against LightGBM, definitions, and itself on other samples."""
 
 import pickle
 import sys
@@ -6,20 +6,16 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
-import torch
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score
-from sklearn.model_selection import GridSearchCV, GroupKFold
-from sklearn.preprocessing import StandardScaler
 
-from sktopk import Pipeline, TopBoostClassifier
+from sktopk import TopBoostClassifier
 from sktopk.boosting import objective
-from sktopk.losses import KthLargest, TopMean, TopPushKLoss, accuracy_at_top_loss
+from sktopk.losses import KthLargest, TopMean, TopPushKLoss
 from sktopk.metrics import topk_accuracy_score
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -71,38 +67,27 @@ def test_a_loss_without_a_threshold_flags_as_many_as_are_positive(binary, loss):
     assert make(loss).fit(X, y).predict(X).sum() == y.sum()
 
 
-def test_members_judge_rows_that_they_have_not_seen(binary):
+def test_members_score_samples_that_they_have_not_seen(binary):
     X, y = binary
     clf = make(n_members=3).fit(X, y)
-    assert len(clf.boosters_) == 3
-    scores = np.mean([each.predict(X, raw_score=True) for each in clf.boosters_], axis=0)
-    expected = scores + clf.init_score_ - clf.threshold_
-    np.testing.assert_allclose(clf.decision_function(X), expected)
     each = np.array([b.predict(X, raw_score=True) for b in clf.boosters_])
     each += clf.init_score_ - clf.threshold_
+    np.testing.assert_allclose(clf.decision_function(X), each.mean(axis=0))
     owner = np.abs(each - clf.oob_decision_function_).argmin(axis=0)
     np.testing.assert_allclose(clf.oob_decision_function_, each[owner, np.arange(len(y))])
     assert np.bincount(owner).tolist() == pytest.approx([400] * 3, abs=2)
-    # The owner has not seen the row: it was trained on the others alone, whatever its label is.
-    first = owner == 0
-    turned = np.where(first, 1 - y, y)
-    start = clf.init_score_
-    f = objective(
-        "accuracy_at_top",
-        threshold=TopMean("negatives", tau=0.05),
-        surrogate="logistic",
-        log_loss_share=0.6,
-    )
-    alone = lightgbm.LGBMClassifier(objective=f, n_estimators=10, n_jobs=1, verbosity=-1)
-    alone.fit(X[~first], turned[~first], init_score=np.full((~first).sum(), start))
-    np.testing.assert_allclose(alone.predict(X, raw_score=True), each[0] + clf.threshold_ - start)
+    # The owner was trained on the other samples alone.
+    seen = owner != 0
+    alone = default_lightgbm().fit(X[seen], y[seen], init_score=np.full(sum(seen), clf.init_score_))
+    expected = each[0] + clf.threshold_ - clf.init_score_
+    np.testing.assert_allclose(alone.predict(X, raw_score=True), expected)
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
 def test_labels_and_their_order_do_not_matter(binary):
     X, y = binary
     plain = make().fit(X, y)
-    for first, second in (("fraud", "ok"), ("yes", "no"), (True, False)):
+    for first, second in (("fraud", "ok"), ("yes", "no")):
         labels = np.where(y == 1, first, second)
         clf = make(pos_label=first).fit(X, labels)
         turned = -1 if clf.classes_[0] == first else 1
@@ -130,10 +115,6 @@ def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
     np.testing.assert_allclose(
         one.decision_function(X) + one.threshold_, other.decision_function(X) + other.threshold_
     )
-    count = np.bincount(y)
-    one = make(class_weight="balanced").fit(X, y)
-    other = make().fit(X, y, sample_weight=(len(y) / (2 * count))[y])
-    np.testing.assert_array_equal(one.predict_top(X, 50), other.predict_top(X, 50))
 
 
 def test_is_repeatable_kept_and_left_whole(binary):
@@ -168,21 +149,6 @@ def test_without_lightgbm_the_error_names_the_extra(binary, monkeypatch):
     says = r'TopBoostClassifier needs lightgbm: pip install "sktopk\[boosting\]"'
     with pytest.raises(ImportError, match=says):
         make().fit(*binary)
-
-
-def test_training_lowers_the_loss_of_the_default_more_than_the_log_loss_does():
-    X, y = make_classification(3000, weights=[0.9], flip_y=0.2, random_state=3)
-    found = []
-    for share in (1, 0.2):
-        clf = make(log_loss_share=share, n_estimators=60, num_leaves=4).fit(X, y)
-        scores = torch.from_numpy(clf.decision_function(X))
-        threshold = TopMean("negatives", tau=0.05)
-        loss = accuracy_at_top_loss(scores, torch.from_numpy(y), threshold=threshold)
-        found.append(loss.item())
-    assert found[1] < found[0]
-
-
-# Groups of rows.
 
 
 @pytest.fixture(scope="module")
@@ -247,32 +213,13 @@ def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
     assert max(clf.fit(X, y, groups=groups).n_iter_) > 10
 
 
-def test_searches_route_groups(days):
-    X, y, day = days
-    with sklearn.config_context(enable_metadata_routing=True):
-        clf = make(k=3).set_fit_request(groups=True).set_score_request(groups=True)
-        pipe = Pipeline([("scale", StandardScaler()), ("boost", clf)])
-        search = GridSearchCV(pipe, {"boost__k": [2, 3]}, cv=GroupKFold(3), error_score="raise")
-        search.fit(X, y, groups=day)
-        assert search.best_estimator_[-1].n_groups_ == 12
-        assert search.best_estimator_.predict_top(X, 2, groups=day).shape == (24,)
-
-
-class PlainLoss:
-    def __call__(self, scores, target, sample_weight=None):
-        return torch.nn.functional.softplus(scores * (1 - 2 * target)).mean()
-
-
-@pytest.mark.parametrize(
-    ("loss", "params", "n_flagged"),
-    [("pairwise_auc", {}, lambda y: y.sum()), ("recall_at_k", {"k": 50}, lambda y: 50)],
-)
-@pytest.mark.parametrize("class_weight", [None, "balanced", {1: 7.0}], ids=str)
-def test_class_weight_is_no_number_of_rows(binary, loss, params, n_flagged, class_weight):
+@pytest.mark.parametrize("class_weight", ["balanced", {1: 7.0}], ids=str)
+def test_class_weight_does_not_change_how_many_are_positive(binary, class_weight):
     X, y = binary
-    clf = make(loss, class_weight=class_weight, n_estimators=40, **params).fit(X, y)
-    # Scores of trees tie.
-    assert np.sum(clf.predict(X)) == pytest.approx(n_flagged(y), abs=8)
+    for loss, k, n_positive in (("pairwise_auc", 0.05, y.sum()), ("recall_at_k", 50, 50)):
+        clf = make(loss, k=k, class_weight=class_weight, n_estimators=40).fit(X, y)
+        # Scores of trees tie.
+        assert np.sum(clf.predict(X)) == pytest.approx(n_positive, abs=8)
 
 
 @pytest.mark.parametrize("name", ["binary", "several"])
@@ -284,13 +231,16 @@ def test_the_log_loss_alone_is_lightgbm(name, request):
     np.testing.assert_array_equal(ours.predict(X), own.predict(X))
 
 
-def test_default_loss_is_the_documented_one(binary):
-    X, y = binary
+def default_lightgbm():
     top = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
     f = objective("accuracy_at_top", log_loss_share=0.6, **top)
+    return lightgbm.LGBMClassifier(objective=f, n_estimators=10, n_jobs=1, verbosity=-1)
+
+
+def test_default_loss_is_the_documented_one(binary):
+    X, y = binary
     ours = make().fit(X, y)
-    model = lightgbm.LGBMClassifier(objective=f, n_estimators=10, n_jobs=1, verbosity=-1)
-    model.fit(X, y, init_score=np.full(len(y), ours.init_score_))
+    model = default_lightgbm().fit(X, y, init_score=np.full(len(y), ours.init_score_))
     expected = model.predict(X, raw_score=True) + ours.init_score_ - ours.threshold_
     np.testing.assert_allclose(ours.decision_function(X), expected, atol=1e-9)
 
@@ -340,36 +290,23 @@ def test_threshold_of_members_holds_for_new_samples():
     assert clf.fit(X[:2000], y[:2000]).predict(X[2000:]).mean() == pytest.approx(0.1, abs=0.02)
 
 
-@pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("name", ["binary", "several"])
-def test_early_stopping_keeps_the_round_that_scores_best_on_held_out_samples(
-    name, n_members, request
-):
+def test_early_stopping_keeps_the_round_that_scores_best_on_held_out_samples(name, request):
     X, y = request.getfixturevalue(name)
-    X = X.round(1)
-    loss = {"loss": "cross_entropy" if name == "several" else "top_mean", "n_members": n_members}
+    loss = {"loss": "cross_entropy" if name == "several" else "top_mean", "n_members": 3}
     clf = make(n_iter_no_change=5, n_estimators=200, **loss).fit(X, y)
-    assert (clf.n_iter_ < 190).all()
-    if n_members == 1:
-        return
-    owner = clf.oob_decision_function_
-    for booster, n_rounds in zip(clf.boosters_, clf.n_iter_, strict=True):
-        scores = booster.predict(X, raw_score=True) + clf.init_score_
-        if name == "binary":
-            scores -= clf.threshold_
-        held = np.isclose(scores, owner).reshape(len(y), -1).all(axis=1)
+    longer = make(n_estimators=int(clf.n_iter_.max()) + 5, **loss).fit(X, y)
+    shift = clf.init_score_ - (clf.threshold_ if name == "binary" else 0)
+    for booster, whole, n_rounds in zip(clf.boosters_, longer.boosters_, clf.n_iter_, strict=True):
+        scores = booster.predict(X, raw_score=True) + shift
+        held = np.isclose(scores, clf.oob_decision_function_).reshape(len(y), -1).all(axis=1)
         assert held.mean() == pytest.approx(1 / 3, abs=0.03)
-        # The same booster with more rounds: none of the next five scores better.
-        longer = make(n_estimators=int(n_rounds) + 5, **loss).fit(X, y)
-        i = [np.array_equal(b.predict(X, num_iteration=1), booster.predict(X, num_iteration=1))
-             for b in longer.boosters_].index(True)  # fmt: skip
         found = []
         for n in range(1, n_rounds + 6):
-            scores = longer.boosters_[i].predict(X[held], raw_score=True, num_iteration=n)
+            scores = whole.predict(X[held], raw_score=True, num_iteration=n) + clf.init_score_
             if name == "binary":
-                found.append(average_precision_score(y[held], scores + clf.init_score_))
+                found.append(average_precision_score(y[held], scores))
             else:
-                scores = scores + clf.init_score_
                 found.append(topk_accuracy_score(y[held], scores, k=clf.k_, labels=range(4)))
         assert np.argmax(found) + 1 == n_rounds
 
@@ -394,9 +331,6 @@ def test_whole_groups_are_held_out(days):
     own = [day == one for one in range(12) if one != 3]
     mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
     assert clf.oob_score_ == pytest.approx(mean)
-
-
-# Data that other code understood wrongly.
 
 
 def stored_otherwise(X):
@@ -436,36 +370,24 @@ def test_columns_and_folds_without_known_values_are_scored(binary, n_members):
         assert len(np.unique(make().fit(X, y).decision_function(X))) == 1
 
 
-@pytest.mark.parametrize("patience", [None, 10])
 @pytest.mark.parametrize("n_members", [1, 3])
-def test_weights_over_many_orders_of_magnitude(n_members, patience):
+def test_weights_over_many_orders_of_magnitude(n_members):
     X, y = make_classification(3000, weights=[0.8], flip_y=0.05, random_state=2)
     light = np.ones(3000)
     light[X[:, 0].argmax()] = 1e-6
     # Weights that halve every 120 days in ten years.
     old = 0.5 ** (np.linspace(3650, 0, 3000) / 120)
-    plain = make(n_members=n_members, n_estimators=20).fit(X, y)
     for weight in (light, old):
-        clf = make(n_members=n_members, n_estimators=20, n_iter_no_change=patience)
-        clf.fit(X, y, sample_weight=weight)
-        assert np.isfinite(clf.decision_function(X)).all()
-        assert clf.score(X, y, weight) > 0.8
-    np.testing.assert_allclose(
-        make(n_members=n_members, n_estimators=20).fit(X, y, light).predict(X).mean(),
-        plain.predict(X).mean(),
-        atol=0.02,
-    )
+        for patience in (None, 10):
+            clf = make(n_members=n_members, n_iter_no_change=patience).fit(X, y, weight)
+            assert np.isfinite(clf.decision_function(X)).all()
+            assert clf.score(X, y, weight) > 0.8
 
 
-def test_other_meta_estimators_pass_weights_on(binary):
+def test_adaboost_passes_weights_on(binary):
     X, y = binary
-    weight = 1.0 + 9 * y
-    clf = AdaBoostClassifier(make(log_loss_share=1), n_estimators=2).fit(X, y, weight)
+    clf = AdaBoostClassifier(make(log_loss_share=1), n_estimators=2).fit(X, y, 1.0 + 9 * y)
     assert clf.score(X, y) > 0.9
-    calibrated = CalibratedClassifierCV(make(), cv=3).fit(X, y, weight)
-    assert calibrated.predict_proba(X)[:, 1].mean() > 0.3
-    search = GridSearchCV(make(), {"k": [0.02, 0.1]}, scoring="average_precision", cv=2).fit(X, y)
-    assert search.best_estimator_.k == search.best_params_["k"]
 
 
 @pytest.mark.filterwarnings("ignore:No positive class found")
@@ -485,20 +407,13 @@ def test_members_of_very_few_samples_are_trained():
     ("params", "error", "says"),
     [
         ({"loss": "top"}, ValueError, "loss must be one of 'top_mean', 'accuracy_at_top'"),
-        ({"loss": "topk_hinge"}, ValueError, "loss='topk_hinge' is for several classes; y has 2"),
-        ({"loss": TopPushKLoss}, TypeError, "loss must be the name of a loss"),
         ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' needs tau"),
-        ({"loss_params": {"k": 2}}, TypeError, "loss='accuracy_at_top' has the parameters"),
         ({"loss_params": [1]}, TypeError, "loss_params must be a dict"),
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
-        ({"log_loss_share": 2}, ValueError, "log_loss_share == 2"),
-        ({"hessian": "none"}, ValueError, "hessian must be one of 'auto'"),
-        ({"num_leaves": 1}, ValueError, "num_leaves == 1"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
         ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change == 0"),
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
-        ({"class_weight": {5: 1}}, ValueError, "class_weight must have labels of y"),
     ],
 )
 def test_what_is_not_allowed_is_named(binary, params, error, says):
