@@ -41,7 +41,7 @@ small = compare_losses(
     cv=3,
     progress=False,
 )
-print(small.summary().drop(columns="unsettled").round(3).to_string())
+print(small.summary().round(3).to_string())
 print(small.verdict)
 
 # %%
