@@ -43,7 +43,8 @@ for p in (0.0, 0.4, 0.8, 1.0):
 # %%
 # Two losses
 # ----------
-# The same plain network (``module=MLP``), once with cross-entropy and once with the smooth loss at k = 5, the size of a group.
+# The same plain network (``module=MLP``), once with cross-entropy and once with the smooth loss at
+# k = 5, the size of a group.
 
 NOISE = (0.0, 0.4, 0.8, 1.0)
 LOSSES = {
