@@ -55,7 +55,7 @@ print(f"{past.sum()} payments to learn from, {fraud[past].mean():.1%} of them fr
 # days. Boosted trees are the baseline. Neither needs scaled columns.
 
 scorer = make_top_scorer("recall_at_k", k=REVIEWS)
-network = RecallAtKClassifier(k=REVIEWS, n_estimators=4, random_state=0)
+network = RecallAtKClassifier(k=REVIEWS, n_estimators=2, max_epochs=8, random_state=0)
 with sklearn.config_context(enable_metadata_routing=True):
     network.set_fit_request(groups=True)
 trees = HistGradientBoostingClassifier(max_iter=50, random_state=0)

@@ -9,7 +9,7 @@ from sktopk import SetClassifier
 
 X, X_test, y, y_test = data(0)
 X_test = X_test.astype("f4")
-clf = FrozenEstimator(fit(0, loss="cross_entropy"))
+clf = FrozenEstimator(fit(0, loss="cross_entropy", calibration="temperature"))
 half = len(X_test) // 2
 figure, (size_ax, coverage_ax) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 # How hard a sample is: the entropy of its probabilities.

@@ -42,7 +42,9 @@ LOSSES = {
     "topk_transition": {"loss": "topk_transition"},
     "smooth_topk": {"loss": "smooth_topk"},
 }
-shared = dict(k=2, order=None, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=0)
+shared = dict(
+    k=2, pretrain=0, order=None, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=0
+)
 accuracy = {name: [] for name in LOSSES}
 at_90 = {}
 for name, params in LOSSES.items():

@@ -29,7 +29,7 @@ warnings.simplefilter("ignore", UserWarning)
 # settings, chosen on a part of the training rows.
 
 X, y = load_digits(return_X_y=True)
-X, y = X[:600], y[:600]
+X, y = X[:500], y[:500]
 clf = TopKClassifier(k=3, hidden_layer_sizes=(), n_estimators=1, max_epochs=12)
 pipe = make_pipeline(StandardScaler(), PCA(5, random_state=0), clf)
 small = compare_losses(
@@ -51,11 +51,11 @@ print(small.verdict)
 # And one that is not
 # -------------------
 # All pixels and two hidden layers. There is little left to win here. The verdict calls cross-entropy
-# equivalent only if the whole interval lies within the margin, by default one point. 600 digits may
+# equivalent only if the whole interval lies within the margin, by default one point. 500 digits may
 # be too few for that.
 
 ample = compare_losses(
-    make_pipeline(StandardScaler(), TopKClassifier(k=3, n_estimators=2, max_epochs=20)),
+    make_pipeline(StandardScaler(), TopKClassifier(k=3, n_estimators=2, max_epochs=12)),
     ["smooth_topk", "noised_topk"],
     X,
     y,

@@ -72,9 +72,8 @@ for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
-# On this problem the level of the noise hardly matters at three guesses, and none is clearly better
-# than cross-entropy with as much room for its scores (dotted). At one guess all of them pay for
-# having been trained for three.
+# On this problem the level of the noise hardly matters at three guesses, and no level is clearly
+# better than cross-entropy (dotted). All are worse at one guess, because they are trained for three.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
