@@ -16,7 +16,7 @@ pyplot = pytest.importorskip("matplotlib.pyplot")
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 # What examples repeat to be sure of their numbers, by its name there.
 SHORT = {
-    "SEEDS": lambda seeds: seeds[:1],
+    "SEEDS": lambda seeds: seeds[:2],
     "GRID": lambda grid: {name: values[:1] for name, values in grid.items()},
     "N_CALIBRATIONS": lambda _: 20,
 }

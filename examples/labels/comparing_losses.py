@@ -50,9 +50,9 @@ print(small.verdict)
 #
 # And one that is not
 # -------------------
-# All pixels and two hidden layers. There is little left to win here. The verdict calls cross-entropy
-# equivalent only if the whole interval lies within the margin, by default one point. 500 digits may
-# be too few for that.
+# All pixels and two hidden layers. There is little left to win here. The verdict calls
+# cross-entropy equivalent only if the whole interval lies within the margin, by default one point.
+# 500 digits may be too few for that.
 
 ample = compare_losses(
     make_pipeline(StandardScaler(), TopKClassifier(k=3, n_estimators=2, max_epochs=12)),

@@ -73,7 +73,7 @@ for n_noise, scores in by_draws.items():
 
 # %%
 # On this problem the level of the noise hardly matters at three guesses, and no level is clearly
-# better than cross-entropy (dotted). All are worse at one guess, because they are trained for three.
+# better than cross-entropy (dotted). All are worse at one guess: they are trained for three.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
