@@ -121,7 +121,7 @@ for guess, truth in zip(guesses, species[some], strict=True):
 
 plain = Pipeline([("scale", StandardScaler()), ("clf", TopKClassifier("cross_entropy", **shared))])
 plain.fit(X[train], species[train])
-counts = best["clf"].class_count_
+counts = plain["clf"].class_count_
 few, many = np.quantile(counts, [1 / 3, 2 / 3]).round()
 models = {"plain cross_entropy": plain, "best of the search": best}
 figure, (curve_ax, shot_ax) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
