@@ -12,6 +12,7 @@ import torch
 from sktopk import losses
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._mixtures import topk_distribution_loss
+from tests.ids import without_address
 from tests.losses import program_references, references, top_references
 
 N_CLASSES = 7
@@ -348,4 +349,4 @@ def first_of_each(cases):
 
 
 def every(cases):
-    return pytest.mark.parametrize("case", cases, ids=str)
+    return pytest.mark.parametrize("case", cases, ids=without_address)

@@ -14,6 +14,7 @@ from sktopk.losses import (
     recall_at_fpr_loss,
     recall_at_precision_loss,
 )
+from tests.ids import without_address
 from tests.losses import program_references as references
 from tests.losses.cases import (
     AT_K,
@@ -147,7 +148,7 @@ def of_fpr(fpr):
         *((ProgramCase(*RECALL, {"recall": r}), of_recall(r)) for r in (0.3, 1.0)),
         *((ProgramCase(*FPR, {"fpr": f}), of_fpr(f)) for f in (0.05, 1.0)),
     ],
-    ids=str,
+    ids=without_address,
 )
 def test_bounds_one_minus_the_metric_at_the_best_threshold(case, metric):
     for seed in range(60):
