@@ -68,8 +68,6 @@ def set_coverage_score(
     >>> y_set = [[1, 0], [1, 1], [1, 0], [1, 0]]
     >>> set_coverage_score(y_true, y_set, labels=["ash", "oak"])
     0.75
-    >>> set_coverage_score(y_true, y_set, labels=["ash", "oak"], average="macro")
-    0.5
     """
     check_option(average, "average", ("micro", "macro"))
     covered, code, y_set = covered_rows(y_true, y_set, labels)
@@ -123,8 +121,7 @@ def make_set_scorer(score: str) -> SetScorer:
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
         `set_coverage_score` over samples or over classes, or the negative `set_size_score`.
-        A single one does not say which sets are good: pass several to a search, and let `refit`
-        choose.
+        Pass several to a search, and let `refit` choose.
 
     Returns
     -------

@@ -171,8 +171,6 @@ def positives_at_top_score(
     >>> y_true, y_score = [1, 1, 0, 1, 0, 1], [0.9, 0.8, 0.8, 0.7, 0.3, 0.2]
     >>> positives_at_top_score(y_true, y_score)
     0.25
-    >>> positives_at_top_score(y_true, y_score, k=2)
-    0.75
     """
     return positives_at_top(Ranking.from_labels(y_true, y_score, pos_label, sample_weight), k)
 

@@ -1,7 +1,6 @@
 """Do a few candidates tell what all classes would?"""
 
-from itertools import combinations, product
-from math import comb, prod
+from itertools import product
 
 import pytest
 import torch
@@ -66,30 +65,6 @@ def test_the_sum_of_exponentials_is_unbiased_exactly(every_draw):
     ]
     mean = torch.stack(estimates).mean(0)
     torch.testing.assert_close(mean, whole, rtol=1e-6, atol=0)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("n_drawn", [1, 2])
-def test_sums_over_subsets_have_the_expectation_of_the_docstring(every_draw, k, n_drawn):
-    e = torch.rand(N_CLASSES, dtype=torch.float64, generator=seeded()).tolist()
-    sums = []
-    for candidates in every_draw:
-        weight = {j: torch.tensor(log).exp().item() for j, log in distinct(candidates).items()}
-        if len(weight) == 2 + n_drawn:
-            subsets = combinations(weight, k)
-            sums.append(sum(prod(weight[j] * e[j] for j in subset) for subset in subsets))
-    expected = 0.0
-    for subset in combinations(range(N_CLASSES), k):
-        r = len(set(subset) - {1, 4})
-        factor = prod((1 - i / n_drawn) / (1 - i / 5) for i in range(r))
-        # The share of the draws that have these r classes, times their weights.
-        assert factor == pytest.approx(
-            comb(5 - r, n_drawn - r) / comb(5, n_drawn) * (5 / n_drawn) ** r
-            if r <= n_drawn
-            else 0.0
-        )
-        expected += factor * prod(e[j] for j in subset)
-    assert sum(sums) / len(sums) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -182,17 +182,6 @@ def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, 
     assert np.isnan(result["test_score"]).tolist() == [True, False]
 
 
-@every_name
-def test_the_first_of_two_classes_may_be_positive(name, params, frauds):
-    X, y = frauds
-    # "a sale" sorts before "fraud", "z" after it.
-    y_turned = np.where(y == "fraud", "fraud", "z")
-    scorer = make_top_scorer(name, pos_label="fraud", **params)
-    for estimator in (GaussianNB(), LogisticRegression()):
-        expected = scorer(clone(estimator).fit(X, y), X, y)
-        assert scorer(clone(estimator).fit(X, y_turned), X, y_turned) == pytest.approx(expected)
-
-
 def test_a_classifier_that_knows_its_positive_label_is_asked(frauds):
     X, y = frauds
     fitted = GaussianNB().fit(X, y)
@@ -383,7 +372,6 @@ def test_what_is_no_classifier_is_refused(frauds):
             lambda: make_top_scorer("precision_at_recall", recall=0.5, ties="expected"),
             "needs recall and takes nothing else; got recall=0.5, ties='expected'",
         ),
-        (lambda: make_top_scorer("bedroc", fraction=0.1), "needs nothing and takes alpha, ties"),
         (lambda: make_top_scorer("recall_at_k", k=5, ties="first"), "ties must be one of .*'first"),
         (lambda: make_top_scorer("precision_at_recall", recall=2), r"in \(0, 1\]; got 2"),
         (lambda: make_top_scorer("partial_auc_log", min_fpr=0.1), "min_fpr=0.1 must be less than"),

@@ -158,9 +158,8 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences found by a search over losses.
 
-        If the search tried a loss with several values of other parameters, the values with the
-        best mean are compared. A loss that was tried more often has an advantage: compare the
-        winners on new samples.
+        Each loss is compared at the best mean over the other parameters. A loss that was tried
+        more often has an advantage: compare the winners on new samples.
 
         Parameters
         ----------

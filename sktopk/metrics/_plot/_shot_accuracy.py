@@ -42,7 +42,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
     chance : float, default=None
-        Top-k accuracy of random guesses, k / n_classes. None: no chance line.
+        Top-k accuracy of random guesses, k / n_classes, in [0, 1]. None: no line.
 
     Attributes
     ----------
