@@ -61,8 +61,8 @@ def _has_proba(classifier):
     """Return True if the scores are log odds, else raise with what to do instead."""
     if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
-            "predict_proba is not available: the loss of the top changes the scores, which are "
-            "no log odds. Use scikit-learn's CalibratedClassifierCV, or set log_loss_share=1"
+            "predict_proba is not available, since scores of a loss of the top are no log odds: "
+            "use scikit-learn's CalibratedClassifierCV, or log_loss_share=1"
         )
     return True
 
@@ -209,15 +209,12 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. Samples of weight 0 are ignored.
+            Nonnegative weights. They multiply gradients and Hessians; `min_child_samples` and
+            histograms count samples. Samples of weight 0 are ignored.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day or query; for two classes. The loss is the mean
             over groups, each with its own threshold, and `threshold_` is their median. Whole
             groups are held out.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
         fitted = type(self)(**self.get_params(deep=False))
@@ -242,38 +239,18 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the row numbers of the highest scores; for two classes.
+        """Return the row numbers of the n highest scores, best first; for two classes.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        n : int
-            Number of samples, 1 <= n <= n_samples. With groups it is the number in each group;
-            smaller groups are returned whole, with a warning.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample.
-
-        Returns
-        -------
-        index : ndarray of shape (n_top,)
-            Best first, also across groups; ties in the order of X.
+        With groups they are the n highest scores of each group, also best first. Smaller groups
+        are returned whole, with a warning. Ties are in the order of X.
         """
         return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return the k labels of the highest scores of each sample; for several classes.
+        """Return the k labels of the highest scores of each sample, best first.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        k : int, default=None
-            Number of labels, 1 <= k < n_classes. None is `k_`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Best first; ties in the order of `classes_`.
+        For several classes. None is `k_`. Ties are in the order of `classes_`.
         """
         scores = self._scores(X)
         k = self.k_ if k is None else k
@@ -298,17 +275,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Return the average precision (two classes) or the top-k accuracy at `k_` (several).
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for two classes. The score is the mean over the groups that
-            contain both classes; without any it is NaN, with a warning.
-
-        Returns
-        -------
-        score : float
+        With groups, for two classes, it is the mean over the groups that contain both classes;
+        without any it is NaN, with a warning.
         """
         scores, y = self._scores(X), check_labels(y)
         check_length(y, len(scores))
@@ -358,9 +326,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _trains_log_loss(self):
         """Whether the log loss is all that is trained."""
-        return self.log_loss_share == 1 or (
-            isinstance(self.loss, str) and self.loss == "cross_entropy"
-        )
+        is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
+        return is_log_loss or self.log_loss_share == 1
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
         """Set the fitted attributes."""
@@ -375,10 +342,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         )
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
-        try:
-            function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
-        except TypeError as error:
-            raise TypeError(f"loss_params={self.loss_params!r} do not suit: {error}") from error
+        function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
             "objective": "none",
