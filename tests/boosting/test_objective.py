@@ -13,7 +13,6 @@ from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import LOSSES
 from sktopk.losses import (
     KthLargest,
-    SmoothTopKLoss,
     TopKDistributionLoss,
     TopKHingeLoss,
     TopMean,
@@ -139,19 +138,6 @@ def test_weight_counts_rows(name):
         total = np.zeros_like(of_rows)
         np.add.at(total, copy, of_copies)
         np.testing.assert_allclose(of_rows, total, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [(TopPushKLoss(k=2), "top_push_k"), (SmoothTopKLoss(k=2), "smooth_topk")],
-)
-def test_module_of_a_loss_is_the_loss(module, name):
-    target, score = rows(name)
-    weight = np.linspace(0, 2, len(target))
-    for one, other in zip(
-        objective(module)(target, score, weight), make(name)(target, score, weight), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_loss_may_be_a_mixture_or_a_function():

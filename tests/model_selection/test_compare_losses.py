@@ -203,22 +203,20 @@ def test_seeds_on_the_same_rows_are_one_split(rows):
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("sparse", "dense samples of at most 0.00391 MiB; got 0.00488"),
+        ("sparse", "dense samples of at most 0.00391 MiB; got 0.00977"),
         ("many classes", "for at most 30; y has 35"),
         ("images", "X has 3 dimensions"),
     ],
 )
 def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
-    monkeypatch.setattr("sktopk.model_selection._baselines.MOST_BYTES_TO_BOOST", 4096)
+    monkeypatch.setattr(_baselines, "MOST_BYTES_TO_BOOST", 4096)
     y = np.arange(320) % (35 if kind == "many classes" else 3)
-    X = rng.normal(size=(320, 2, 2) if kind == "images" else (320, 4))
+    X = rng.normal(size=(320, 2, 2) if kind == "images" else (320, 8))
     X = csr_array(X) if kind == "sparse" else X
-    clf = TopKClassifier(k=1, **QUICK)
-    if kind == "images":
-        clf.set_params(module=lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
+    flat = {"module": lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3))}
+    clf = TopKClassifier(k=1, **QUICK, **(flat if kind == "images" else {}))
     result = compare_losses(clf, [], X, y, cv=2, grid=None, progress=False)
     assert set(result.frame["loss"]) == {*BASELINES[:3]}
-    assert "Omitted: hist_gradient_boosting: " in repr(result)
     assert why in repr(result)
 
 

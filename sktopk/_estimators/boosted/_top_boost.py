@@ -250,7 +250,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return the k labels of the highest scores of each sample, best first.
 
-        For several classes. None is `k_`. Ties are in the order of `classes_`.
+        For several classes. The default of k is `k_`. Ties are in the order of `classes_`.
         """
         scores = self._scores(X)
         k = self.k_ if k is None else k
