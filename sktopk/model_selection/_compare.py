@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import check_classes, check_labels, check_weight
+from sktopk._common._labels import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._scoring import check_scorer
 from sktopk._common._types import RowsLike
@@ -29,7 +29,7 @@ from ._result import LossComparison
 from ._runs import Rows, Run, do_run, is_arrow, with_params
 from ._splits import make_splits
 
-NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc", "topk_distribution"})
+NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})
 
 
 def compare_losses(

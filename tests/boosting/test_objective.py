@@ -13,8 +13,7 @@ from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import LOSSES
 from sktopk.losses import (
     KthLargest,
-    TopKDistributionLoss,
-    TopKHingeLoss,
+    SmoothTopKLoss,
     TopMean,
     TopPushKLoss,
 )
@@ -140,20 +139,24 @@ def test_weight_counts_rows(name):
         np.testing.assert_allclose(of_rows, total, rtol=1e-6, atol=1e-9)
 
 
-def test_loss_may_be_a_mixture_or_a_function():
-    target, score = rows("topk_hinge")
-    parts = [TopKHingeLoss(k=1), TopKHingeLoss(k=3)]
-    params = {"log_loss_share": 0, "hessian": "gradient"}
-    gradient, _ = objective(TopKDistributionLoss(parts), **params)(target, score)
-    loss = differences(
-        lambda s: sum(part(torch.tensor(s), torch.tensor(target)).item() for part in parts), score
-    )
-    np.testing.assert_allclose(
-        gradient / np.abs(gradient).max(), loss / np.abs(loss).max(), 1e-5, 1e-8
-    )
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(TopPushKLoss(k=2), "top_push_k"), (SmoothTopKLoss(k=2), "smooth_topk")],
+)
+def test_module_of_a_loss_is_the_loss(module, name):
+    target, score = rows(name)
+    weight = np.linspace(0, 2, len(target))
+    for one, other in zip(
+        objective(module)(target, score, weight), make(name)(target, score, weight), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_loss_may_be_a_function_of_ones_own():
     target, score = rows("top_push")
-    own = objective(lambda s, y: (y * (s.max() - s)).sum(), **params)
-    assert own(target, score)[0][score.argmax()] > 0
+    own = objective(lambda s, y: (y * (s.max() - s)).sum(), hessian="gradient", log_loss_share=0)
+    gradient, _ = own(target, score)
+    assert gradient[score.argmax()] > 0
     with pytest.raises(TypeError, match="must take sample_weight"):
         own(target, score, np.ones(len(score)))
 
@@ -169,12 +172,16 @@ def test_can_be_pickled_and_cloned():
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: objective("top"), ValueError, "loss must be one of 'accuracy_at_top'"),
+        (lambda: objective("top"), ValueError, "loss must be one of 'cross_entropy'"),
         (lambda: objective(TopPushKLoss), TypeError, "loss must be the name of a loss, or call"),
+        (lambda: objective(3), TypeError, "loss must be .*; got 3"),
         (lambda: objective("pat_mat"), TypeError, "loss='pat_mat' needs tau"),
         (lambda: objective("fbeta", k=3), TypeError, "has the parameters beta.*; got k"),
-        (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows; got"),
+        (lambda: objective("fbeta", log_loss_share=1.5), ValueError, "log_loss_share == 1.5"),
+        (lambda: objective("fbeta", hessian="none"), ValueError, "hessian must be one of"),
+        (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows"),
         (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "smaller than 2 classes; got 2"),
+        (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "from 0 on; got -1"),
         (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be 0 and 1"),
         (
             lambda: objective(lambda s, y: s * y)([0, 1], [0.0, 1.0]),
@@ -186,6 +193,7 @@ def test_can_be_pickled_and_cloned():
             ValueError,
             "gradient that is not finite",
         ),
+        (lambda: initial_score([]), ValueError, "y_true must have a label"),
         (lambda: initial_score([0.5]), ValueError, "class indices from 0 on; got 0.5"),
     ],
 )
@@ -210,12 +218,19 @@ def test_initial_score_is_where_the_log_loss_of_a_constant_is_least():
 
 
 @every_loss
-@pytest.mark.parametrize("hessian", ["auto", "gradient"])
-def test_hessian_is_positive_and_not_far_below_the_mean(name, hessian):
+def test_hessian_is_positive_and_not_far_below_the_mean(name):
     target, score = rows(name)
-    targets = [target] if name in OF_LABELS else [target, 0 * target, 0 * target + 1]
-    for labels in targets:
+    for hessian in ("auto", "gradient"):
         for scores in (score, np.zeros_like(score)):
-            gradient, found = make(name, hessian=hessian)(labels, scores)
+            gradient, found = make(name, hessian=hessian)(target, scores)
             assert np.isfinite(gradient).all()
             assert found.min() > 0.9e-3 * found.mean() > 0
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_without_a_class_the_gradient_is_finite(name):
+    _, score = rows(name)
+    for label in (0, 1):
+        gradient, hessian = make(name)(np.full(len(score), label), score)
+        assert np.isfinite(gradient).all()
+        assert hessian.min() > 0

@@ -383,7 +383,7 @@ def test_members_of_very_few_samples_are_trained():
 @pytest.mark.parametrize(
     ("params", "error", "says"),
     [
-        ({"loss": "top"}, ValueError, "loss must be one of 'top_mean', 'accuracy_at_top'"),
+        ({"loss": "top"}, ValueError, "loss must be one of 'top_mean', 'cross_entropy'"),
         ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' needs tau"),
         ({"loss_params": [1]}, TypeError, "loss_params must be a dict"),
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),

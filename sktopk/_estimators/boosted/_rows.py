@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
 from sktopk._common._groups import rows_of_groups
 
@@ -21,14 +20,6 @@ class Rows(NamedTuple):
     def take(self, rows):
         """Return the samples of a mask or of these numbers."""
         return Rows(*(None if each is None else each[rows] for each in self))
-
-
-def canonical(X):
-    """Return sparse rows with sorted indices and one entry per position, in a copy if needed."""
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
 
 
 def groups_of_both(rows):

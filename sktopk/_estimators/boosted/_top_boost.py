@@ -15,21 +15,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
-from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
+from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._frames import check_columns, holds_numbers
 from sktopk._common._groups import encode_groups, several_groups
-from sktopk._common._input import (
+from sktopk._common._input import canonical, check_table
+from sktopk._common._labels import (
     check_classes,
     check_given,
     check_labels,
     check_length,
-    check_table,
     check_weight,
     class_weights,
     encode,
 )
 from sktopk._common._public import public
-from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import (
     check_k,
     check_number,
@@ -51,7 +50,7 @@ from sktopk.metrics._ranking import Ranking
 
 from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
-from ._rows import Rows, canonical, groups_of_both
+from ._rows import Rows, groups_of_both
 
 # With one member and early stopping one of ten folds is held out.
 N_FOLDS_OF_ONE = 10
@@ -388,9 +387,9 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         """Return the masks of the samples that each member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
-        key = keys_of_groups(row_keys(rows.X, 0), rows.groups)
+        order = shuffled_order(rows.X, 0, rows.groups)
         for n_folds in [self.n_members] if self.n_members > 1 else range(N_FOLDS_OF_ONE, 1, -1):
-            fold = deal_distinct(key, rows.target, n_folds)
+            fold = deal(order, rows.target, n_folds)
             if len(np.unique(rows.target[fold == 0])) == len(np.unique(rows.target[fold >= 0])):
                 break
         if not (fold >= 0).any():
