@@ -21,8 +21,8 @@ class Rows(NamedTuple):
 
     X: Any
     y: np.ndarray
-    weight: np.ndarray | None = None
-    groups: Any = None
+    weight: np.ndarray | None
+    groups: Any
 
     def take(self, index):
         """Return some of the samples."""
@@ -77,8 +77,8 @@ def do_run(run, rows, scorer):
         best = int(np.argmax(scores))
         params, validation_score = run.candidates[best], scores[best]
     score, seconds, messages = _fit_and_score(run, params, train, test, scorer)
-    row = {name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")}
-    row |= {
+    row = {
+        **{name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")},
         "score": score,
         "validation_score": validation_score,
         "params": params,

@@ -261,7 +261,7 @@ def test_methods_of_several_classes(several):
     assert make("cross_entropy", k=0.5).fit(X, y).k_ == 2
     with pytest.raises(ValueError, match="loss='top_mean' is for two classes; y has 4"):
         make().fit(X, y)
-    with pytest.raises(ValueError, match="pos_label must be None where y has 4 classes"):
+    with pytest.raises(ValueError, match="pos_label must be None for 4 classes; got 1"):
         make("cross_entropy", pos_label=1).fit(X, y)
     with pytest.raises(ValueError, match="groups must be None for 4 classes"):
         make("cross_entropy").fit(X, y, groups=y)

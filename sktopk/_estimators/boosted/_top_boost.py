@@ -131,16 +131,15 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         Ensemble members. Their predictions do not include `init_score_`.
     init_score_ : float or ndarray of shape (n_classes,)
-        Initial scores, see :func:`sktopk.boosting.initial_score`.
+        See :func:`sktopk.boosting.initial_score`.
     classes_, class_count_ : ndarray of shape (n_classes,)
         Sorted labels, and the sum of the sample weights of each.
     pos_label_ : int, float, bool or str
         Positive label of two classes.
     threshold_ : float
-        Decision threshold of two classes: `predict` returns `pos_label_` for samples whose score
-        is above it. It is the threshold of the loss as a quantile; for a loss without one as many
-        samples are above it as are positive; for the log loss alone it is 0. It is computed on
-        out-of-fold scores, without held-out samples on the scores of the training samples.
+        Decision threshold of two classes, computed on out-of-fold scores if samples are held out.
+        It is the threshold of the loss as a quantile; for a loss without one as many samples are
+        above it as are positive; for the log loss alone it is 0.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)
@@ -436,10 +435,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
         elif self.pos_label is not None:
-            raise ValueError(
-                f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
-                f"is positive; got {self.pos_label!r}"
-            )
+            n = len(self.classes_)
+            raise ValueError(f"pos_label must be None for {n} classes; got {self.pos_label!r}")
         return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
@@ -484,9 +481,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def _quality(self, rows, scores):
         """Return the metric of `score`, of scores as `_scores` returns them."""
         if scores.ndim == 2:
-            return topk_accuracy_score(
-                rows.y, scores, k=self.k_, labels=self.classes_, sample_weight=rows.weight
-            )
+            params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
+            return topk_accuracy_score(rows.y, scores, **params)
         groups = [slice(None)] if rows.groups is None else groups_of_both(rows)
         each = [
             _average_precision(*(part[own] for part in (rows.target, scores, rows.weight)))
@@ -499,10 +495,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
 def _refuse_groups(classes):
     if len(classes) > 2:
-        raise ValueError(
-            f"groups must be None for {len(classes)} classes: groups divide a ranking of samples, "
-            "which needs two classes"
-        )
+        n = len(classes)
+        raise ValueError(f"groups must be None for {n} classes: a ranking needs two classes")
 
 
 def _average_precision(positive, y_score, weight):
