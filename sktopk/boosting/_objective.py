@@ -27,20 +27,11 @@ LOSSES = {"cross_entropy": cross_entropy_loss} | {
     if name.endswith("_loss")
 }
 # Losses of a ranking of samples, of two classes; the others compare the labels of a sample.
-LOSSES_OF_RANKINGS = {
-    "accuracy_at_top",
-    "fbeta",
-    "pat_mat",
-    "pat_mat_np",
-    "precision_at_k",
-    "precision_at_recall",
-    "precision_at_recall_program",
-    "recall_at_fpr",
-    "recall_at_k",
-    "recall_at_precision",
-    "top_push",
-    "top_push_k",
-}
+LOSSES_OF_RANKINGS = set(
+    "accuracy_at_top fbeta pat_mat pat_mat_np precision_at_k precision_at_recall "
+    "precision_at_recall_program recall_at_fpr recall_at_k recall_at_precision top_push "
+    "top_push_k".split()
+)
 LOSSES_OF_BOTH = {"cross_entropy", "pairwise_auc"}
 
 
@@ -132,10 +123,8 @@ class Objective:
 
     def __repr__(self):
         params = "".join(f", {name}={value!r}" for name, value in self.loss_params.items())
-        return (
-            f"objective({self.loss!r}, log_loss_share={self.log_loss_share!r}, "
-            f"hessian={self.hessian!r}{params})"
-        )
+        share = f"log_loss_share={self.log_loss_share!r}"
+        return f"objective({self.loss!r}, {share}, hessian={self.hessian!r}{params})"
 
     def __call__(
         self,
@@ -170,19 +159,16 @@ class Objective:
         params = self._params(target, score, weight, is_weighted, group)
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)
         if value.ndim:
-            raise ValueError(
-                f"loss={self.loss!r} must return one number; got shape {tuple(value.shape)}"
-            )
+            came = f"shape {tuple(value.shape)}"
+            raise ValueError(f"loss={self.loss!r} must return one number; got {came}")
         gradient = curvature = None
         if self.hessian != "gradient":
             gradient, curvature = _curvature(value, scores)
         if gradient is None:
             (gradient,) = torch.autograd.grad(value, scores)
         if curvature is None and self.hessian == "curvature":
-            raise ValueError(
-                "hessian='curvature' needs a loss with second derivatives, which "
-                f"loss={self.loss!r} has not: set hessian='gradient'"
-            )
+            what = f"a loss with second derivatives; got loss={self.loss!r}"
+            raise ValueError(f"hessian='curvature' needs {what}: set hessian='gradient'")
         curvature = gradient.abs() if curvature is None else curvature
         return gradient.numpy(), curvature.numpy()
 
@@ -198,9 +184,8 @@ class Objective:
                 raise TypeError(f"loss={self.loss!r} must take groups; samples have groups")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params:
-            params["class_counts"] = torch.from_numpy(
-                np.bincount(target, weight, minlength=score.shape[1])
-            )
+            counts = np.bincount(target, weight, minlength=score.shape[1])
+            params["class_counts"] = torch.from_numpy(counts)
         if "generator" in self._takes and "generator" not in params:
             # The same noise in each round.
             params["generator"] = torch.Generator().manual_seed(0)

@@ -75,9 +75,7 @@ def compare_losses(
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, and named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
-        Data that `estimator` takes.
     y : array-like of shape (n_samples,)
-        Class labels.
     scoring : str or callable, default=None
         Score to maximize. None is :func:`sktopk.metrics.make_topk_scorer` at the k of
         `estimator`, at most n_classes - 1.
@@ -90,19 +88,17 @@ def compare_losses(
         Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
         1, 3 and 10; for losses with a temperature the learning rate times 1 and 3 with tau and
         tau / 10. Estimators without a learning rate have one. None chooses nothing. A dict maps
-        losses to grids of :class:`~sklearn.model_selection.ParameterGrid` or lists of dicts;
-        other losses have the default. All losses must have the same number of settings.
+        losses to what :class:`~sklearn.model_selection.ParameterGrid` takes; other losses have the
+        default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None is 1 unless ``joblib.parallel_config`` says more.
     sample_weight : array-like of shape (n_samples,), default=None
         Passed to `fit`, and to `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
         Passed to `cv`. Whole groups are held out to choose settings.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    margin : float, default=0.01
-        Largest difference of scores that does not matter, at least 0. A loss is equivalent if its
-        whole interval lies within the margin.
+    confidence, margin : float, default=0.95, 0.01
+        Level of the intervals, and largest difference that does not matter, see
+        :class:`LossComparison`.
     progress : bool, default=True
         Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
@@ -150,7 +146,8 @@ def compare_losses(
     k = estimator.get_params()[f"{prefix}k"]
     k = min(int(max(k) if isinstance(k, Mapping) else k), n_classes - 1)
     scorer = make_topk_scorer(k) if scoring is None else check_scorer(estimator, scoring)
-    metric = f"top-{k} accuracy" if scoring is None else _name_of(scorer, scoring)
+    metric = scoring if isinstance(scoring, str) else getattr(scorer, "__name__", repr(scorer))
+    metric = f"top-{k} accuracy" if scoring is None else metric
     splits = make_splits(cv, n_seeds, random_state, X, y, groups)
     rows = Rows(X, y, weight, groups)
     first = rows.take(splits[0][3]).X
@@ -161,7 +158,7 @@ def compare_losses(
     # A loss that the user names like a baseline replaces it.
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
-    candidates = candidates_of(everything, grid, {n for n, e in everything.items() if _has_tau(e)})
+    candidates = candidates_of(everything, grid)
     runs = [
         Run(name, each, candidates[name], repeat, fold, seed, train, test)
         for repeat, fold, seed, train, test, _ in splits
@@ -178,14 +175,8 @@ def compare_losses(
     frame.insert(3, "split", np.repeat([split for *_, split in splits], len(everything)))
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
-    return LossComparison(
-        frame,
-        losses=list(asked),
-        metric=metric,
-        confidence=confidence,
-        margin=margin,
-        omitted=omitted,
-    )
+    words = {"metric": metric, "confidence": confidence, "margin": margin, "omitted": omitted}
+    return LossComparison(frame, losses=list(asked), **words)
 
 
 def _classifier_prefix(estimator):
@@ -210,17 +201,10 @@ def _said(value):
     return f"the class {value.__name__}: call it" if is_class else repr(value)
 
 
-def _name_of(scorer, scoring):
-    if isinstance(scoring, str):
-        return scoring
-    function = getattr(scorer, "_score_func", scorer)
-    return getattr(function, "__name__", type(scorer).__name__)
-
-
 def _named_estimators(with_loss, losses):
     """Return the estimators that `losses` asks for, by name."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
-    if isinstance(entries, str) or not isinstance(entries, list | tuple):
+    if not isinstance(entries, list | tuple):
         raise TypeError(
             "losses must be a list of names and (name, estimator) pairs, or a dict of estimators, "
             f"as in compare_losses(estimator, losses, X, y); got {reprlib.repr(losses)}"
@@ -230,10 +214,9 @@ def _named_estimators(with_loss, losses):
         if isinstance(entry, str):
             check_option(entry, "losses", sorted(NAMES))
             entry = entry, with_loss(entry)
-        if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
-            raise TypeError(
-                f"losses must hold names and (name, estimator) pairs; got {reprlib.repr(entry)}"
-            )
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            came = reprlib.repr(entry)
+            raise TypeError(f"losses must hold names and (name, estimator) pairs; got {came}")
         name, each = entry
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"losses[{name!r}] must be a classifier; got {_said(each)}")
@@ -253,10 +236,3 @@ def _with_loss(estimator, prefix, loss):
         defaults = inspect.signature(TopKClassifier).parameters
         changed |= {each: defaults[each].default for each in {"tau", "sigma"} - set(known)}
     return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
-
-
-def _has_tau(estimator):
-    """Whether the estimator contains a TopKClassifier that trains a loss with a temperature."""
-    parts = [estimator, *estimator.get_params(deep=True).values()]
-    names = {str(part.loss) for part in parts if isinstance(part, TopKClassifier)}
-    return any("tau" in inspect.signature(LOSSES[name]).parameters for name in names & {*LOSSES})

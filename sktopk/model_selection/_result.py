@@ -10,12 +10,7 @@ import numpy as np
 import pandas as pd
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._statistics import (
-    AS_GOOD,
-    CANNOT_TELL,
-    intervals_in_words,
-    paired_differences,
-)
+from sktopk.metrics._statistics import AS_GOOD, CANNOT_TELL, intervals_in_words, paired_differences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,11 +59,6 @@ class LossComparison:
     omitted : dict of str to str, default=None
         Baselines that are missing, and why.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `frame` is no DataFrame of runs.
-
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
@@ -112,13 +102,9 @@ class LossComparison:
         omitted: dict[str, str] | None = None,
     ) -> None:
         _check_frame(frame)
-        self.frame = frame
-        self.losses = losses
-        self.baseline = baseline
-        self.metric = metric
-        self.confidence = confidence
-        self.margin = margin
-        self.omitted = omitted
+        self.frame, self.losses, self.omitted = frame, losses, omitted
+        self.baseline, self.metric = baseline, metric
+        self.confidence, self.margin = confidence, margin
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
@@ -138,12 +124,11 @@ class LossComparison:
         found = self.summary(level)
         best, highest = found["mean"][asked].idxmax(), found["mean"].idxmax()
         row = found.loc[best]
-        than = {
-            EQUIVALENT: f"to {self.baseline} within {self.margin:g}",
-            INCONCLUSIVE: f"from {self.baseline}",
-        }.get(row["verdict"], f"than {self.baseline}")
+        than = {EQUIVALENT: "to", INCONCLUSIVE: "from"}.get(row["verdict"], "than")
         which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
-        verdict = f"{which} {row['verdict']} {than}: difference {_in_words(row)}"
+        within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
+        verdict = f"{which} {row['verdict']} {than} {self.baseline}{within}: "
+        verdict += f"difference {_in_words(row)}"
         if row["verdict"] == INCONCLUSIVE:
             verdict += f". It would take {_missing_in_words(row)} to know"
         if highest not in (best, self.baseline):
@@ -168,11 +153,6 @@ class LossComparison:
             conclusive if the mean and the spread of the differences stay as they are: 0 and 1 if
             the verdict is conclusive, infinite if no number is enough. The baseline has NaN.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If `confidence` is not in (0, 1), if `margin` is not a number of at least 0, or if
-            the scores are not finite or not as many for each loss.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -198,16 +178,7 @@ class LossComparison:
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
         """Draw the differences and their intervals.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None is a new figure.
-        **kwargs : dict
-            Passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
+        `ax` and `kwargs` are those of :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
         """
         names = ("test_fraction", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}

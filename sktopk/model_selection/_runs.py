@@ -21,8 +21,8 @@ class Rows(NamedTuple):
 
     X: Any
     y: np.ndarray
-    weight: np.ndarray | None = None
-    groups: Any = None
+    weight: np.ndarray | None
+    groups: Any
 
     def take(self, index):
         """Return some of the samples."""
@@ -66,20 +66,19 @@ def do_run(run, rows, scorer):
         for params in run.candidates:
             try:
                 scores.append(_fit_and_score(run, params, fit, judge, scorer)[0])
-            except DivergedError as error:
+            except RuntimeError as error:
+                if not isinstance(error.__cause__, DivergedError):
+                    raise
                 scores.append(-np.inf)
                 diverged = error
         n_diverged = scores.count(-np.inf)
         if n_diverged == len(scores):
-            raise RuntimeError(f"{_named(run)} failed with every setting: {diverged}") from diverged
+            raise RuntimeError(f"every setting diverged: {diverged}") from diverged
         best = int(np.argmax(scores))
         params, validation_score = run.candidates[best], scores[best]
-    try:
-        score, seconds, messages = _fit_and_score(run, params, train, test, scorer)
-    except DivergedError as error:
-        raise RuntimeError(f"{_named(run, params)} failed: {error}") from error
-    row = {name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")}
-    row |= {
+    score, seconds, messages = _fit_and_score(run, params, train, test, scorer)
+    row = {
+        **{name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")},
         "score": score,
         "validation_score": validation_score,
         "params": params,
@@ -105,11 +104,11 @@ def _fit_and_score(run, params, train, test, scorer):
             score = scorer(estimator, test.X, test.y, **weight_for(scorer, test.weight))
             if np.ndim(score) or not np.isfinite(score):
                 raise ValueError(f"scoring must give a finite number; got {score!r}")
-        except DivergedError:
-            raise
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
+            raise RuntimeError(
+                f"loss={run.loss!r} in fold {run.fold}, repeat {run.repeat} (seed {run.seed}) with "
+                f"{params} failed: {type(error).__name__}: {error}"
+            ) from error
     return float(score), time.perf_counter() - started, {str(each.message) for each in caught}
 
 
@@ -128,8 +127,3 @@ def with_params(estimator, params, seed=None):
         return copy
     names = [n for n in copy.get_params(deep=True) if n.split("__")[-1] == "random_state"]
     return copy.set_params(**dict.fromkeys(names, seed))
-
-
-def _named(run, params=None):
-    what = f"loss={run.loss!r} in fold {run.fold}, repeat {run.repeat} (seed {run.seed})"
-    return f"{what} with {params}" if params else what

@@ -153,6 +153,19 @@ def test_the_setting_that_held_out_rows_prefer_is_used(rows):
     assert chosen["score"].eq(1.0).all()
 
 
+def test_settings_that_diverge_are_counted_and_not_chosen(rows):
+    X, y = rows
+    trees = {BASELINES[3]: {"boosting__learning_rate": [0.1, 0.2]}}
+    grid = {name: {"learning_rate": [0.05, 1e38]} for name in BASELINES[:3]}
+    frame = compare(X, y, grid=grid | trees).frame
+    trained = frame[frame["loss"] != BASELINES[3]]
+    assert trained["n_diverged"].eq(1).all()
+    assert all(each["learning_rate"] == 0.05 for each in trained["params"])
+    grid = {name: {"learning_rate": [1e37, 1e38]} for name in BASELINES[:3]}
+    with pytest.raises(RuntimeError, match="every setting diverged: loss='cross_entropy' in fold"):
+        compare(X, y, grid=grid | trees)
+
+
 def test_failures_name_their_run(rows):
     X, y = rows
     broken = Recorder(fail=(1, OSError))
@@ -190,22 +203,20 @@ def test_seeds_on_the_same_rows_are_one_split(rows):
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("sparse", "dense samples of at most 0.00391 MiB; got 0.00488"),
+        ("sparse", "dense samples of at most 0.00391 MiB; got 0.00977"),
         ("many classes", "for at most 30; y has 35"),
         ("images", "X has 3 dimensions"),
     ],
 )
 def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
-    monkeypatch.setattr("sktopk.model_selection._baselines.MOST_BYTES_TO_BOOST", 4096)
+    monkeypatch.setattr(_baselines, "MOST_BYTES_TO_BOOST", 4096)
     y = np.arange(320) % (35 if kind == "many classes" else 3)
-    X = rng.normal(size=(320, 2, 2) if kind == "images" else (320, 4))
+    X = rng.normal(size=(320, 2, 2) if kind == "images" else (320, 8))
     X = csr_array(X) if kind == "sparse" else X
-    clf = TopKClassifier(k=1, **QUICK)
-    if kind == "images":
-        clf.set_params(module=lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
+    flat = {"module": lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3))}
+    clf = TopKClassifier(k=1, **QUICK, **(flat if kind == "images" else {}))
     result = compare_losses(clf, [], X, y, cv=2, grid=None, progress=False)
     assert set(result.frame["loss"]) == {*BASELINES[:3]}
-    assert "Omitted: hist_gradient_boosting: " in repr(result)
     assert why in repr(result)
 
 
@@ -236,26 +247,14 @@ def test_warnings_of_fits_are_told_once(rows):
         ({"losses": "focal"}, TypeError, "losses must be a list"),
         ({"losses": ["focal", "focal"]}, ValueError, "'focal' twice"),
         ({"losses": [("a", 3)]}, TypeError, "must be a classifier"),
-        (
-            {"losses": [("a", LogisticRegression)]},
-            TypeError,
-            r"losses\['a'\] must .* the class L",
-        ),
-        (
-            {"losses": np.eye(60)},
-            TypeError,
-            r"losses must .*\(estimator, losses, X, y\); got ar",
-        ),
+        ({"losses": np.eye(60)}, TypeError, r"losses must .*\(estimator, losses, X, y\); got ar"),
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
-        ({"scoring": ["accuracy"]}, ValueError, r"scoring must be None.*got \['accuracy'\]"),
-        ({"losses": [3]}, TypeError, "names and .name, estimator. pairs"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),
-        ({"n_seeds": 1.5}, TypeError, "n_seeds must be an integer"),
         ({"grid": "small"}, ValueError, "grid must be"),
-        ({"grid": {"other": [{}]}}, ValueError, "grid must have losses of the comparison"),
+        ({"grid": {"other": {}}}, ValueError, "grid must have losses of the comparison"),
+        ({"grid": {"cross_entropy": {"rate": [1]}}}, ValueError, "Invalid parameter 'rate'"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"margin": -1}, ValueError, "margin == -1, must be >= 0"),
-        ({"margin": "1 %"}, TypeError, "margin must be"),
         ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two"),
         ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "not test on training"),
     ],

@@ -33,13 +33,12 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and loss not in LOSSES_OF_BOTH:
-        for_two = loss in OF_TWO_CLASSES
-        if for_two and not of_two:
+        if loss in OF_TWO_CLASSES and not of_two:
             raise ValueError(
                 f"loss={loss!r} is for two classes; y has {n_classes}. Only binary classification "
                 "is supported. Use a loss of labels such as 'cross_entropy'"
             )
-        if not for_two and of_two:
+        if loss not in OF_TWO_CLASSES and of_two:
             raise ValueError(f"loss={loss!r} is for several classes; y has 2")
     if not of_two:
         asked = n_kept(k, n_classes)

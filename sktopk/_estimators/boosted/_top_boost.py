@@ -60,8 +60,8 @@ def _has_proba(classifier):
     """Return True if the scores are log odds, else raise with what to do instead."""
     if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
-            "predict_proba is not available: the loss of the top changes the scores, which are "
-            "no log odds. Use scikit-learn's CalibratedClassifierCV, or set log_loss_share=1"
+            "predict_proba is not available, since scores of a loss of the top are no log odds: "
+            "use scikit-learn's CalibratedClassifierCV, or log_loss_share=1"
         )
     return True
 
@@ -131,16 +131,15 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         Ensemble members. Their predictions do not include `init_score_`.
     init_score_ : float or ndarray of shape (n_classes,)
-        Initial scores, see :func:`sktopk.boosting.initial_score`.
+        See :func:`sktopk.boosting.initial_score`.
     classes_, class_count_ : ndarray of shape (n_classes,)
         Sorted labels, and the sum of the sample weights of each.
     pos_label_ : int, float, bool or str
         Positive label of two classes.
     threshold_ : float
-        Decision threshold of two classes: `predict` returns `pos_label_` for samples whose score
-        is above it. It is the threshold of the loss as a quantile; for a loss without one as many
-        samples are above it as are positive; for the log loss alone it is 0. It is computed on
-        out-of-fold scores, without held-out samples on the scores of the training samples.
+        Decision threshold of two classes, computed on out-of-fold scores if samples are held out.
+        It is the threshold of the loss as a quantile; for a loss without one as many samples are
+        above it as are positive; for the log loss alone it is 0.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)
@@ -208,15 +207,12 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. Samples of weight 0 are ignored.
+            Nonnegative weights. They multiply gradients and Hessians; `min_child_samples` and
+            histograms count samples. Samples of weight 0 are ignored.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day or query; for two classes. The loss is the mean
             over groups, each with its own threshold, and `threshold_` is their median. Whole
             groups are held out.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
         fitted = type(self)(**self.get_params(deep=False))
@@ -241,38 +237,18 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the row numbers of the highest scores; for two classes.
+        """Return the row numbers of the n highest scores, best first; for two classes.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        n : int
-            Number of samples, 1 <= n <= n_samples. With groups it is the number in each group;
-            smaller groups are returned whole, with a warning.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample.
-
-        Returns
-        -------
-        index : ndarray of shape (n_top,)
-            Best first, also across groups; ties in the order of X.
+        With groups they are the n highest scores of each group, also best first. Smaller groups
+        are returned whole, with a warning. Ties are in the order of X.
         """
         return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return the k labels of the highest scores of each sample; for several classes.
+        """Return the k labels of the highest scores of each sample, best first.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        k : int, default=None
-            Number of labels, 1 <= k < n_classes. None is `k_`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Best first; ties in the order of `classes_`.
+        For several classes. The default of k is `k_`. Ties are in the order of `classes_`.
         """
         scores = self._scores(X)
         k = self.k_ if k is None else k
@@ -297,17 +273,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Return the average precision (two classes) or the top-k accuracy at `k_` (several).
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for two classes. The score is the mean over the groups that
-            contain both classes; without any it is NaN, with a warning.
-
-        Returns
-        -------
-        score : float
+        With groups, for two classes, it is the mean over the groups that contain both classes;
+        without any it is NaN, with a warning.
         """
         scores, y = self._scores(X), check_labels(y)
         check_length(y, len(scores))
@@ -357,9 +324,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _trains_log_loss(self):
         """Whether the log loss is all that is trained."""
-        return self.log_loss_share == 1 or (
-            isinstance(self.loss, str) and self.loss == "cross_entropy"
-        )
+        is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
+        return is_log_loss or self.log_loss_share == 1
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
         """Set the fitted attributes."""
@@ -374,10 +340,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         )
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
-        try:
-            function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
-        except TypeError as error:
-            raise TypeError(f"loss_params={self.loss_params!r} do not suit: {error}") from error
+        function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
             "objective": "none",
@@ -472,10 +435,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
         elif self.pos_label is not None:
-            raise ValueError(
-                f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
-                f"is positive; got {self.pos_label!r}"
-            )
+            n = len(self.classes_)
+            raise ValueError(f"pos_label must be None for {n} classes; got {self.pos_label!r}")
         return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
@@ -520,9 +481,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def _quality(self, rows, scores):
         """Return the metric of `score`, of scores as `_scores` returns them."""
         if scores.ndim == 2:
-            return topk_accuracy_score(
-                rows.y, scores, k=self.k_, labels=self.classes_, sample_weight=rows.weight
-            )
+            params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
+            return topk_accuracy_score(rows.y, scores, **params)
         groups = [slice(None)] if rows.groups is None else groups_of_both(rows)
         each = [
             _average_precision(*(part[own] for part in (rows.target, scores, rows.weight)))
@@ -535,10 +495,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
 def _refuse_groups(classes):
     if len(classes) > 2:
-        raise ValueError(
-            f"groups must be None for {len(classes)} classes: groups divide a ranking of samples, "
-            "which needs two classes"
-        )
+        n = len(classes)
+        raise ValueError(f"groups must be None for {n} classes: a ranking needs two classes")
 
 
 def _average_precision(positive, y_score, weight):
