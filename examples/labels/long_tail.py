@@ -2,9 +2,9 @@
 A long tail
 ===========
 
-The most frequent class has a hundred times as many rows as the rarest, and all count the same.
-Cross-entropy serves the frequent ones. Losses for imbalance make up for it: by weights, by the
-class frequencies, or by wider margins for rare classes.
+The most frequent class has many times as many samples as the rarest, and all classes count the
+same. Cross-entropy favours the frequent ones. Losses for imbalance correct this by weights, by
+the class frequencies, or by wider margins for rare classes.
 """
 
 import warnings
