@@ -61,7 +61,7 @@ for buffer_size in (0, 1, 8):
 # Two epochs of each
 # ------------------
 # The dashed line is the true threshold. Without hard examples the estimate jumps and is far too
-# low. One example from earlier minibatches follows the true threshold, eight follow it more closely.
+# low. One example from earlier minibatches follows the true threshold, eight are closer.
 # An exact threshold does not guarantee a better model: compare the printed shares of positives.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 7), sharex=True, sharey=True, layout="constrained")

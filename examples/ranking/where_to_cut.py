@@ -72,9 +72,9 @@ for name, model in models.items():
 # %%
 # The left end
 # ------------
-# The higher a curve at your number of reviews, the better. PatMatNP, whose threshold lets a share of
-# the negatives pass, has the best first samples here, and is worse further down. The highest
-# negative of all is an outlier where labels are wrong, so that DeepTopPush learns from an error.
+# The higher a curve at your number of reviews, the better. PatMatNP, whose threshold lets a share
+# of the negatives pass, has the best first samples here. The highest negative of all is an outlier
+# where labels are wrong, so that DeepTopPush learns from an error.
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
 for name in ("DeepTopPush", "PatMatNP", "AUC", "logistic regression"):
