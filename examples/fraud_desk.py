@@ -75,8 +75,8 @@ with sklearn.config_context(enable_metadata_routing=True):
         )
 
 # %%
-# Both on new days, compared with ten random reviews a day. Small differences in the search may
-# change sign here.
+# Both on new days, compared with ten random reviews a day. A small difference in the search may
+# change its sign here.
 
 for name, model in models.items():
     y_score = model.decision_function(X[test])
@@ -101,8 +101,8 @@ by_day = np.zeros(test.sum())
 by_day[selection.predict_top(X[test], REVIEWS, groups=day[test])] = 1
 
 # %%
-# `predict` decides each payment on its own, by a threshold from ten calibration days. It flags
-# about ten a day on average, but more on weekends:
+# `predict` decides each payment on its own, by a threshold from ten calibration days. The
+# number it flags varies, and is higher on weekends:
 
 one_by_one = selection.predict(X[test])
 days = np.unique(day[test])

@@ -91,6 +91,7 @@ def deep_top_push(**params):
     """Return the paper's pipeline."""
     clf = DeepTopPushClassifier(
         pretrain=0,
+        n_iter_no_change=None,
         n_estimators=1,
         module=MLP,
         hidden_layer_sizes=(50, 25),
