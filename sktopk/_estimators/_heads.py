@@ -26,12 +26,11 @@ from sktopk._training._process import all_objects, joined
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._phases import Phases, TwoClassCrossEntropy
-from sktopk.losses import cross_entropy_loss
-from sktopk.metrics import partial_auc_log_score
+from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.metrics._top_curves import partial_auc_log_score
 from sktopk.modules._members import ordered_sets
 
 from ._between_scores import midway_below
-
 
 # An order of k labels is one by chance if the first is right less often than this times 1 / k.
 CHANCE = 1.25

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sktopk import metrics
 from sktopk._common._scalars import check_option
+from sktopk.metrics import _top_curves
 
 from ._objective import group_codes
 
@@ -106,7 +107,8 @@ class Metric:
             params["labels"] = np.arange(n_classes)
         else:
             params["pos_label"] = 1
-        function = getattr(metrics, f"{self.name}_score")
+        name = f"{self.name}_score"
+        function = getattr(metrics, name, None) or getattr(_top_curves, name)
         if group is not None:
             if "groups" not in inspect.signature(function).parameters:
                 raise ValueError(

@@ -14,13 +14,14 @@ from scipy.special import softmax
 from sktopk import losses
 from sktopk._common._labels import check_weight
 from sktopk._common._scalars import check_number, check_option
+from sktopk.losses._cross_entropy import cross_entropy_loss
 
 HESSIANS = ("auto", "curvature", "gradient")
 # Of the mean: what no row's Hessian is below.
 FLOOR = 1e-3
 # What the caller of a loss brings along, beside its parameters.
 _OF_A_CALL = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
-LOSSES = {
+LOSSES = {"cross_entropy": cross_entropy_loss} | {
     name.removesuffix("_loss"): getattr(losses, name)
     for name in losses.__all__
     if name.endswith("_loss")

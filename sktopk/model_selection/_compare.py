@@ -29,7 +29,7 @@ from ._result import LossComparison
 from ._runs import Rows, Run, do_run, is_arrow, with_params
 from ._splits import make_splits
 
-NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc", "topk_distribution"})
+NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})
 
 
 def compare_losses(

@@ -30,8 +30,7 @@ RANKS = {
     "precision_at_recall": ("positives", "recall"),
     "precision_at_recall_program": ("positives", "recall"),
 }
-# "topk_distribution" is made of other losses, given as functions: users pass its module.
-NAMES = ("top_mean", *(name for name in LOSSES if name != "topk_distribution"))
+NAMES = ("top_mean", *LOSSES)
 OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
 
 
