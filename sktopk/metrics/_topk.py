@@ -115,8 +115,8 @@ def shot_accuracy_score(
         Number of training samples of each column's class, in the order of `labels`; the
         ``class_count_`` of a fitted `TopKClassifier`.
     few, many : float, default=20 and 100
-        Numbers of samples. A class with fewer than `few` training samples is a few-shot class, one with more than
-        `many` a many-shot class.
+        Numbers of samples. A class with fewer than `few` training samples is a few-shot class, one
+        with more than `many` a many-shot class.
 
     Returns
     -------

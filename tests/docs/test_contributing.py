@@ -53,14 +53,14 @@ from sklearn.datasets import load_iris
 
 code = pytest.main([
     "-q", "-p", "no:cacheprovider", "-k", "logistic and not compiles",
-    "tests/losses/test_losses.py", "tests/losses/test_losses_interface.py",
+    "tests/losses/test_every_loss.py", "tests/losses/test_interface.py",
     "sktopk/losses/_topk_logistic.py",
 ])
 from sktopk import TopKClassifier
 from sktopk.metrics import make_topk_scorer
 
 X, y = load_iris(return_X_y=True)
-clf = TopKClassifier("topk_logistic", k=2, hidden_layer_sizes=(), random_state=0)
+clf = TopKClassifier("topk_logistic", k=2, n_estimators=2, random_state=0)
 print("score", make_topk_scorer(2)(clf.fit(X, y), X, y))
 raise SystemExit(code)
 """
@@ -74,5 +74,5 @@ def test_the_new_loss_answers_every_question_and_trains(copy):
     run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     said = run.stdout[-3000:] + run.stderr[-3000:]
     assert run.returncode == 0, said
-    assert int(re.search(r"(\d+) passed", run.stdout).group(1)) > 30, said
+    assert int(re.search(r"(\d+) passed", run.stdout).group(1)) > 20, said
     assert float(re.search(r"score (\S+)", run.stdout).group(1)) > 0.9, said

@@ -64,15 +64,6 @@ def test_no_page_loads_from_elsewhere(site):
             assert source is None or 'rel="canonical"' in tag, (path.name, tag)
 
 
-def test_equations_stand_in_the_guide(site):
-    for name in ("equations_labels", "equations_top"):
-        text = (site / "guide" / f"{name}.html").read_text()
-        assert text.count('<div class="math notranslate') >= 12
-    text = (site / "guide" / "equations_labels.html").read_text()
-    assert "smooth_topk_loss" in text
-    assert "eq. 9 and 10" in text
-
-
 def examples(site):
     return [path for path in (site / "gallery").rglob("*.html") if path.name != "index.html"]
 
@@ -84,7 +75,7 @@ def test_every_example_has_a_picture_and_is_quick(site):
         text = path.read_text()
         assert "sphx-glr-single-img" in text or "sphx-glr-horizontal" in text, path.name
         minutes, seconds = re.search(r"\((\d+) minutes (\d+)\.\d+ seconds\)", text).groups()
-        # Half a minute on an idle core; others may work at the same time.
+        # Half a minute on an idle core, four times of that on a busy one.
         assert 60 * int(minutes) + int(seconds) < 120, path.name
 
 
@@ -185,29 +176,6 @@ def contrast(*colors):
         rgb = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in rgb]
         luminance.append(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2])
     return (max(luminance) + 0.05) / (min(luminance) + 0.05)
-
-
-def test_search_finds_parameters_first(address, browser):
-    """A parameter's name, typed into the box of the first page, leads to who takes it."""
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser.get(f"{address}/index.html")
-    button = "button.search-button__button"
-    WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", button))
-    shown = next(b for b in browser.find_elements("css selector", button) if b.is_displayed())
-    shown.click()
-    box = WebDriverWait(browser, 20).until(
-        lambda b: next(
-            (i for i in b.find_elements("css selector", "input[name=q]") if i.is_displayed()), None
-        )
-    )
-    box.send_keys("tau", Keys.ENTER)
-    link = "#search-results li:nth-child(-n+25) a[href*='sktopk.TopKClassifier.html']"
-    found = WebDriverWait(browser, 20).until(lambda b: b.find_elements("css selector", link))
-    found[0].click()
-    parameter = "//dt[strong='tau']"
-    WebDriverWait(browser, 20).until(lambda b: b.find_elements("xpath", parameter))
 
 
 def test_pages_have_cards_and_a_list_for_machines(site):
