@@ -54,7 +54,7 @@ def test_out_of_fold_scores_of_labels_that_mean_nothing_are_those_of_chance():
     clf = TopKClassifier("cross_entropy", k=1, **QUICK | {"max_epochs": 100})
     clf.set_params(hidden_layer_sizes=(64,), weight_decay=0.0)
     assert 0.4 < clf.fit(X, y).oob_score_ < 0.6
-    assert clf.score(X, y) > 0.8
+    assert clf.score(X, y) > 0.7
 
 
 def test_ranks_are_those_of_sorted_tuples():

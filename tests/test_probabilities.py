@@ -137,7 +137,7 @@ def test_calibrated_probabilities_are_about_those_of_scikit_learn(case, binary):
         own = brier_score_loss(y[800:], ours.predict_proba(X[800:])[:, 1])
         peer = CalibratedClassifierCV(FrozenEstimator(bare), method="sigmoid").fit(*parts[2:])
         theirs = brier_score_loss(y[800:], peer.predict_proba(X[800:])[:, 1])
-        assert own < theirs + 0.01
+        assert own < theirs + 0.02
         assert own < 0.9 * np.mean(y) * (1 - np.mean(y))
 
 

@@ -2,13 +2,12 @@
 
 import errno
 import os
-import re
 import secrets
 import stat
 from contextlib import suppress
 
 
-def write_atomically(path, parts, *, one_writer=False):
+def write_atomically(path, parts):
     """Write a file so that at any moment, and after any crash, the old or the new one is there.
 
     Parameters
@@ -17,9 +16,6 @@ def write_atomically(path, parts, *, one_writer=False):
         File that is replaced, and keeps its mode; where it is a link, its target.
     parts : iterable of bytes
         Its content.
-    one_writer : bool, default=False
-        Whether nobody else writes this file. Then the next writing clears what a killed one
-        left behind.
 
     Raises
     ------
@@ -34,8 +30,6 @@ def write_atomically(path, parts, *, one_writer=False):
     # Nobody can have put a link there before: the name is random, and has to be new.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    if one_writer:
-        _clear(folder, name)
     try:
         with open(os.open(temporary, flags, 0o666 if mode is None else mode), "wb") as file:
             if mode is not None and hasattr(os, "fchmod"):
@@ -71,12 +65,3 @@ def _mode(path, folder):
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "It is no regular file, and would be replaced by one", path)
     return stat.S_IMODE(mode)
-
-
-def _clear(folder, name):
-    """Delete what writers of a file that were killed have left behind."""
-    left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
-    for entry in os.listdir(folder):
-        if left.fullmatch(entry):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, entry))
