@@ -37,8 +37,7 @@ def test_the_blocks_of_the_readme_run_and_print_what_follows_them(tmp_path, monk
         text = printed.getvalue()
         assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()
         got, expected = ([float(n) for n in NUMBER.findall(each)] for each in (text, shown))
-        # Other CPUs round differently.
-        assert got == pytest.approx(expected, rel=0.05, abs=0.03)
+        assert got == pytest.approx(expected, rel=0.05, abs=0.03)  # CPUs round differently
 
 
 def targets(page, text):
