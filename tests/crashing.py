@@ -55,6 +55,9 @@ def quick(classifier=TopKClassifier, **params):
         "hidden_layer_sizes": (5,),
         "batch_size": 32,
         "max_epochs": 6,
+        "n_estimators": 1,
+        "calibration": None,
+        "n_iter_no_change": None,
         **params,
     }
     if classifier is TopKClassifier:

@@ -6,30 +6,39 @@ import threading
 
 import numpy as np
 import pytest
-from skorch.callbacks import Callback, EarlyStopping, EpochScoring, LRScheduler
+import torch
+from sklearn.base import clone
+from sklearn.metrics import get_scorer
+from skorch.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    EpochScoring,
+    Freezer,
+    LRScheduler,
+)
 
-from sktopk import TopKClassifier
-from sktopk.metrics import make_topk_scorer
+from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
+from sktopk.callbacks import TrueThreshold
+from sktopk.metrics import make_top_scorer, make_topk_scorer
 from sktopk.modules import MLP
+from tests.crashing import POSITIVE, Y, fitted_state, target
+from tests.crashing import X as ROWS
 
-pytestmark = pytest.mark.filterwarnings("ignore:The training loss still fell")
 
-
-def quick(**params):
+def quick(classifier=TopKClassifier, **params):
     params = {
-        "k": 2,
-        "module": MLP,
-        "hidden_layer_sizes": (8,),
-        "max_epochs": 8,
-        "batch_size": 32,
-        **params,
-    }
-    return TopKClassifier(**{"random_state": 0, **params})
+        "module": MLP, "hidden_layer_sizes": (8,), "max_epochs": 8, "batch_size": 32,
+        "n_estimators": 1, "calibration": None, "random_state": 0,
+    } | params  # fmt: skip
+    return classifier(**{"k": 2} | params if classifier is TopKClassifier else params)
 
 
 class Recorder(Callback):
+    """Holds a lock, as callbacks that write to files and studies do: it cannot be copied."""
+
     def __init__(self):
-        self.calls = []
+        self.calls, self.lock = [], threading.Lock()
 
     def on_batch_end(self, net, batch=None, training=None, **kwargs):
         self.calls.append(("batch", float(kwargs["loss"]), len(kwargs["y_pred"])))
@@ -42,77 +51,209 @@ class Recorder(Callback):
         net.history.record("n_calls", len(self.calls))
 
 
-def test_skorch_callbacks_see_batches_gradients_and_epochs(blobs):
-    X, y = blobs
+@pytest.mark.parametrize("how", ["object", "named"])
+def test_the_object_that_is_passed_sees_batches_gradients_and_epochs(how):
     recorder = Recorder()
-    clf = quick(callbacks=[recorder]).fit(X, y)
-    assert recorder.calls == []  # the estimator's own copy was called
-    calls = dict(clf.net_.callbacks_)["Recorder"].calls
+    clf = quick(callbacks=[recorder if how == "object" else ("own", recorder)]).fit(ROWS, Y)
+    calls = recorder.calls
     assert [kind for kind, *_ in calls[:3]] == ["grad", "batch", "grad"]
-    per_epoch = 2 * 8 + 1
+    per_epoch = 2 * 10 + 1
     assert [row["n_calls"] for row in clf.history_] == [per_epoch * (i + 1) for i in range(8)]
     losses, sizes = zip(*(c[1:] for c in calls[:per_epoch] if c[0] == "batch"), strict=True)
-    assert sum(sizes) == len(X)
+    assert sum(sizes) == 300
     assert clf.history_[0]["train_loss"] == pytest.approx(np.average(losses, weights=sizes))
-
-
-def test_skorch_early_stopping_and_scoring_callbacks_work(blobs):
-    X, y = blobs
-    callbacks = [
-        ("top", EpochScoring(make_topk_scorer(2), lower_is_better=False, name="top2")),
-        ("stop", EarlyStopping("top2", lower_is_better=False, patience=3)),
+    assert [call[1] for call in calls if call[0] == "epoch"] == [
+        row["train_loss"] for row in clf.history_
     ]
-    clf = quick(
-        max_epochs=300, learning_rate=0.05, callbacks=callbacks, scoring=make_topk_scorer(2)
-    )
-    clf.fit(X, np.array(list("abcde"))[y], X_val=X, y_val=np.array(list("abcde"))[y])
-    assert clf.n_iter_ < 300
-    for row in clf.history_:
-        assert row["top2"] == pytest.approx(row["valid_score"])
 
 
-def test_learning_rate_schedules_work(blobs):
-    X, y = blobs
-    scheduler = LRScheduler("StepLR", step_size=2, gamma=0.1)
-    clf = quick(callbacks=[("lr", scheduler)]).fit(X, y)
-    rates = [row["event_lr"] for row in clf.history_]
-    np.testing.assert_allclose(rates, 1e-3 * 0.1 ** (np.arange(8) // 2))
+class Pruned(Exception):
+    """What optuna's callback raises."""
 
 
-def test_a_callback_that_raises_leaves_no_fit(blobs):
-    class Broken(Callback):
-        def on_epoch_end(self, net, **kwargs):
-            raise RuntimeError("out of coffee")
+class Pruning(Callback):
+    """As optuna's: reports every epoch to a trial, and ends a hopeless one."""
 
-    X, y = blobs
-    clf = quick(callbacks=[Broken()])
-    with pytest.raises(RuntimeError, match="out of coffee"):
-        clf.fit(X, y)
+    def __init__(self, trial, monitor, after):
+        self.trial, self.monitor, self.after = trial, monitor, after
+
+    def on_epoch_end(self, net, **kwargs):
+        self.trial.append(net.history[-1, self.monitor])
+        if len(self.trial) == self.after:
+            raise Pruned
+
+
+@pytest.mark.parametrize("n_estimators", [1, 2])
+def test_a_study_sees_the_epochs_and_can_prune(n_estimators):
+    trial = []
+    clf = quick(n_estimators=n_estimators, n_iter_no_change=9)
+    clf.set_params(callbacks=[Pruning(trial, "valid_score", None)]).fit(ROWS, Y)
+    assert trial == [row["valid_score"] for row in clf.history_]
+    trial.clear()
+    clf = clone(quick()).set_params(callbacks=[Pruning(trial, "train_loss", 3)])
+    with pytest.raises(Pruned):
+        clf.fit(ROWS, Y)
+    assert len(trial) == 3
     assert not hasattr(clf, "net_")
 
 
-@pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread(), reason="needs signals"
+@pytest.mark.parametrize("n_estimators", [1, 2])
+@pytest.mark.parametrize("on_train", [False, True])
+def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimators):
+    names = ["roc_auc", "average_precision", make_top_scorer("precision_at_k", k=20, pos_label=1)]
+    callbacks = [
+        (f"s{i}", EpochScoring(each, lower_is_better=False, name=f"s{i}", on_train=on_train))
+        for i, each in enumerate(names)
+    ]
+    clf = quick(PatMatClassifier, tau=0.1, callbacks=callbacks, n_estimators=n_estimators)
+    data = {"X_val": ROWS[200:], "y_val": POSITIVE[200:]}
+    clf.set_params(n_iter_no_change=None).fit(ROWS[:200], POSITIVE[:200], **data)
+    part = slice(200) if on_train else slice(200, 300)
+    for i, each in enumerate(names):
+        scorer = each if callable(each) else get_scorer(each)
+        assert clf.history_[-1][f"s{i}"] == pytest.approx(scorer(clf, ROWS[part], POSITIVE[part]))
+    labels = np.array(list("abc"))[Y]
+    top = EpochScoring(make_topk_scorer(2), lower_is_better=False, name="top", on_train=on_train)
+    clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, callbacks=[top], random_state=0)
+    clf.fit(ROWS[:200], labels[:200], X_val=ROWS[200:], y_val=labels[200:])
+    assert clf.history_[-1]["top"] == clf.score(ROWS[part], labels[part])
+
+
+def test_skorch_stops_and_loads_the_best_epoch():
+    callbacks = [
+        EpochScoring(make_topk_scorer(2), lower_is_better=False, name="top2"),
+        EarlyStopping("top2", lower_is_better=False, patience=3, load_best=True),
+    ]
+    clf = quick(max_epochs=300, learning_rate=0.2, callbacks=callbacks)
+    clf.fit(ROWS[:200], Y[:200], X_val=ROWS[200:], y_val=Y[200:])
+    scores = [row["top2"] for row in clf.history_]
+    assert len(scores) < 300
+    assert clf.score(ROWS[200:], Y[200:]) == max(scores) > scores[-1]
+
+
+def test_skorch_saves_the_best_epoch(tmp_path):
+    saved = Checkpoint(dirname=tmp_path, monitor="train_loss_best", f_history=None)
+    clf = quick(callbacks=[saved]).fit(ROWS, Y)
+    best = torch.load(tmp_path / "params.pt")
+    now = clf.net_.module_.state_dict()
+    assert best.keys() == now.keys()
+    is_last = clf.history_[-1]["train_loss_best"]
+    assert is_last == all(torch.equal(best[name], now[name]) for name in now)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ({"policy": "StepLR", "step_size": 2, "gamma": 0.1}, 0.1 ** (np.arange(8) // 2)),
+        (
+            {"policy": "StepLR", "step_size": 1, "gamma": 0.9, "step_every": "batch"},
+            0.9 ** (10.0 * np.arange(8)),
+        ),
+        (
+            {"policy": torch.optim.lr_scheduler.ExponentialLR, "gamma": 0.5},
+            0.5 ** np.arange(8.0),
+        ),
+    ],
+    ids=["epochs", "batches", "of torch"],
 )
-def test_ctrl_c_keeps_what_was_trained(blobs):
+def test_a_schedule_of_the_user_replaces_the_cycle(schedule, expected):
+    rates = []
+
+    class Rate(Callback):
+        def on_epoch_begin(self, net, **kwargs):
+            rates.append(net.optimizer_.param_groups[0]["lr"])
+
+    clf = quick(learning_rate=0.01, callbacks=[("lr", LRScheduler(**schedule)), Rate()])
+    clf.fit(ROWS, Y)
+    np.testing.assert_allclose(rates, 0.01 * expected)
+
+
+def test_a_frozen_layer_stays_as_it_began():
+    fitted = quick(callbacks=[Freezer("0.*")]).fit(ROWS, Y).net_.module_
+    begun = quick(callbacks=[Freezer("0.*")], learning_rate=1e-12).fit(ROWS, Y).net_.module_
+    assert torch.equal(fitted[0].weight, begun[0].weight)
+    assert not torch.equal(fitted[-1].weight, begun[-1].weight)
+
+
+def test_the_same_objects_serve_the_next_fit():
+    """A clone has callbacks of its own; the estimator itself starts them anew."""
+    clf = quick(
+        callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", patience=2)]
+    )
+    first = fitted_state(clf.fit(ROWS, Y))
+    again, copied = fitted_state(clf.fit(ROWS, Y)), fitted_state(clone(clf).fit(ROWS, Y))
+    for row, one, other in zip(first[1], again[1], copied[1], strict=True):
+        assert row["train_loss"] == one["train_loss"] == other["train_loss"]
+
+
+@pytest.mark.parametrize("n_estimators", [1, 2])
+@pytest.mark.parametrize("when", ["in a batch", "at the end of an epoch"])
+def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(when, n_estimators):
     class Interrupt(Callback):
         def on_batch_begin(self, net, **kwargs):
-            if len(net.history) == 3:
+            if when == "in a batch" and len(net.history) == 6:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    X, y = blobs
-    clf = quick(callbacks=[Interrupt()], max_epochs=50)
+        def on_epoch_end(self, net, **kwargs):
+            if when != "in a batch" and len(net.history) == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    class State(Callback):
+        def on_epoch_end(self, net, **kwargs):
+            if len(net.history) == 5:
+                self.state = {k: v.clone() for k, v in net.module_.state_dict().items()}
+
+    state = State()
+    clf = quick(callbacks=[state, Interrupt()], max_epochs=50, n_estimators=n_estimators)
     # A shell that runs the tests in the background has them ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with (
-            pytest.warns(UserWarning, match="after epoch 2: the network keeps its weights"),
-            pytest.raises(KeyboardInterrupt),
-        ):
-            clf.fit(X, y)
+        if when == "in a batch":
+            with (
+                pytest.warns(UserWarning, match="interrupted after epoch 5: the estimator keeps"),
+                pytest.raises(KeyboardInterrupt),
+            ):
+                clf.fit(ROWS, Y)
+        else:
+            # As skorch's EarlyStopping ends a training.
+            clf.fit(ROWS, Y)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert clf.n_iter_ == 2
-    np.testing.assert_array_equal(
-        clf.decision_function(X), quick(max_epochs=2).fit(X, y).decision_function(X)
-    )
+    assert clf.n_iter_ == 5
+    for key, value in clf.net_.module_.state_dict().items():
+        assert torch.equal(value, state.state[key])
+    assert clf.predict_topk(ROWS).shape == (300, 2)
+
+
+def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
+    class Interrupt(Callback):
+        def on_batch_begin(self, net, **kwargs):
+            raise KeyboardInterrupt
+
+    clf = quick(callbacks=[Interrupt()])
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(ROWS, Y)
+    assert not hasattr(clf, "net_")
+
+
+def test_an_optimizer_that_evaluates_often_records_a_threshold_per_step():
+    clf = quick(
+        DeepTopPushClassifier, net_params={"optimizer": torch.optim.LBFGS}, max_epochs=2,
+        pretrain=0, callbacks=[TrueThreshold()], learning_rate=1e-4,
+    ).fit(ROWS, POSITIVE)  # fmt: skip
+    for row in clf.history_:
+        assert len(row["threshold"]) == len(row["true_threshold"]) == row["train_batch_count"]
+
+
+def test_callbacks_see_encoded_labels():
+    seen = []
+
+    class Labels(Callback):
+        def on_train_begin(self, net, X, y, **kwargs):
+            seen.append(y)
+
+    for clf in (quick(k=1), quick(AUCClassifier, pos_label="a")):
+        clf.set_params(callbacks=[Labels()])
+        clf.fit(ROWS, np.array(["a", "b"])[target(clf) % 2])
+    np.testing.assert_array_equal(seen[0], Y % 2)
+    assert set(seen[1]) == {0, 1}

@@ -1,28 +1,33 @@
-"""A fit that is killed at any moment goes on where it was, and ends as if nothing had happened."""
+"""A fit that is killed at any moment ends, called again, as if nothing had happened."""
 
+import copy
+import errno
 import os
+import pickle
 import signal
-import time
+import stat
 
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from sklearn.base import clone
 from skorch.callbacks import Callback, EarlyStopping, Freezer, LRScheduler
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from sktopk import (
     AUCClassifier,
     DeepTopPushClassifier,
     FScoreClassifier,
     PatMatClassifier,
-    PrecisionAtRecallProgramClassifier,
-    TopPushKClassifier,
+    RecallAtKClassifier,
+    TopKClassifier,
 )
-from sktopk._training.checkpoint import _checkpoint as checkpoint_module
+from sktopk._training import _checkpoint
+from sktopk.modules import TabularMLP
 from tests.crashing import (
     POSITIVE,
+    Crash,
     WithDropout,
     X,
     Y,
@@ -36,47 +41,188 @@ from tests.crashing import (
     target,
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Training interrupted after epoch"
-)
-
-# Killed at random moments. A server that has imported everything forks each process.
-
-KILLED = {
-    "noise, schedule, early stopping": lambda: quick(
+ENSEMBLE = {"module": TabularMLP, "n_estimators": 3}
+MAKE = {
+    "dropout": lambda: quick(module=WithDropout),
+    "noise, schedule, momentum, early stopping": lambda: quick(
         loss="noised_topk",
-        optimizer="sgd",
-        learning_rate=0.02,
-        net_params={"optimizer__momentum": 0.9},
+        net_params={"optimizer": torch.optim.SGD, "optimizer__momentum": 0.9},
         callbacks=[("lr", LRScheduler("CosineAnnealingLR", T_max=15))],
-        early_stopping=True,
         n_iter_no_change=20,
-        max_epochs=20,
     ),
-    "hard rows": lambda: quick(
-        DeepTopPushClassifier,
-        buffer_size=3,
-        early_stopping=True,
-        scoring="balanced_accuracy",
-        n_iter_no_change=20,
-        max_epochs=20,
-        calibration="sigmoid",
-        checkpoint_every=3,
+    "ensemble": lambda: quick(n_iter_no_change=20, calibration="temperature", **ENSEMBLE),
+    "ensemble of the user's network": lambda: quick(n_estimators=2, module=WithDropout, order=None),
+    "hard samples": lambda: quick(
+        DeepTopPushClassifier, buffer_size=3, n_iter_no_change=20, calibration="sigmoid"
     ),
-    "dropout": lambda: quick(module=WithDropout, optimizer="adamw", max_epochs=20),
+    "ensemble with hard samples": lambda: quick(
+        PatMatClassifier, buffer_size=5, n_iter_no_change=20, **ENSEMBLE
+    ),
     "linear program": lambda: quick(
-        FScoreClassifier, max_epochs=20, callbacks=[LRScheduler("ReduceLROnPlateau", patience=1)]
+        FScoreClassifier, callbacks=[LRScheduler("ReduceLROnPlateau", patience=1)]
     ),
+    "AUC": lambda: quick(AUCClassifier, n_estimators=2, n_iter_no_change=20),
+    "bfloat16": lambda: quick(net_params={"precision": "bf16"}),
+    "LBFGS": lambda: quick(
+        net_params={"optimizer": torch.optim.LBFGS}, learning_rate=0.01, batch_size=300
+    ),
+    "class weights": lambda: quick(loss="logit_adjusted", class_weight="balanced"),
+    "skorch's early stopping": lambda: quick(
+        callbacks=[EarlyStopping("train_loss", patience=2, load_best=True)]
+    ),
+    "frozen": lambda: quick(callbacks=[Freezer("0.bias", at=1)]),
+    "loss of the user": lambda: quick(loss=nn.CrossEntropyLoss(label_smoothing=0.1)),
+    "random state": lambda: quick(random_state=np.random.RandomState(7)),
+    "schedule of batches": lambda: quick(
+        callbacks=[
+            LRScheduler("CyclicLR", base_lr=1e-4, max_lr=1e-2, step_every="batch",
+                        cycle_momentum=False)
+        ]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_fit_that_crashes_in_any_epoch_ends_as_if_it_never_had(name, tmp_path):
+    make, path = MAKE[name], tmp_path / "file"
+    clf = make()
+    y = target(clf)
+    n_epochs = counted(clf.fit, X, y)
+    expected = fitted_state(clf)
+    for after in (1, 3, 5) if n_epochs == 6 else (1, 2):
+        clf, first, second = crash_and_resume(make, after, X=X, y=y, checkpoint=path)
+        check_same(fitted_state(clf), expected)
+        # The epoch that broke off is the only one that was done twice.
+        assert (first, second) == (after + 1, n_epochs - after)
+        assert list(tmp_path.iterdir()) == []
+
+
+DATA = {
+    "sparse, weights": {"X": csr_array(X), "y": Y, "sample_weight": 1 + Y},
+    "labels, float32": {"X": X.astype(np.float32), "y": np.array(list("abc"))[Y]},
+    "validation": {"X": X, "y": Y, "X_val": X[:60], "y_val": Y[:60]},
+    "Dataset": {"X": TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))},
 }
+
+
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_any_data_resume(data, tmp_path):
+    expected = fitted_state(quick().fit(**data))
+    clf, *_ = crash_and_resume(quick, 3, **data, checkpoint=str(tmp_path / "file"))
+    check_same(fitted_state(clf), expected)
+
+
+def test_groups_resume_and_are_part_of_the_call(tmp_path):
+    groups = np.arange(300) % 6
+
+    def make():
+        return quick(RecallAtKClassifier, k=5, batch_size=16, buffer_size=3)
+
+    data = {"X": X, "y": POSITIVE, "groups": groups}
+    expected = fitted_state(make().fit(**data))
+    with crashing(after=3):
+        make().fit(**data, checkpoint=tmp_path / "file")
+    with pytest.raises(ValueError, match="with other groups"):
+        make().fit(X, POSITIVE, groups=groups % 3, checkpoint=tmp_path / "file")
+    check_same(fitted_state(make().fit(**data, checkpoint=tmp_path / "file")), expected)
+
+
+class OwnState(Callback):
+    """Remembers something that its parameters do not tell."""
+
+    def __init__(self, factor):
+        self.factor, self.n, self.handle = factor, 0, iter([])
+
+    def on_train_begin(self, net, **kwargs):
+        self.n = 0
+
+    def on_epoch_end(self, net, **kwargs):
+        self.n += 1
+        net.history.record("n", self.n)
+
+    def state_dict(self):
+        return {"n": self.n}
+
+    def load_state_dict(self, state):
+        self.n = state["n"]
+
+
+def test_callbacks_with_a_state_remember_it(tmp_path):
+    def make():
+        return quick(callbacks=[OwnState(0.9)])
+
+    expected = fitted_state(make().fit(X, Y))
+    clf, *_ = crash_and_resume(make, 3, X=X, y=Y, checkpoint=tmp_path / "file")
+    check_same(fitted_state(clf), expected)
+    assert [row["n"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "callbacks", [[], [("lr", LRScheduler("StepLR", step_size=2))], [OwnState(0.5)]], ids=str
+)
+def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_path):
+    clf = quick(n_iter_no_change=9, callbacks=callbacks)
+    with (
+        pytest.warns(UserWarning, match="interrupted after epoch 4: the estimator keeps its netw"),
+        crashing(after=4, error=KeyboardInterrupt),
+    ):
+        clf.fit(X, Y, checkpoint=tmp_path / "file")
+    assert clf.n_iter_ == 4
+    assert clf.predict_topk(X).shape == (300, 2)
+    assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 2
+    check_same(
+        fitted_state(clf), fitted_state(quick(n_iter_no_change=9, callbacks=callbacks).fit(X, Y))
+    )
+
+
+def test_an_unseeded_fit_continues_with_its_own_seed(tmp_path):
+    with crashing(after=3):
+        quick(random_state=None).fit(X, Y, checkpoint=tmp_path / "file")
+    files = (tmp_path / "file").read_bytes()
+    fits = []
+    for _ in range(2):
+        (tmp_path / "file").write_bytes(files)
+        clf = quick(random_state=None)
+        assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 3
+        fits.append(fitted_state(clf))
+    check_same(*fits)
+
+
+def test_a_fit_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
+    def make():
+        return quick(n_iter_no_change=1, max_epochs=50, learning_rate=0.2)
+
+    expected = fitted_state(make().fit(X, Y))
+    with monkeypatch.context() as killed:
+        # Between the last epoch and the end of fit.
+        killed.setattr(_checkpoint.Checkpoint, "remove", lambda self: None)
+        assert counted(make().fit, X, Y, checkpoint=tmp_path / "file") < 50
+    clf = make()
+    assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 0
+    check_same(fitted_state(clf), expected)
+
+
+def test_the_file_goes_when_fit_ends_and_where_it_diverges(tmp_path):
+    clf, path = quick(), tmp_path / "file"
+    assert counted(clf.fit, X, Y, checkpoint=path) == 6
+    assert counted(clf.fit, X, Y, checkpoint=path) == 6
+    check_same(fitted_state(clf), fitted_state(quick().fit(X, Y)))
+    sgd = {"net_params": {"optimizer": torch.optim.SGD}, "learning_rate": 1e300}
+    with pytest.raises(ValueError, match="diverged"):
+        quick(**sgd).fit(X, Y, checkpoint=path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Killed in another process.
 
 
 def fit_in_process(name, folder, connection, when=None):
     torch.set_num_threads(1)
-    clf = KILLED[name]().set_params(checkpoint=f"{folder}/checkpoint")
+    clf = MAKE[name]()
     if when is not None:
         die_at(*when)
     connection.send("begin")
-    clf.fit(X, target(clf))
+    clf.fit(X, target(clf), checkpoint=f"{folder}/checkpoint")
     connection.send(fitted_state(clf))
 
 
@@ -95,227 +241,204 @@ def die_at(function, call, before):
     setattr(os, function, deadly)
 
 
-@pytest.mark.parametrize("name", KILLED)
-def test_a_fit_killed_at_random_moments_ends_as_if_it_never_was(name, tmp_path):
-    clf = KILLED[name]()
-    expected = fitted_state(clf.fit(X, target(clf)))
-    begin = time.perf_counter()
-    clf.fit(X, target(clf))
-    seconds = time.perf_counter() - begin
-    delays = np.random.default_rng(len(name))
-    n_kills = 0
-    while n_kills < 5:
-        delay = delays.uniform(0, seconds)
-        said, code = in_process(fit_in_process, name, str(tmp_path), kill_after=delay)
-        n_kills += code == -signal.SIGKILL
-        if said != "begin":
-            check_same(said, expected)
-    said, code = in_process(fit_in_process, name, str(tmp_path))
-    check_same([said, code], [expected, 0])
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "when",
-    [("fsync", 1, True), ("fsync", 4, True), ("replace", 4, True), ("replace", 4, False)],
-    ids=str,
-)
-def test_a_kill_in_the_middle_of_writing_loses_nothing(when, tmp_path):
-    name = "hard rows"
-    clf = KILLED[name]()
-    _, code = in_process(fit_in_process, name, str(tmp_path), when)
-    assert code == -signal.SIGKILL
-    said, _ = in_process(fit_in_process, name, str(tmp_path))
-    check_same(said, fitted_state(clf.fit(X, target(clf))))
-    assert list(tmp_path.iterdir()) == []
-
-
-# What is resumed, and that it is.
-
-VARIANTS = {
-    "float32": {"dtype": "float32"},
-    "bfloat16": {"precision": "bfloat16"},
-    "momentum": {"optimizer": "sgd", "net_params": {"optimizer__momentum": 0.9}},
-    "foreach": {"net_params": {"optimizer__foreach": True}},
-    "rmsprop": {"optimizer": torch.optim.RMSprop},
-    "lbfgs": {"optimizer": torch.optim.LBFGS, "learning_rate": 0.1, "batch_size": 300},
-    "weights": {"class_weight": "balanced", "loss": "logit_adjusted"},
-    "skorch early stopping": {
-        "callbacks": [EarlyStopping("train_loss", patience=2, load_best=True)]
-    },
-    "freezer": {"callbacks": [Freezer("*0.bias", at=2)]},
-    "loss of one's own": {"loss": nn.CrossEntropyLoss(label_smoothing=0.1)},
-    "random state": {"random_state": np.random.RandomState(7)},
-}
-SCHEDULES = {
-    "StepLR": {"step_size": 2},
-    "CyclicLR": {"base_lr": 1e-4, "max_lr": 1e-2, "step_every": "batch", "cycle_momentum": False},
-    "WarmRestartLR": {"base_period": 2},
-    "MultiStepLR": {"milestones": [1, 3]},
-    "ReduceLROnPlateau": {"patience": 0, "threshold": 0.5},
-    torch.optim.lr_scheduler.OneCycleLR: {"max_lr": 0.1, "total_steps": 60, "step_every": "batch"},
-    torch.optim.lr_scheduler.CosineAnnealingWarmRestarts: {"T_0": 2},
-}
-VARIANTS |= {
-    f"schedule {getattr(policy, '__name__', policy)}": {
-        "callbacks": [("lr", LRScheduler(policy, **params))]
-    }
-    for policy, params in SCHEDULES.items()
-}
-
-
-@pytest.mark.parametrize("params", VARIANTS.values(), ids=VARIANTS)
-def test_a_resumed_fit_equals_one_that_was_never_interrupted(params, tmp_path):
-    def make(**more):
-        # Each call comes from a program that starts anew.
-        return clone(quick(**params, **more))
-
-    clf = make()
-    n_epochs = counted(clf.fit, X, Y)
-    expected = fitted_state(clf)
-    clf, first, second = crash_and_resume(lambda: make(checkpoint=tmp_path / "file"), 3, X=X, y=Y)
-    check_same(fitted_state(clf), expected)
-    # The epoch that broke off is the only one that was done twice.
-    assert (first, second) == (4, n_epochs - 3)
-
-
-@pytest.mark.parametrize("every", [2, 4, 100])
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        AUCClassifier(),
-        FScoreClassifier(),
-        PatMatClassifier(tau=0.1, buffer_size=10),
-        PrecisionAtRecallProgramClassifier(),
-        TopPushKClassifier(k=2, buffer_size=3),
-    ],
-    ids=lambda clf: type(clf).__name__,
-)
-def test_every_estimator_resumes_from_the_last_writing(classifier, every, tmp_path):
-    params = quick(max_epochs=6).get_params()
-    names = ("module", "hidden_layer_sizes", "batch_size", "max_epochs", "callbacks")
-    names += ("random_state",)
-    classifier = clone(classifier).set_params(**{name: params[name] for name in names})
-    data = {"X": csr_array(X), "y": np.array(["no", "yes"])[POSITIVE], "sample_weight": 1 + Y}
-    expected = fitted_state(clone(classifier).fit(**data))
-    classifier.set_params(checkpoint=str(tmp_path / "file"), checkpoint_every=every)
-    clf, _, second = crash_and_resume(lambda: clone(classifier), 5, **data)
-    check_same(fitted_state(clf), expected)
-    assert second == 6 - 5 // every * every
-
-
-def test_an_unseeded_fit_goes_on_with_its_own_seed(tmp_path):
-    def make(seed, **more):
-        np.random.seed(seed)  # noqa: NPY002
-        return quick(random_state=None, early_stopping=True, **more)
-
-    before = np.random.get_state()  # noqa: NPY002
-    try:
-        expected = fitted_state(make(1).fit(X, Y))
-        with crashing(after=3):
-            make(1, checkpoint=tmp_path / "file").fit(X, Y)
-        # A program that starts anew has other random numbers.
-        clf = make(2, checkpoint=tmp_path / "file")
-        assert counted(clf.fit, X, Y) == 3
-        check_same(fitted_state(clf), expected)
-        assert not np.array_equal(clf.decision_function(X), clf.fit(X, Y).decision_function(X))
-    finally:
-        np.random.set_state(before)  # noqa: NPY002
-
-
-def test_a_warm_start_resumes_from_the_fit_it_goes_on_from(tmp_path):
-    def fitted():
-        clf = quick(warm_start=True).fit(X, Y)
-        return clf.set_params(checkpoint=tmp_path / "file", learning_rate=0.01)
-
-    expected = fitted_state(fitted().fit(X, Y))
-    with crashing(after=9):
-        fitted().fit(X, Y)
-    clf = fitted()
-    assert counted(clf.fit, X, Y) == 3
-    check_same(fitted_state(clf), expected)
-    # Not a fit that goes on from elsewhere.
-    with crashing(after=9):
-        fitted().fit(X, Y)
-    with pytest.raises(ValueError, match=r"start was after 6 epochs.*is with a new network"):
-        quick(warm_start=True, learning_rate=0.01, checkpoint=tmp_path / "file").fit(X, Y)
-
-
-def test_a_fit_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
-    def make(**more):
-        return quick(early_stopping=True, n_iter_no_change=2, max_epochs=50, tol=1.0, **more)
-
-    expected = fitted_state(make().fit(X, Y))
-    with monkeypatch.context() as killed:
-        # Between the last epoch and the end of fit.
-        killed.setattr(checkpoint_module.Checkpoint, "remove", lambda self: None)
-        assert counted(make(checkpoint=tmp_path / "file").fit, X, Y) < 50
-    clf = make(checkpoint=tmp_path / "file")
-    assert counted(clf.fit, X, Y) == 0
-    check_same(fitted_state(clf), expected)
-
-
-def test_ctrl_c_keeps_the_weights_and_the_file(tmp_path):
-    clf = quick(checkpoint=tmp_path / "file", early_stopping=True)
-    with (
-        pytest.warns(UserWarning, match="interrupted after epoch 4: the network keeps its weights"),
-        crashing(after=4, error=KeyboardInterrupt),
+def test_a_kill_in_the_middle_of_writing_loses_nothing(tmp_path):
+    name = "hard samples"
+    for when in (
+        ("fsync", 1, True),
+        ("fsync", 3, True),
+        ("replace", 2, True),
+        ("replace", 1, False),
     ):
-        clf.fit(X, Y)
-    assert clf.n_iter_ == 4
-    assert clf.predict_topk(X).shape == (300, 2)
-    expected = fitted_state(quick(early_stopping=True).fit(X, Y))
-    assert counted(clf.fit, X, Y) == 2
-    check_same(fitted_state(clf), expected)
-
-
-def test_the_file_goes_when_fit_ends_and_the_next_call_trains_anew(tmp_path):
-    clf = quick(checkpoint=tmp_path / "file")
-    assert counted(clf.fit, X, Y) == 6
-    first = fitted_state(clf)
-    assert list(tmp_path.iterdir()) == []
-    assert counted(clf.fit, X, Y) == 6
-    check_same(fitted_state(clf), first)
-    check_same(first, fitted_state(quick().fit(X, Y)))
-    with pytest.raises(ValueError, match="diverged"):
-        quick(checkpoint=tmp_path / "file", optimizer="sgd", learning_rate=1e300).fit(X, Y)
+        _, code = in_process(fit_in_process, name, str(tmp_path), when)
+        assert code == -signal.SIGKILL
+    said, code = in_process(fit_in_process, name, str(tmp_path))
+    clf = MAKE[name]()
+    check_same([said, code], [fitted_state(clf.fit(X, target(clf))), 0])
     assert list(tmp_path.iterdir()) == []
 
 
-# Callbacks of one's own.
+# What is refused.
 
 
-class Plain(Callback):
-    """Has what it counted in plain attributes, and acts on it."""
+@pytest.fixture
+def unfinished(tmp_path):
+    """The file of a fit that crashed."""
+    with crashing(after=3):
+        quick().fit(X, Y, sample_weight=1 + Y, checkpoint=tmp_path / "file")
+    return tmp_path / "file"
 
-    def __init__(self, factor):
-        self.factor, self.seen = factor, {"losses": []}
+
+OTHER_X, OTHER_Y = X.copy(), Y.copy()
+OTHER_X[-1, -1] += 1e-9
+OTHER_Y[0] = (Y[0] + 1) % 3
+CALLS = {
+    "a rate": ({"learning_rate": 0.5}, {}, "learning_rate"),
+    "a seed": ({"random_state": 1}, {}, "random_state"),
+    "epochs": ({"max_epochs": 7}, {}, "max_epochs"),
+    "a callback": ({"callbacks": [LRScheduler()]}, {}, "callbacks"),
+    "a loss": ({"loss": nn.CrossEntropyLoss()}, {}, "loss"),
+    "a module": ({"module": WithDropout}, {}, "module"),
+    "X": ({}, {"X": OTHER_X}, "X"),
+    "the float type": ({}, {"X": X.astype(np.float32)}, "X"),
+    "labels": ({}, {"y": np.array(list("abc"))[Y]}, "y"),
+    "weights": ({}, {"sample_weight": None}, "weight"),
+    "validation": ({}, {"X_val": X, "y_val": Y}, "X_val, groups_val, weight_val, y_val"),
+    "two": ({"tau": 0.5}, {"y": OTHER_Y}, "tau, y"),
+}
+
+
+def test_another_call_is_refused_with_what_differs(unfinished):
+    fitted = quick().fit(X[:, :4], Y)
+    before, content = fitted.predict_topk(X[:, :4]), unfinished.read_bytes()
+    for params, data, what in CALLS.values():
+        clf = copy.copy(fitted).set_params(**params)
+        match = f"belongs to another call of fit, with other {what}\\."
+        with pytest.raises(ValueError, match=match):
+            clf.fit(**{"X": X, "y": Y, "sample_weight": 1 + Y} | data, checkpoint=unfinished)
+        assert unfinished.read_bytes() == content
+        np.testing.assert_array_equal(clf.predict_topk(X[:, :4]), before)
+
+
+def edited(path, change):
+    """A file with another content, as a forger writes it."""
+    state = torch.load(path, weights_only=False)
+    change(state)
+    torch.save(state, path)
+
+
+class Evil:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("evil",)
+
+
+DAMAGES = {
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-300]),
+    "empty": lambda path: path.write_bytes(b""),
+    "another file": lambda path: path.write_bytes(b"PK\3\4" + path.read_bytes()),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps(Evil())),
+    "code": lambda path: torch.save({"call": Evil()}, path),
+    "a list": lambda path: torch.save([1, 2], path),
+    "nothing": lambda path: torch.save({}, path),
+    **{
+        f"no {key}": lambda path, key=key: edited(path, lambda state: state.pop(key))
+        for key in ("call", "seed", "n_epochs", "stopped", "net", "callbacks")
+    },
+    "seed": lambda path: edited(path, lambda state: state.update(seed="x")),
+    "epochs": lambda path: edited(path, lambda state: state.update(n_epochs=-4)),
+    "weights": lambda path: edited(path, lambda state: state["net"].update(weights={})),
+    "optimizer": lambda path: edited(path, lambda state: state["net"].update(optimizer=[])),
+    "generator": lambda path: edited(
+        path, lambda state: state["net"].update(generator=torch.zeros(3, dtype=torch.uint8))
+    ),
+    "history": lambda path: edited(path, lambda state: state["net"].update(history=[1, 2])),
+    "criterion": lambda path: edited(path, lambda state: state["net"].update(criterion=[1])),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_or_forged_file_is_refused_kept_and_runs_no_code(
+    name, unfinished, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    DAMAGES[name](unfinished)
+    data, clf = unfinished.read_bytes(), quick()
+    Crash.n_epochs = 0
+    with pytest.raises(ValueError, match=r"checkpoint=.*Delete the file to train anew, or pass an"):
+        clf.fit(X, Y, sample_weight=1 + Y, checkpoint=unfinished)
+    assert Crash.n_epochs == 0
+    assert unfinished.read_bytes() == data
+    assert not hasattr(clf, "net_")
+    assert list(tmp_path.iterdir()) == [unfinished]
+
+
+def test_a_path_that_cannot_be_is_refused_before_training():
+    Crash.n_epochs = 0
+    for path, error, message in [
+        (5, TypeError, "checkpoint must be the path of a file or None; got 5"),
+        (b"file", TypeError, "checkpoint must be the path"),
+        ("", IsADirectoryError, "is a folder"),
+        ("/tmp", IsADirectoryError, "'/tmp' is a folder"),
+        ("a\0b", ValueError, "without NUL"),
+        ("/no/such/file", FileNotFoundError, "must lie in an existing folder; there is no '/no"),
+    ]:
+        with pytest.raises(error, match=message):
+            quick().fit(X, Y, checkpoint=path)
+    assert Crash.n_epochs == 0
+
+
+@pytest.mark.parametrize("n_epochs", [0, 3])
+def test_a_disk_that_is_full_keeps_the_last_file(n_epochs, tmp_path, monkeypatch):
+    write, calls = _checkpoint.write_atomically, []
+
+    def full(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == n_epochs + 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(*args, **kwargs)
+
+    monkeypatch.setattr(_checkpoint, "write_atomically", full)
+    clf = quick()
+    Crash.n_epochs = 0
+    match = rf"after epoch {n_epochs} \(No space left on device\): make room or pass another path"
+    with pytest.raises(OSError, match=match):
+        clf.fit(X, Y, checkpoint=tmp_path / "file")
+    assert Crash.n_epochs == n_epochs
+    monkeypatch.undo()
+    assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == (4 if n_epochs else 6)
+    check_same(fitted_state(clf), fitted_state(quick().fit(X, Y)))
+
+
+class Meddle(Callback):
+    """Does something after the second epoch."""
+
+    do = None
 
     def on_epoch_end(self, net, **kwargs):
-        self.seen["losses"].append(net.history[-1]["train_loss"])
-        net.optimizer_.param_groups[0]["lr"] *= self.factor ** len(self.seen["losses"])
+        if Meddle.do is not None and len(net.history) == 2:
+            do, Meddle.do = Meddle.do, None
+            do()
 
 
-class OwnState(Callback):
-    def __init__(self):
-        self.n, self.handle = 0, iter([])
+def test_two_fits_cannot_share_a_path(tmp_path):
+    path, clf = tmp_path / "file", quick(callbacks=[Meddle()])
 
-    def on_epoch_end(self, net, **kwargs):
-        self.n += 1
-        net.optimizer_.param_groups[0]["lr"] /= self.n
+    def another():
+        with pytest.raises(ValueError, match="with other tau"):
+            quick(callbacks=[Meddle()], tau=0.5).fit(X, Y, checkpoint=path)
 
-    def state_dict(self):
-        return {"n": self.n}
+    Meddle.do = another
+    clf.fit(X, Y, checkpoint=path)
 
-    def load_state_dict(self, state):
-        self.n = state["n"]
+    def overwrite():
+        path.write_bytes(b"mine")
+
+    Meddle.do = overwrite
+    with pytest.raises(OSError, match="was written by another fit: each fit needs its own path"):
+        clf.fit(X, Y, checkpoint=path)
+    assert path.read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("callback", [Plain(0.9), OwnState()], ids=["attributes", "state_dict"])
-def test_callbacks_remember(callback, tmp_path):
-    def make(**more):
-        return quick(callbacks=[callback], **more)
+def test_the_file_keeps_its_mode_and_follows_no_link_beside_it(tmp_path):
+    path, secret = tmp_path / "file", tmp_path / "secret"
+    secret.write_text("mine")
+    # Names that somebody might expect it to write under.
+    for name in (".file.part", "file.part", ".file.tmp"):
+        (tmp_path / name).symlink_to(secret)
+    with crashing(after=3):
+        quick().fit(X, Y, checkpoint=path)
+    path.chmod(0o600)
+    with crashing(after=4):
+        quick().fit(X, Y, checkpoint=path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert secret.read_text() == "mine"
+    quick().fit(X, Y, checkpoint=path)
+    assert len(list(tmp_path.iterdir())) == 4
 
-    expected = fitted_state(make().fit(X, Y))
-    clf, _, _ = crash_and_resume(lambda: make(checkpoint=tmp_path / "file"), 3, X=X, y=Y)
-    check_same(fitted_state(clf), expected)
+
+def test_two_estimators_are_two_calls(tmp_path):
+    with crashing(after=2):
+        quick(PatMatClassifier, tau=0.1).fit(X, POSITIVE, checkpoint=tmp_path / "file")
+    with pytest.raises(ValueError, match=r"with other .*estimator"):
+        quick(TopKClassifier).fit(X, POSITIVE, checkpoint=tmp_path / "file")

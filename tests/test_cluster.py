@@ -7,7 +7,6 @@ import pytest
 import torch
 from joblib import parallel_config
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -19,14 +18,14 @@ X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
 SEARCHES = {
     "labels": (
-        TopKClassifier(k=3, max_epochs=3, random_state=0),
+        TopKClassifier(k=3, max_epochs=3, n_estimators=2, random_state=0),
         {"topkclassifier__tau": [0.1, 1.0], "topkclassifier__loss": ["smooth_topk"]},
         make_topk_scorer(3),
         y,
     ),
     "ranking": (
-        DeepTopPushClassifier(max_epochs=3, random_state=0),
-        {"deeptoppushclassifier__min_positives": [2, 5]},
+        DeepTopPushClassifier(max_epochs=3, n_estimators=2, random_state=0),
+        {"deeptoppushclassifier__surrogate": ["hinge", "quadratic"]},
         "roc_auc",
         y == 8,
     ),
@@ -36,8 +35,7 @@ SEARCHES = {
 def search(name, backend, n_jobs=2):
     clf, grid, scoring, target = SEARCHES[name]
     found = GridSearchCV(make_pipeline(StandardScaler(), clf), grid, scoring=scoring, cv=2)
-    with parallel_config(backend, n_jobs=n_jobs), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with parallel_config(backend, n_jobs=n_jobs):
         return found.fit(X, target)
 
 

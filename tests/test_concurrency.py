@@ -1,12 +1,12 @@
-"""Threads and processes, of the same model or of many: the same numbers, nothing disturbed."""
+"""Threads and processes, of one model or of many: the same numbers, nothing disturbed."""
 
+import copy
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -17,56 +17,37 @@ from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback
 from torch import nn
 
-from sktopk import (
-    DeepTopPushClassifier,
-    FScoreClassifier,
-    RecallAtPrecisionClassifier,
-    TopKClassifier,
-)
-from sktopk.modules import MLP
+from sktopk import AUCClassifier, DeepTopPushClassifier, FScoreClassifier, TopKClassifier
+from sktopk.modules import MLP, TabularMLP
+from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    # Python 3.12 warns of forks where there are threads.
-    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
-]
-
-rng = np.random.default_rng(0)
-X = rng.standard_normal((240, 5))
-Y = (X[:, :3] + rng.standard_normal((240, 3))).argmax(axis=1)
-
-
-class WithDropout(nn.Sequential):
-    def __init__(self, n_features, n_outputs):
-        super().__init__(nn.Linear(n_features, 9), nn.Dropout(0.5), nn.Linear(9, n_outputs))
-
-
+# Python 3.12 warns of forks where there are threads.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 SMALL = {
-    "module": MLP,
-    "hidden_layer_sizes": (6,),
-    "batch_size": 32,
-    "max_epochs": 5,
-    "random_state": 0,
-}
+    "module": MLP, "hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 4,
+    "n_estimators": 1, "random_state": 0,
+}  # fmt: skip
+DROPOUT = {"net_params": {"module__dropout": 0.5}}
 CLASSIFIERS = {
     "plain": TopKClassifier(k=2, **SMALL),
-    "default": TopKClassifier(k=2, n_members=2, **SMALL | {"module": None, "max_epochs": 2}),
-    "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
-    "noise": TopKClassifier("noised_topk", k=2, early_stopping=True, **SMALL),
-    "hard rows": DeepTopPushClassifier(buffer_size=3, **SMALL),
-    "program": FScoreClassifier(early_stopping=True, **SMALL),
-    # Its threshold is settled, and may warn, before every validation score.
-    "warns": RecallAtPrecisionClassifier(
-        precision=1.0, early_stopping=True, scoring="balanced_accuracy", **SMALL
+    "default": TopKClassifier(k=2, max_epochs=2, n_estimators=2, random_state=0),
+    "default with dropout": TopKClassifier(
+        k=2, **SMALL | DROPOUT | {"module": TabularMLP, "n_estimators": 2}
     ),
+    "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
+    "dropout of ours": TopKClassifier(k=2, **SMALL | DROPOUT),
+    "noise": TopKClassifier("noised_topk", k=2, n_iter_no_change=3, **SMALL),
+    "hard samples": DeepTopPushClassifier(buffer_size=3, **SMALL),
+    "program": FScoreClassifier(**SMALL | {"n_estimators": 2}),
 }
+every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
 def fit(name):
     """A fitted classifier of that name, and its scores."""
     torch.set_num_threads(1)
     clf = pickle.loads(pickle.dumps(CLASSIFIERS[name]))
-    clf.fit(X, Y if isinstance(clf, TopKClassifier) else Y == 0)
+    clf.fit(X, target(clf))
     return clf, clf.decision_function(X)
 
 
@@ -93,9 +74,89 @@ def settings():
     )
 
 
+# Random numbers.
+
+
+@every_classifier
+def test_the_seed_says_all_and_the_process_stays_as_it_is(name, expected):
+    torch.manual_seed(7)
+    before = settings()
+    clf, score = fit(name)
+    np.testing.assert_array_equal(score, expected[name])
+    clf.partial_fit(X, target(clf))
+    assert settings() == before
+    other = clf.set_params(random_state=1).fit(X, target(clf)).decision_function(X)
+    assert not np.array_equal(other, score)
+
+
+class Draw(Callback):
+    """Before each step, another thread draws from torch's generator."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def on_batch_begin(self, net, **kwargs):
+        with ThreadPoolExecutor(1) as pool:
+            self.drawn.append(pool.submit(torch.rand, 3).result())
+
+
+@pytest.mark.parametrize("name", ["default", "default with dropout", "dropout of ours", "noise"])
+def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, expected):
+    draw, clf = Draw(), pickle.loads(pickle.dumps(CLASSIFIERS[name]))
+    torch.manual_seed(7)
+    clf.set_params(callbacks=[draw]).fit(X, Y)
+    np.testing.assert_array_equal(clf.decision_function(X), expected[name])
+    torch.manual_seed(7)
+    assert draw.drawn
+    for values in draw.drawn:
+        assert torch.equal(values, torch.rand(3))
+
+
+class Noisy(nn.Linear):
+    """Draws in every forward pass, also of predictions."""
+
+    def forward(self, x):
+        return super().forward(x + 0.1 * torch.randn_like(x))
+
+
+@pytest.mark.parametrize("calibration", [None, "sigmoid"])
+def test_a_fit_that_draws_in_predictions_is_repeatable(calibration):
+    clf = AUCClassifier(**SMALL | {"module": Noisy, "calibration": calibration})
+    fitted = []
+    for _ in range(2):
+        before = torch.get_rng_state()
+        fitted.append(copy.deepcopy(clf.fit(X, POSITIVE)))
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.randn(7)  # what others draw in between
+    check_same(*map(fitted_state, fitted))
+
+
+@pytest.fixture
+def default_dtype():
+    before = torch.get_default_dtype()
+    yield torch.set_default_dtype
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name != "dropout"])
+def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
+    for rows in (X, X.astype(np.float32)):
+        states = []
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            default_dtype(dtype)
+            clf = pickle.loads(pickle.dumps(CLASSIFIERS[name]))
+            clf = pickle.loads(pickle.dumps(clf.fit(rows, target(clf))))
+            states.append(fitted_state(clf.partial_fit(rows, target(clf))))
+        check_same(states[1], states[0])
+        check_same(states[2], states[0])
+
+
+# Threads.
+
+
 def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
     before = settings()
-    names = [*CLASSIFIERS] * 3
+    names = [*CLASSIFIERS] * 2
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(scores, names))
     for name, score in zip(names, found, strict=True):
@@ -103,23 +164,29 @@ def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
     assert settings() == before
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_a_fit_leaves_the_warning_filters_to_other_threads(name, monkeypatch):
-    # scikit-learn sets and resets them, for a moment, wherever it checks a table.
-    enter, ours = warnings.catch_warnings.__enter__, []
+class Inner(Callback):
+    """In the midst of a fit, another one begins and ends."""
 
-    def watched(self):
-        ours.append(sys._getframe(1).f_globals["__name__"].startswith("sktopk."))
-        return enter(self)
+    def __init__(self, clf):
+        self.clf = clf
 
-    monkeypatch.setattr(warnings.catch_warnings, "__enter__", watched)
-    fit(name)
-    assert ours
-    assert not any(ours)
+    def on_epoch_begin(self, net, **kwargs):
+        if len(net.history) == 2:
+            thread = threading.Thread(target=self.clf.fit, args=(X, Y))
+            thread.start()
+            thread.join(60)
+            assert hasattr(self.clf, "n_iter_")
 
 
-@pytest.mark.parametrize("name", ["default", "dropout", "hard rows"])
-def test_eight_threads_predict_with_one_model_at_once(name, expected):
+def test_fits_with_dropout_do_not_take_turns(expected):
+    inner, outer = (TopKClassifier(k=2, **SMALL | DROPOUT) for _ in range(2))
+    outer.set_params(callbacks=[Inner(inner)]).fit(X, Y)
+    for clf in (inner, outer):
+        np.testing.assert_array_equal(clf.decision_function(X), expected["dropout of ours"])
+
+
+@pytest.mark.parametrize("name", ["default", "dropout", "hard samples"])
+def test_eight_threads_predict_with_one_model_at_once(name):
     clf, _ = fit(name)
     rows = np.tile(X, (20, 1))
     barrier = threading.Barrier(8)
@@ -136,21 +203,20 @@ def test_eight_threads_predict_with_one_model_at_once(name, expected):
                 np.testing.assert_array_equal(answer, alone[method])
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_fit_trains_inside_a_mode_without_gradients(name, mode, expected):
-    with mode():
-        clf, score = fit(name)
-        copied = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(score, expected[name])
-    # A copy made there goes on outside, as the original does.
-    y = Y if isinstance(clf, TopKClassifier) else Y == 0
-    for each in (clf, copied):
-        each.set_params(warm_start=True).fit(X, y)
-    np.testing.assert_array_equal(clf.decision_function(X), copied.decision_function(X))
+def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
+    for name, score in expected.items():
+        with mode():
+            clf, found = fit(name)
+            copied = pickle.loads(pickle.dumps(clf))
+        np.testing.assert_array_equal(found, score)
+        # A copy made there continues outside, as the original does.
+        for each in (clf, copied):
+            each.partial_fit(X, target(clf))
+        check_same(fitted_state(copied), fitted_state(clf))
 
 
-# joblib inside joblib.
+# Processes.
 
 
 def inner(names, backend):
@@ -164,20 +230,11 @@ def search(n_jobs):
 
 
 def test_parallel_fits_inside_parallel_fits(expected):
-    names = ["dropout", "hard rows"]
-    jobs = [
-        joblib.delayed(inner)(names, "loky"),
-        joblib.delayed(inner)([*CLASSIFIERS], "threading"),
-        joblib.delayed(search)(2),
-    ]
-    *found, of_search = joblib.Parallel(2, backend="loky")(jobs)
-    for results in found:
-        for name, score in results.items():
-            np.testing.assert_array_equal(score, expected[name])
+    jobs = [joblib.delayed(inner)([*CLASSIFIERS], "threading"), joblib.delayed(search)(2)]
+    found, of_search = joblib.Parallel(2, backend="loky")(jobs)
+    for name, score in found.items():
+        np.testing.assert_array_equal(score, expected[name])
     np.testing.assert_array_equal(of_search, search(1))
-
-
-# Processes of multiprocessing.
 
 
 def predict_and_fit(connection, clf, name):
@@ -199,63 +256,36 @@ def answers_of(method, clf, name):
         process.join()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("name", ["dropout"])
-def test_processes_predict_and_fit(method, name, expected):
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"no {method} here")
-    clf, score = fit(name)
-    for answer in answers_of(method, clf, name):
-        np.testing.assert_array_equal(answer, score)
-
-
 class Wait(Callback):
     """Halts the fit of another thread in its middle."""
 
     begun, go_on = threading.Event(), threading.Event()
-
-    def __deepcopy__(self, memo):
-        return self
 
     def on_epoch_end(self, net, **kwargs):
         self.begun.set()
         assert self.go_on.wait(60)
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
-def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(expected):
-    # Which holds torch's generator, as its module draws from it.
-    clf, _ = fit("dropout")
-    halted = TopKClassifier(k=2, callbacks=[Wait()], **SMALL | {"module": WithDropout})
+needs_fork = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="needs fork"
+)
+
+
+@needs_fork
+@pytest.mark.parametrize("name", ["dropout", "default"])
+def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expected):
+    clf, _ = fit(name)
+    halted = pickle.loads(pickle.dumps(CLASSIFIERS[name])).set_params(callbacks=[Wait()])
+    Wait.begun.clear()
+    Wait.go_on.clear()
     thread = threading.Thread(target=halted.fit, args=(X, Y))
     thread.start()
     try:
         assert Wait.begun.wait(60)
-        for answer in answers_of("fork", clf, "dropout"):
-            np.testing.assert_array_equal(answer, expected["dropout"])
+        for answer in answers_of("fork", clf, name):
+            np.testing.assert_array_equal(answer, expected[name])
     finally:
         Wait.go_on.set()
-        thread.join()
-
-
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
-def test_a_fork_in_the_middle_of_another_threads_step_does_not_hang(expected):
-    clf, score = fit("dropout")
-    begun, go_on = threading.Event(), threading.Event()
-
-    def step():
-        begun.set()
-        assert go_on.wait(60)
-
-    thread = threading.Thread(target=clf.net_.alone, args=(step,))
-    thread.start()
-    try:
-        assert begun.wait(60)
-        # As the process begins, it has the model, not a copy.
-        for answer in answers_of("fork", clf, "dropout"):
-            np.testing.assert_array_equal(answer, score)
-    finally:
-        go_on.set()
         thread.join()
 
 
@@ -265,7 +295,7 @@ from sktopk import TopKClassifier
 
 torch.set_num_threads(2)
 X = np.random.default_rng(0).standard_normal((8192, 100), dtype=np.float32)
-clf = TopKClassifier(k=1, hidden_layer_sizes=(200,), batch_size=4096, max_epochs=1)
+clf = TopKClassifier(k=1, hidden_layer_sizes=(200,), batch_size=4096, max_epochs=1, n_estimators=1)
 clf.fit(X, np.digitize(X[:, 0], [-1, 1]))
 assert torch.get_num_threads() == 2
 context = multiprocessing.get_context("fork")
@@ -275,7 +305,7 @@ assert np.array_equal(labels, clf.predict(X))
 """
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@needs_fork
 def test_a_fork_after_torch_used_its_threads_does_not_hang():
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK_OF_THREADS],
@@ -285,13 +315,3 @@ def test_a_fork_after_torch_used_its_threads_does_not_hang():
         timeout=200,
     )
     assert run.returncode == 0, run.stderr
-
-
-def test_scores_of_a_ranker_leave_the_warning_filters_alone(monkeypatch):
-    clf = DeepTopPushClassifier(**SMALL).fit(X, Y == 1)
-    groups = np.arange(len(X)) % 4
-    # They belong to all threads, of which another might put back what it found in the meantime.
-    with monkeypatch.context() as patch:
-        patch.setattr("sktopk.metrics._top_scorer.warnings", None)
-        of_all, of_each = clf.score(X, Y == 1), clf.score(X, Y == 1, groups=groups)
-    assert 0 < of_all <= of_each <= 1

@@ -1,9 +1,8 @@
 """No step of training waits for the device: values of its tensors are never looked at.
 
-The device "meta" has tensors of shape and dtype without values. What a GPU would have to be
-waited for (a number, a shape that depends on numbers, a copy to the CPU) fails on it by itself;
-what it lets pass, copies of CPU tensors to the device, is refused here. A number of Python made
-into a tensor of the device would go unnoticed: tests/gpu asks a real one.
+The device "meta" has tensors of shape and dtype without values. What a GPU would have to be waited
+for (a number, a shape that depends on numbers, a copy to the CPU) fails on it by itself. Copies of
+CPU tensors to the device, which it lets pass, raise here.
 """
 
 from contextlib import nullcontext
@@ -23,51 +22,41 @@ from tests.losses.cases import CLASSES
 from tests.named_losses import NAMED_LOSSES
 
 META = torch.device("meta")
-N_ROWS, N_FEATURES, BATCH = 150, 4, 32
+ONE = {"module": MLP, "n_estimators": 1}
+PARAMS = {"optimizer": torch.optim.SGD, "optimizer__fused": False}
 RANKERS = {
-    "DeepTopPush": sktopk.DeepTopPushClassifier(module=MLP),
-    "DeepTopPush, no buffer": sktopk.DeepTopPushClassifier(buffer_size=0, module=MLP),
-    "DeepTopPush, 10 hard rows": sktopk.DeepTopPushClassifier(
-        buffer_size=10, surrogate="hinge", module=MLP
+    "DeepTopPush": sktopk.DeepTopPushClassifier(**ONE),
+    "DeepTopPush, no buffer": sktopk.DeepTopPushClassifier(buffer_size=0, **ONE),
+    "DeepTopPush, 10 hard samples": sktopk.DeepTopPushClassifier(
+        buffer_size=10, surrogate="hinge", **ONE
     ),
-    "TopPushK": sktopk.TopPushKClassifier(k=3, surrogate="logistic", module=MLP),
-    "RecallAtK": sktopk.RecallAtKClassifier(k=10, buffer_size=40, module=MLP),
-    "PatMat": sktopk.PatMatClassifier(tau=0.1, module=MLP),
-    "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3, module=MLP),
-    "RecallAtFPR": sktopk.RecallAtFPRClassifier(fpr=0.1, module=MLP),
-    "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(module=MLP),
-    "PrecisionAtRecall, program": sktopk.PrecisionAtRecallProgramClassifier(module=MLP),
-    "FScore": sktopk.FScoreClassifier(module=MLP),
-    "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(module=MLP),
-    **{
-        f"AUC, {s}": sktopk.AUCClassifier(surrogate=s, module=MLP)
-        for s in ("hinge", "logistic", "ramp")
-    },
-}
-MEMBERS = {"n_members": 3, "cross_fit": True, "warm_up": 1}
-RANKERS |= {
-    "DeepTopPush, members": sktopk.DeepTopPushClassifier(**MEMBERS),
-    "PatMat, members, 5 hard rows": sktopk.PatMatClassifier(buffer_size=5, **MEMBERS),
-    "members that see all rows": sktopk.PatMatClassifier(n_members=2, cross_fit=False),
-    "default": sktopk.DeepTopPushClassifier(),
-    "AUC, members": sktopk.AUCClassifier(**MEMBERS),
+    "TopPushK": sktopk.TopPushKClassifier(k=3, surrogate="logistic", **ONE),
+    "RecallAtK": sktopk.RecallAtKClassifier(k=10, buffer_size=40, **ONE),
+    "PatMat": sktopk.PatMatClassifier(tau=0.1, **ONE),
+    "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3, **ONE),
+    "RecallAtFPR": sktopk.RecallAtFPRClassifier(fpr=0.1, **ONE),
+    "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(**ONE),
+    "FScore": sktopk.FScoreClassifier(**ONE),
+    "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(**ONE),
+    "AUC": sktopk.AUCClassifier(**ONE),
+    "an ensemble": sktopk.DeepTopPushClassifier(n_estimators=3),
+    "an ensemble, 5 hard samples": sktopk.PatMatClassifier(n_estimators=3, buffer_size=5),
+    "an ensemble on pairs": sktopk.AUCClassifier(n_estimators=3),
 }
 OF_CLASSES = {
-    **{name: sktopk.TopKClassifier(name, k=3, module=MLP) for name in NAMED_LOSSES},
+    **{name: sktopk.TopKClassifier(name, k=3, order=None, **ONE) for name in NAMED_LOSSES},
     **{
-        f"{name}, members": sktopk.TopKClassifier(name, k=3, **MEMBERS)
+        f"{name}, ensemble": sktopk.TopKClassifier(name, k=3, n_estimators=3)
         for name in ("cross_entropy", "smooth_topk", "logit_adjusted")
     },
-    "default": sktopk.TopKClassifier(k=3),
-    "two heads": sktopk.TopKClassifier(k=3, order="cross_entropy", **MEMBERS),
-    "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}, module=MLP),
-    "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced", module=MLP),
-    **{f"AUC, {m}": sktopk.AUCClassifier(multi_class=m, module=MLP) for m in ("ovr", "ovo", "mu")},
+    "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}, **ONE),
+    "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced", **ONE),
+    "AUC, ovo": sktopk.AUCClassifier(multi_class="ovo", **ONE),
 }
 
 
 class NoWaiting(TorchDispatchMode):
-    """Refuse operations that take numbers from the CPU to the device or back."""
+    """Raise for operations that take numbers from the CPU to the device or back."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -81,112 +70,84 @@ class NoWaiting(TorchDispatchMode):
         return result
 
 
-@pytest.fixture
-def on_meta(monkeypatch):
-    """Let a classifier that was fitted on the CPU go on training on the device without values."""
-    # It has no such thing; a GPU has.
+@pytest.fixture(autouse=True)
+def no_autocast(monkeypatch):
+    """A GPU has it, the device without values has not."""
     monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())
 
-    def batches_on_meta(clf, X, y):
-        clf.set_params(max_epochs=1, batch_size=BATCH, hidden_layer_sizes=(5,), random_state=0)
-        clf.set_params(optimizer="sgd")
-        net = clf.fit(X, y).net_
-        for part in (net.module_, net.criterion_):
-            part.to_empty(device=META)
-        for loss in net.criterion_.modules():
-            if hasattr(loss, "generator"):
-                loss.generator = None
-        net.set_params(optimizer__fused=False)
-        net.device = "meta"
-        target = np.searchsorted(clf.classes_, y)
-        n_positives = None if len(clf.classes_) > 2 else 5
-        count = np.bincount(target).astype(float)
-        weight, folds = np.ones(len(y)), None
-        if getattr(clf, "class_weight", None) is not None:
-            weight += target
-        settings = clf._settings()
-        if settings.cross_fit:
-            n = settings.n_members
-            folds = Folds(np.arange(len(y)) % n, n, n)
-            weight = folds.own_weights(target, weight, lambda target, weight: weight)
-        return net, make_batches(
-            net, X, target, weight, count, batch_size=BATCH, min_positives=n_positives, folds=folds
-        )
 
-    return batches_on_meta
-
-
-def table(n_classes):
+def train_one_epoch_on_meta(clf, n_classes):
+    """Fit on the CPU, then train on the device without values."""
     rng = np.random.default_rng(0)
-    return rng.standard_normal((N_ROWS, N_FEATURES)), np.arange(N_ROWS) % n_classes
-
-
-def train_one_epoch(net, batches):
+    X, y = rng.standard_normal((150, 4)), np.arange(150) % n_classes
+    y = (y == 0).astype(int) if clf in RANKERS.values() else y
+    clf.set_params(max_epochs=2, batch_size=32, hidden_layer_sizes=(5,), random_state=0)
+    clf.set_params(net_params=PARAMS, calibration=None)
+    net = clf.fit(X, y).net_
+    for part in (net.module_, net.criterion_):
+        part.to_empty(device=META)
+    for loss in net.criterion_.modules():
+        if hasattr(loss, "generator"):
+            loss.generator = None
+    net.device = "meta"
+    net.initialize_optimizer()
+    n, folds, weight = clf.n_estimators, None, np.ones(150)
+    if n > 1:
+        folds = Folds(np.arange(150) % n, n, n, counts=net.n_outputs == 1)
+        weight = folds.own_weights(y, weight, lambda target, weight: weight)
+    elif getattr(clf, "class_weight", None):
+        weight = weight + y
+    count, rare = np.bincount(y).astype(float), 5 if len(clf.classes_) == 2 else None
+    batches = make_batches(net, X, y, weight, count, batch_size=32, min_positives=rare, folds=folds)
     steps = list(batches._fetched())
     with NoWaiting():
         batches._fetched = lambda: steps
-        results = [net.step(batch) for batch in batches]
+        results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1
     assert all(loss.device == scores.device == META for loss, scores in results)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", RANKERS)
-def test_rankers_do_not_wait(on_meta, name):
-    X, y = table(10)
-    net, batches = on_meta(RANKERS[name], X, (y == 0).astype(int))
-    train_one_epoch(net, batches)
+def test_rankers_do_not_wait():
+    for clf in RANKERS.values():
+        train_one_epoch_on_meta(clf, 10)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", OF_CLASSES)
-def test_classifiers_of_many_classes_do_not_wait(on_meta, name):
-    train_one_epoch(*on_meta(OF_CLASSES[name], *table(6)))
+def test_classifiers_of_many_classes_do_not_wait():
+    for clf in OF_CLASSES.values():
+        train_one_epoch_on_meta(clf, 6)
 
 
-@pytest.mark.parametrize("case", [c for c in CLASSES if not c.noised], ids=str)
-def test_losses_do_not_wait(on_meta, case):
-    counts = (
-        {"class_counts": torch.empty(7, device=META)} if "class_counts" in case.parameters else {}
-    )
-    assert_does_not_wait(case, 7, **counts)
+OTHER_SIZES = [
+    (losses.noised_topk_loss, 400, {"k": 3, "sigma": 0.5}),
+    (losses.noised_topk_loss, 9, {"k": 3, "sigma": 0.5, "n_noise": "exact"}),
+    (losses.smooth_topk_loss, 5000, {"k": 3}),
+    (losses.smooth_topk_loss, 8, {"k": 6}),
+]
 
 
-@pytest.mark.parametrize(
-    ("loss", "n_classes", "parameters"),
-    [
-        (losses.noised_topk_loss, 400, {"k": 3, "sigma": 0.5}),
-        (losses.noised_topk_loss, 9, {"k": 3, "sigma": 0.5, "n_noise": "exact"}),
-        (losses.smooth_topk_loss, 5000, {"k": 3}),
-        (losses.smooth_topk_loss, 8, {"k": 6}),
-    ],
-)
-def test_losses_of_other_sizes_do_not_wait(on_meta, loss, n_classes, parameters):
-    assert_does_not_wait(loss, n_classes, **parameters)
+def test_losses_do_not_wait():
+    counts = {"class_counts": torch.empty(7, device=META)}
+    cases = [(c, 7, counts if "class_counts" in c.parameters else {}) for c in CLASSES]
+    for loss, n_classes, parameters in [c for c in cases if not c[0].noised] + OTHER_SIZES:
+        scores = torch.empty(16, n_classes, device=META, requires_grad=True)
+        target = torch.empty(16, dtype=torch.long, device=META)
+        weight = torch.empty(16, device=META)
+        with NoWaiting():
+            loss(scores, target, sample_weight=weight, **parameters).backward()
+        assert scores.grad.device == META
 
 
-def assert_does_not_wait(loss, n_classes, **parameters):
-    scores = torch.empty(16, n_classes, device=META, requires_grad=True)
-    target = torch.empty(16, dtype=torch.long, device=META)
-    weight = torch.empty(16, device=META)
-    with NoWaiting():
-        loss(scores, target, sample_weight=weight, **parameters).backward()
-    assert scores.grad.device == META
+WAITING = [
+    lambda x: x.sum().item(),
+    lambda x: x.cpu(),
+    lambda x: x[x > 0],
+    lambda x: x[torch.arange(2)],
+    lambda x: bool((x > 0).all()),
+    lambda x: x.unique(),
+]
 
 
-@pytest.mark.parametrize(
-    "wait",
-    [
-        lambda x: x.sum().item(),
-        lambda x: x.cpu(),
-        lambda x: x[x > 0],
-        lambda x: x.nonzero(),
-        lambda x: x[torch.arange(2)],
-        lambda x: bool((x > 0).all()),
-        lambda x: x.unique(),
-        lambda x: x.repeat_interleave(x.long()),
-    ],
-)
-def test_what_waits_is_refused(wait):
-    with NoWaiting(), pytest.raises((RuntimeError, NotImplementedError, ValueError)):
-        wait(torch.empty(3, device=META))
+def test_what_waits_raises():
+    for wait in WAITING:
+        with NoWaiting(), pytest.raises((RuntimeError, NotImplementedError, ValueError)):
+            wait(torch.empty(3, device=META))

@@ -1,37 +1,46 @@
-"""The accuracy-at-the-top classifiers: what they fit, flag, rank and refuse."""
+"""The rankers: thresholds, metrics, labels, weights, probabilities, degenerate data."""
 
 import math
-import pickle
 import warnings
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.metrics import fbeta_score, precision_score, recall_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import (
+    AUCClassifier,
     DeepTopPushClassifier,
+    FScoreClassifier,
     PatMatClassifier,
     PatMatNPClassifier,
     PrecisionAtRecallClassifier,
     RecallAtFPRClassifier,
     RecallAtKClassifier,
+    RecallAtPrecisionClassifier,
+    ThresholdClassifier,
     TopPushKClassifier,
 )
+from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
 from sktopk.metrics import (
+    make_top_scorer,
     positives_at_top_score,
     precision_at_recall_score,
     recall_at_k_score,
+    recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
 from sktopk.modules import MLP
+from tests.as_unseen import as_unseen_by_loops
 
-CLASSIFIERS = [
+TOP = [
     DeepTopPushClassifier(),
     TopPushKClassifier(k=7),
     RecallAtKClassifier(k=30),
@@ -40,14 +49,20 @@ CLASSIFIERS = [
     RecallAtFPRClassifier(fpr=0.07),
     PrecisionAtRecallClassifier(recall=0.75),
 ]
-each_classifier = pytest.mark.parametrize(
-    "classifier", CLASSIFIERS, ids=lambda c: type(c).__name__.removesuffix("Classifier")
-)
+PROGRAMS = [AUCClassifier(), FScoreClassifier(beta=2.0), RecallAtPrecisionClassifier(0.4)]
+
+
+def name(clf):
+    return type(clf).__name__.removesuffix("Classifier")
+
+
+each_top = pytest.mark.parametrize("classifier", TOP, ids=name)
+each_ranker = pytest.mark.parametrize("classifier", [*TOP, *PROGRAMS], ids=name)
 
 
 @pytest.fixture(scope="module")
 def rare():
-    """600 rows of which 60 are positive, not separable, and 600 more to judge."""
+    """600 samples of which 60 are positive, not separable, and 600 more to judge."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((1200, 6))
     risk = X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(1200)
@@ -57,123 +72,188 @@ def rare():
 
 def quick(classifier, **params):
     defaults = {
-        "module": MLP,
-        "max_epochs": 6,
-        "batch_size": 64,
-        "learning_rate": 0.01,
-        "random_state": 0,
-    }
+        "module": MLP, "n_estimators": 1, "max_epochs": 5, "batch_size": 64,
+        "n_iter_no_change": None, "random_state": 0,
+    }  # fmt: skip
     return clone(classifier).set_params(**defaults | params)
 
 
-def raw_scores(clf, X):
-    return clf.decision_function(X).astype(float) + clf.threshold_
+# Thresholds.
 
 
 def rank_of_threshold(clf, y):
-    """The scores that the threshold is among, and its place in them by Table 1 of the paper."""
+    """The samples that the threshold is among, and its place in them by Table 1 of the paper."""
     n, n_positives = len(y), int(np.sum(y))
     return {
-        "DeepTopPushClassifier": (y == 0, 1),
-        "TopPushKClassifier": (y == 0, 7),
-        "RecallAtKClassifier": (y >= 0, 30),
-        "PatMatClassifier": (y >= 0, math.ceil(Fraction(7, 100) * n)),
-        "PatMatNPClassifier": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
+        "DeepTopPush": (y == 0, 1),
+        "TopPushK": (y == 0, 7),
+        "RecallAtK": (y >= 0, 30),
+        "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * n)),
+        "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
         # The first that is too many.
-        "RecallAtFPRClassifier": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
-        "PrecisionAtRecallClassifier": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
-    }[type(clf).__name__]
+        "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
+        "PrecisionAtRecall": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
+    }[name(clf)]
 
 
-# What is fitted.
-
-
-@each_classifier
-def test_flags_the_training_rows_above_the_score_of_the_rank(classifier, rare):
-    X, y, *_ = rare
+@each_top
+def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier, rare):
+    # Half of the rankers in float32.
+    X, y = rare[0].astype(np.float32 if classifier in TOP[::2] else np.float64), rare[1]
     clf = quick(classifier).fit(X, y)
     group, rank = rank_of_threshold(clf, y)
-    scores = raw_scores(clf, X)
-    t = sorted(scores[group], reverse=True)[rank - 1]
-    if isinstance(clf, DeepTopPushClassifier | RecallAtFPRClassifier):
-        np.testing.assert_array_equal(clf.predict(X) == 1, scores > t + 1e-12)
-        assert clf.predict(X)[y == 0].sum() == rank - 1
-    else:
-        np.testing.assert_array_equal(clf.predict(X) == 1, scores >= t - 1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@each_classifier
-def test_threshold_lies_midway_between_two_scores(classifier, dtype, rare):
-    X, y, *_ = rare
-    clf = quick(classifier, max_epochs=1).fit(X.astype(dtype), y)
-    distance = np.sort(clf.decision_function(X.astype(dtype)))
+    distance = clf.decision_function(X)
     above, below = distance[distance > 0].min(), distance[distance <= 0].max()
     assert above == pytest.approx(-below, rel=1e-3)
+    at = sorted(distance[group], reverse=True)[rank - 1]
+    # A negative at the top, or the first that is too many, is below it.
+    assert at == (below if name(clf) in ("DeepTopPush", "RecallAtFPR") else above)
+    np.testing.assert_array_equal(clf.predict(X), distance > 0)
+    top = clf.predict_top(X, n=len(X))
+    assert (np.diff(distance[top]) <= 0).all()
+    np.testing.assert_array_equal(np.sort(top), np.arange(len(X)))
 
 
-@each_classifier
+def cut_value(clf, y, flagged):
+    """What `threshold_` of a program maximizes."""
+    if name(clf) == "AUC":
+        return flagged[y == 1].mean() - flagged[y == 0].mean()
+    if name(clf) == "FScore":
+        return fbeta_score(y, flagged, beta=2.0)
+    reached = precision_score(y, flagged, zero_division=1) >= 0.4
+    return recall_score(y, flagged) * reached
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("classifier", PROGRAMS, ids=name)
+def test_the_threshold_of_a_program_is_the_best_of_all(classifier, partial, rare):
+    X, y = rare[0][:300].round(1), rare[1][:300]  # some scores tie
+    times = np.arange(300) % 3
+    clf = quick(classifier, learning_rate=0.1)
+    if partial:
+        clf.partial_fit(X, y, classes=[0, 1], sample_weight=times)
+    else:
+        clf.fit(X, y, sample_weight=times)
+    rows = np.repeat(np.arange(300), times)
+    scores, flagged = clf.decision_function(X)[rows], clf.predict(X)[rows] == 1
+    assert 0 < flagged.sum() < len(flagged)
+    best = max(cut_value(clf, y[rows], scores >= t) for t in np.unique(scores))
+    assert cut_value(clf, y[rows], flagged) == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "classifier", [DeepTopPushClassifier(), FScoreClassifier(), PatMatClassifier(0.05)], ids=name
+)
+def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier, rare):
+    X, y = rare[0][:200], rare[1][:200]
+    clf = clone(classifier).set_params(n_estimators=3, max_epochs=4, random_state=0).fit(X, y)
+    oob = clf.oob_decision_function_
+    one_network = [clf.net_.scores_of_member(X, m).numpy()[:, 0].astype(float) for m in range(3)]
+    by_network = np.stack(one_network, axis=1)
+    # Each sample was held out by the network whose score is the out-of-fold one.
+    unseen = np.abs(by_network - clf.threshold_ - oob[:, None]).argmin(1)[:, None] == np.arange(3)
+    scores = as_unseen_by_loops(by_network, unseen, y, np.ones(200))
+    order = np.sort(scores)[::-1]
+    if name(clf) == "DeepTopPush":
+        last = scores[y == 0].max()
+        expected = (last + min(scores[scores > last], default=last)) / 2
+    elif name(clf) == "PatMat":
+        expected = (order[9] + order[10]) / 2
+    else:
+        best = max(order, key=lambda t: fbeta_score(y, scores >= t, beta=1))
+        expected = (best + max(scores[scores < best])) / 2
+    assert clf.threshold_ == pytest.approx(expected, abs=1e-6)
+    metric = {
+        "DeepTopPush": lambda: positives_at_top_score(y, oob),
+        "PatMat": lambda: recall_at_k_score(y, oob, k=0.05),
+        "FScore": lambda: fbeta_score(y, oob > 0, beta=1),
+    }[name(clf)]
+    assert clf.oob_score_ == pytest.approx(metric())
+
+
+@pytest.mark.parametrize("recall", [0.01, 0.5, 1.0])
+def test_recall_is_reached_exactly_where_the_threshold_is_set(recall, rare):
+    X, y, *_ = rare
+    clf = quick(PrecisionAtRecallClassifier(recall=recall)).fit(X, y)
+    assert clf.predict(X)[y == 1].sum() == math.ceil(recall * y.sum() - 1e-9)
+
+
+@pytest.mark.parametrize("fpr", [0.0004, 0.01, 0.3])
+def test_no_more_negatives_are_flagged_than_allowed(fpr, rare):
+    X, y = rare[0].round(), rare[1]  # many scores tie
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    clf = quick(RecallAtFPRClassifier(fpr)).fit(X, y, sample_weight=weight)
+    scores, flagged = clf.decision_function(X), clf.predict(X) == 1
+    negatives = (y == 0) * weight
+    assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
+    below = (scores <= 0) & (negatives > 0)
+    assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()
+
+
+@pytest.mark.parametrize("n_estimators", [1, 4])
+def test_about_as_many_fresh_samples_are_flagged_as_asked_for(n_estimators):
+    rng = np.random.default_rng(1)
+    y = rng.random(6000) < 0.1
+    X = rng.standard_normal((6000, 10)) + 0.3 * y[:, None]
+    clf = PatMatClassifier(tau=0.05, n_estimators=n_estimators, random_state=1, max_epochs=4)
+    clf.fit(X[:1000], y[:1000])
+    assert 0.6 < clf.predict(X[1000:]).mean() / 0.05 < 1.6
+
+
+# Metrics.
+
+
+@each_ranker
 def test_score_is_the_metric_of_the_estimator(classifier, rare):
     X, y, X_test, y_test = rare
     clf = quick(classifier).fit(X, y)
+    weight = 1 + np.arange(600) % 3
     metric = {
-        "DeepTopPushClassifier": lambda y, s: positives_at_top_score(y, s),
-        "TopPushKClassifier": lambda y, s: positives_at_top_score(y, s, k=7),
-        "RecallAtKClassifier": lambda y, s: recall_at_k_score(y, s, k=30),
-        "PatMatClassifier": lambda y, s: recall_at_k_score(y, s, k=0.07),
-        "PatMatNPClassifier": lambda y, s: true_positive_rate_at_fpr_score(y, s, fpr=0.03),
-        "RecallAtFPRClassifier": lambda y, s: true_positive_rate_at_fpr_score(y, s, fpr=0.07),
-        "PrecisionAtRecallClassifier": lambda y, s: precision_at_recall_score(y, s, recall=0.75),
-    }[type(clf).__name__]
-    expected = metric(y_test, clf.decision_function(X_test))
-    assert clf.score(X_test, y_test) == expected
+        "DeepTopPush": lambda y, s, w: positives_at_top_score(y, s, sample_weight=w),
+        "TopPushK": lambda y, s, w: positives_at_top_score(y, s, k=7, sample_weight=w),
+        "RecallAtK": lambda y, s, w: recall_at_k_score(y, s, k=30, sample_weight=w),
+        "PatMat": lambda y, s, w: recall_at_k_score(y, s, k=0.07, sample_weight=w),
+        "PatMatNP": lambda y, s, w: true_positive_rate_at_fpr_score(
+            y, s, fpr=0.03, sample_weight=w
+        ),
+        "RecallAtFPR": lambda y, s, w: true_positive_rate_at_fpr_score(
+            y, s, fpr=0.07, sample_weight=w
+        ),
+        "PrecisionAtRecall": lambda y, s, w: precision_at_recall_score(
+            y, s, recall=0.75, sample_weight=w
+        ),
+        "AUC": lambda y, s, w: roc_auc_score(y, s, sample_weight=w),
+        "FScore": lambda y, s, w: fbeta_score(y, s > 0, beta=2, sample_weight=w),
+        "RecallAtPrecision": lambda y, s, w: recall_at_precision_score(
+            y, s, precision=0.4, sample_weight=w
+        ),
+    }[name(clf)]
+    scores = clf.decision_function(X_test)
+    assert clf.score(X_test, y_test) == pytest.approx(metric(y_test, scores, None))
+    assert clf.score(X_test, y_test, weight) == pytest.approx(metric(y_test, scores, weight))
 
 
-@each_classifier
+@each_ranker
 def test_learns_to_rank_positives_first(classifier, rare):
     X, y, X_test, y_test = rare
-    clf = quick(classifier, max_epochs=30).fit(X, y)
-    top = clf.predict_top(X_test, n=30)
+    clf = clone(classifier).set_params(n_estimators=2, max_epochs=12, random_state=0).fit(X, y)
     # By chance 3 of 30.
-    assert y_test[top].sum() >= 12
+    assert y_test[clf.predict_top(X_test, n=30)].sum() >= 10
+    assert np.isfinite([row["valid_score"] for row in clf.history_]).all()
 
 
-@pytest.mark.parametrize("recall", [0.01, 0.5, 0.8, 1.0])
-def test_recall_is_reached_exactly_where_the_threshold_is_set(recall, rare):
-    X, y, X_val, y_val = rare
-    clf = quick(PrecisionAtRecallClassifier(recall=recall)).fit(X, y)
-    assert clf.predict(X)[y == 1].sum() == math.ceil(recall * y.sum() - 1e-9)
-    clf.fit(X, y, X_val=X_val, y_val=y_val)
-    assert clf.predict(X_val)[y_val == 1].sum() == math.ceil(recall * y_val.sum() - 1e-9)
-
-
-def test_predict_top_is_best_first_and_keeps_the_order_of_ties(rare):
-    X, y, *_ = rare
-    clf = quick(DeepTopPushClassifier()).fit(X, y)
-    scores = clf.decision_function(X)
-    top = clf.predict_top(X, n=len(X))
-    assert (np.diff(scores[top]) <= 0).all()
+def test_predict_top_keeps_the_order_of_ties(rare):
+    clf = quick(DeepTopPushClassifier()).fit(*rare[:2])
     np.testing.assert_array_equal(clf.predict_top(np.zeros((4, 6)), n=3), [0, 1, 2])
-    for n, error in [(601, ValueError), (0, ValueError), (2.0, TypeError)]:
+    for n, error in [(5, ValueError), (0, ValueError), (2.0, TypeError)]:
         with pytest.raises(error, match="n"):
-            clf.predict_top(X, n=n)
+            clf.predict_top(np.zeros((4, 6)), n=n)
 
 
 # What goes in.
 
 
-@each_classifier
-def test_labels_may_be_strings(classifier, rare):
-    X, y, *_ = rare
-    names = np.array(["active", "inactive"])
-    clf = quick(classifier).set_params(pos_label="inactive").fit(X, names[1 - y])
-    numbers = quick(classifier).fit(X, 1 - y)
-    assert clf.classes_.tolist() == ["active", "inactive"]
-    np.testing.assert_array_equal(clf.decision_function(X), numbers.decision_function(X))
-    np.testing.assert_array_equal(clf.predict(X), names[numbers.predict(X)])
-
-
-@each_classifier
+@each_ranker
 def test_sparse_rows_and_frames_equal_arrays(classifier, rare):
     X, y, *_ = rare
     X = np.where(np.abs(X) > 0.5, X, 0.0)
@@ -185,86 +265,54 @@ def test_sparse_rows_and_frames_equal_arrays(classifier, rare):
     np.testing.assert_allclose(framed.decision_function(frame), dense, rtol=1e-6, atol=1e-9)
 
 
-@each_classifier
-def test_weight_two_equals_a_repeated_row(classifier, rare):
+@each_ranker
+def test_weight_is_repetition(classifier, rare):
     X, y = rare[0][:120], rare[1][:120]
-    weight = np.random.default_rng(0).integers(0, 4, len(y))
-    # In one batch, where the order of the rows does not matter.
-    params = {"batch_size": 1000, "random_state": 0, "max_epochs": 20}
-    weighted = clone(classifier).set_params(**params).fit(X, y, sample_weight=weight)
-    repeated = clone(classifier).set_params(**params)
-    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    np.testing.assert_allclose(weighted.threshold_, repeated.threshold_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6, atol=1e-9
+    times = np.random.default_rng(0).integers(0, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    # In one minibatch, where the order of the samples does not matter.
+    clf = clone(classifier).set_params(
+        batch_size=1000, random_state=0, max_epochs=4, n_estimators=3, calibration="temperature"
     )
+    weighted, repeated = clone(clf).fit(X, y, sample_weight=times), clf.fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.threshold_, repeated.threshold_, rtol=1e-5, atol=1e-8)
+    for method in ("decision_function", "predict_proba"):
+        np.testing.assert_allclose(
+            getattr(weighted, method)(X), getattr(repeated, method)(X), rtol=1e-4, atol=1e-6
+        )
+    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
 
 
-@each_classifier
+@each_ranker
 def test_weights_may_sum_to_one(classifier, rare):
     X, y = rare[0][:200], rare[1][:200]
     if isinstance(getattr(classifier, "k", None), int):
-        return  # a number of rows of weight 1
-    clf = quick(classifier, early_stopping=True).fit(X, y)
-    light = quick(classifier, early_stopping=True).fit(X, y, sample_weight=np.full(200, 1 / 200))
-    # A rank is rounded up to a row only where there is a whole one.
+        return  # a number of samples of weight 1
+    # In one minibatch: the estimate of a rank counts whole samples.
+    clf = quick(classifier, n_iter_no_change=9, calibration="temperature", batch_size=1000)
+    light = clone(clf).fit(X, y, sample_weight=np.full(200, 1 / 200))
+    clf.fit(X, y)
+    # A rank is rounded up to a sample only where there is a whole one.
     assert abs(light.predict(X).sum() - clf.predict(X).sum()) <= 1
     assert light.history_[-1]["valid_score"] == pytest.approx(clf.history_[-1]["valid_score"])
 
 
-@each_classifier
+@each_top
 def test_works_in_a_pipeline_and_a_grid(classifier, rare):
     X, y, *_ = rare
-    name = type(classifier).__name__.lower()
+    step = type(classifier).__name__.lower()
     grid = {
-        f"{name}__surrogate": ["quadratic", "hinge", "logistic"],
-        f"{name}__buffer_size": [0, 3],
+        f"{step}__surrogate": ["quadratic", "hinge", "logistic"],
+        f"{step}__buffer_size": [0, 3],
     }
     pipe = make_pipeline(StandardScaler(), quick(classifier, max_epochs=1))
-    search = GridSearchCV(pipe, grid, cv=2, error_score="raise").fit(X, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    search = GridSearchCV(
+        pipe, grid, cv=2, error_score="raise", scoring=make_top_scorer("precision_at_k", k=20)
+    ).fit(X, y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
 
 
-@each_classifier
-def test_pickled_copy_predicts_and_trains_the_same(classifier, rare):
-    X, y, *_ = rare
-    clf = quick(classifier, buffer_size=3, warm_start=True).fit(X, y)
-    copy = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(copy.decision_function(X), clf.decision_function(X))
-    assert copy.threshold_ == clf.threshold_
-    np.testing.assert_array_equal(
-        copy.fit(X, y).decision_function(X), clf.fit(X, y).decision_function(X)
-    )
-
-
-@each_classifier
-def test_same_seed_same_scores_and_global_state_untouched(classifier, rare):
-    import torch
-
-    X, y, *_ = rare
-    state = torch.get_rng_state()
-    first, second = (quick(classifier).fit(X, y).decision_function(X) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    assert torch.equal(state, torch.get_rng_state())
-
-
-# Validation and probabilities.
-
-
-@each_classifier
-def test_early_stopping_holds_out_rows_of_both_classes(classifier, rare):
-    X, y, *_ = rare
-    clf = quick(classifier, early_stopping=True, max_epochs=40, n_iter_no_change=3).fit(X, y)
-    scores = [row["valid_score"] for row in clf.history_]
-    assert len(scores) < 40
-    assert np.isfinite(scores).all()
-    assert np.isfinite([row["valid_loss"] for row in clf.history_]).all()
-
-
-def test_a_scorer_of_labels_sees_the_threshold_of_its_epoch(rare):
-    X, y, X_val, y_val = rare
-    clf = quick(PatMatClassifier(tau=0.1), scoring="f1").fit(X, y, X_val=X_val, y_val=y_val)
-    assert clf.history_[-1]["valid_score"] > 0.2
+# Probabilities.
 
 
 def test_probabilities_come_with_calibration_only(rare):
@@ -274,181 +322,170 @@ def test_probabilities_come_with_calibration_only(rare):
     with pytest.raises(AttributeError) as refused:
         clf.predict_proba(X)
     assert "predict_proba is not available without calibration" in str(refused.value)
-    for method in ("sigmoid", "temperature"):
-        clf = quick(PatMatNPClassifier(), calibration=method, max_epochs=20).fit(X, y)
-        proba = clf.predict_proba(X_test)
+    for method, n_estimators in (("sigmoid", 1), ("sigmoid", 3), ("temperature", 3)):
+        clf = quick(PatMatNPClassifier(), calibration=method, n_estimators=n_estimators)
+        clf.set_params(max_epochs=20).fit(X, y)
+        proba, scores = clf.predict_proba(X_test), clf.decision_function(X_test)
         np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
-        order = np.argsort(clf.decision_function(X_test), kind="stable")
-        assert (np.diff(proba[order, 1]) >= 0).all()
-    # Platt's sigmoid moves the base rate where it belongs, a temperature cannot.
-    clf = quick(PatMatNPClassifier(), calibration="sigmoid", max_epochs=20).fit(X, y)
-    assert clf.predict_proba(X_test)[:, 1].mean() == pytest.approx(y_test.mean(), abs=0.05)
+        assert (np.diff(proba[np.argsort(scores, kind="stable"), 1]) >= 0).all()
+        if method == "temperature":
+            np.testing.assert_array_equal(proba[:, 1] > 0.5, scores > 0)
+        else:  # which moves the base rate where it belongs
+            assert proba[:, 1].mean() == pytest.approx(y_test.mean(), abs=0.05)
+
+
+# AUC of several classes.
+
+
+@pytest.mark.parametrize("n_estimators", [1, 3])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
+def test_auc_of_several_classes(multi_class, n_estimators, blobs):
+    X, y = blobs
+    labels = np.array(list("abcde"))
+    clf = AUCClassifier(multi_class=multi_class, max_epochs=12, random_state=0)
+    clf.set_params(n_estimators=n_estimators, calibration="sigmoid").fit(X, labels[y])
+    scores = clf.decision_function(X)
+    assert scores.shape == (len(X), 5)
+    areas = [roc_auc_score(y == c, scores[:, c]) for c in range(5)]
+    if multi_class != "ovr":
+        areas = []
+        for a, b in combinations(range(5), 2):
+            rows = np.isin(y, (a, b))
+            for c in (a, b):
+                score = scores[:, c] - (scores[:, a + b - c] if multi_class == "mu" else 0)
+                areas.append(roc_auc_score(y[rows] == c, score[rows]))
+    assert clf.score(X, labels[y]) == pytest.approx(np.mean(areas))
+    assert clf.score(X, labels[y]) > 0.75
+    np.testing.assert_array_equal(clf.predict(X), labels[scores.argmax(axis=1)])
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
+    assert not hasattr(clf, "threshold_")
+    with pytest.raises(AttributeError, match="predict_top is not available for 5 classes"):
+        clf.predict_top(X, 5)
+
+
+# Thresholds of the user's choice.
+
+
+def two_best_negatives(scores, positive, weight=None):
+    """A threshold of a user's."""
+    return scores.masked_fill(positive, -math.inf).topk(2).values.mean()
+
+
+THRESHOLDS = {
+    "k-th": KthLargest("negatives", k=3),
+    "share": KthLargest("all", tau=0.1),
+    "mean": TopMean("negatives", k=4),
+    "surrogate quantile": SurrogateQuantile("negatives", tau=0.2, surrogate="hinge"),
+    "of a user": two_best_negatives,
+}
+BOTH = {"false_positives": 0.2, "false_negatives": 0.8}
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=THRESHOLDS)
+def test_minibatches_bring_the_positives_up(rare, threshold):
+    X, y, *_ = rare
+    for buffer_size in (0, 5):
+        clf = quick(ThresholdClassifier(threshold, BOTH, buffer_size=buffer_size), max_epochs=12)
+        clf.fit(X, y)
+        assert np.isfinite(clf.history_[-1]["threshold"]).all()
+        assert y[clf.predict_top(X, 20)].mean() > 2 * y.mean()
+
+
+@pytest.mark.parametrize(
+    ("named", "threshold", "errors"),
+    [
+        (TopPushKClassifier(k=4), KthLargest("negatives", k=4), "false_negatives"),
+        (RecallAtKClassifier(k=30), KthLargest("all", k=30), "false_negatives"),
+        (RecallAtKClassifier(k=0.1), KthLargest("all", tau=0.1), "false_negatives"),
+        (PatMatClassifier(tau=0.1), KthLargest("all", tau=0.1), "false_negatives"),
+        (PatMatNPClassifier(tau=0.1), KthLargest("negatives", tau=0.1), "false_negatives"),
+        (PrecisionAtRecallClassifier(0.6), KthLargest("positives", tau=0.6), "false_positives"),
+    ],
+    ids=lambda value: name(value) if hasattr(value, "fit") else "",
+)
+def test_classifiers_with_a_name_are_this_one_with_a_threshold(rare, named, threshold, errors):
+    X, y, *_ = rare
+    named = quick(named, buffer_size=3).fit(X, y)
+    clf = quick(ThresholdClassifier(threshold, errors, buffer_size=3)).fit(X, y)
+    np.testing.assert_array_equal(clf.decision_function(X), named.decision_function(X))
+    assert clf.threshold_ == named.threshold_
+
+
+@pytest.mark.parametrize("errors", ["false_negatives", "false_positives", BOTH], ids=str)
+def test_score_is_the_share_on_the_right_side(rare, errors):
+    X, y, *_ = rare
+    clf = quick(ThresholdClassifier(KthLargest("all", k=40), errors)).fit(X, y)
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    scores = clf.decision_function(X)
+    order = np.argsort(-scores)
+    t = scores[order[np.searchsorted(np.cumsum(weight[order]), 40)]]
+    right = {
+        "false_negatives": np.average(scores[y == 1] >= t, weights=weight[y == 1]),
+        "false_positives": np.average(scores[y == 0] < t, weights=weight[y == 0]),
+    }
+    shares = {errors: 1.0} if isinstance(errors, str) else errors
+    expected = sum(share * right[kind] for kind, share in shares.items())
+    assert clf.score(X, y, weight) == pytest.approx(expected)
+    if errors == "false_negatives":
+        with pytest.warns(UserWarning, match="y has no sample that counts"):
+            assert np.isnan(clf.score(X[y == 0], y[y == 0]))
+
+
+def test_a_search_over_thresholds(rare):
+    grid = {"threshold": [KthLargest("all", tau=0.05), TopMean("negatives", tau=0.05)]}
+    search = GridSearchCV(quick(ThresholdClassifier()), grid, cv=2, error_score="raise")
+    assert np.isfinite(search.fit(*rare[:2]).best_score_)
 
 
 # Degenerate data.
 
 
-@each_classifier
+@each_ranker
 def test_a_single_positive_and_equal_scores_are_defined(classifier):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 3)), np.zeros(300, dtype=int)
     y[17] = 1
     with warnings.catch_warnings(action="ignore", category=UserWarning):
-        clf = quick(classifier).fit(X, y)
-        assert np.isfinite(clf.decision_function(X)).all()
+        for clf in (quick(classifier), clone(classifier).set_params(n_estimators=2, max_epochs=2)):
+            assert np.isfinite(clf.fit(X, y).decision_function(X)).all()
+            assert np.isfinite(clf.threshold_)
         constant = quick(classifier).fit(np.zeros((300, 3)), y)
-    flagged = constant.predict(np.zeros((300, 3)))
-    none = isinstance(classifier, DeepTopPushClassifier | RecallAtFPRClassifier)
-    assert (flagged == (0 if none else 1)).all()
+    assert len(set(constant.predict(np.zeros((300, 3))))) == 1
+
+
+@each_ranker
+def test_a_part_of_one_class_leaves_a_usable_estimator(classifier, rare):
+    X, y, *_ = rare
+    for label in (0, 1):
+        one = np.flatnonzero(y == label)[:50]
+        clf = quick(classifier, batch_size=16)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            clf.partial_fit(X[one], y[one], classes=[0, 1])
+            assert np.isfinite(clf.decision_function(X)).all()
+            clf.partial_fit(X, y)
+        assert np.isfinite(clf.history_[-1]["train_loss"])
+        assert np.isfinite(clf.threshold_)
 
 
 @pytest.mark.parametrize(
-    ("classifier", "total", "what"),
-    [(TopPushKClassifier(k=1000), 540, "negatives"), (RecallAtKClassifier(k=1000), 600, "rows")],
+    ("classifier", "what"),
+    [(TopPushKClassifier(k=1000), "negatives"), (RecallAtKClassifier(k=1000), "samples")],
+    ids=["TopPushK", "RecallAtK"],
 )
-def test_k_beyond_the_rows_is_clipped_with_a_word(classifier, total, what, rare):
+def test_k_beyond_the_samples_is_clipped_with_a_word(classifier, what, rare):
     X, y, *_ = rare
-    total = int((y == 0).sum()) if what == "negatives" else total
+    total = int((y == 0).sum()) if what == "negatives" else 600
     with pytest.warns(UserWarning, match=rf"k=1000 must be at most the number of {what} \({total}"):
         clf = quick(classifier).fit(X, y)
     assert clf.k_ == total
     assert clf.predict(X)[y == 0].all()
-    with pytest.warns(UserWarning, match="k counts sample_weight, which should be about 1 a row"):
-        quick(classifier).set_params(k=20).fit(X, y, sample_weight=np.full(len(y), 1 / len(y)))
 
 
-@each_classifier
-def test_more_than_two_classes_are_refused(classifier, rare):
+def test_what_cannot_be_ranked_is_refused(rare):
     X, *_ = rare
-    with pytest.raises(ValueError, match=r"Only binary .* y must have 2 classes; got"):
-        quick(classifier).fit(X, np.arange(600) % 3)
-    with pytest.raises(ValueError, match="1 class"):
-        quick(classifier).fit(X, np.ones(600))
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"surrogate": "cubic"}, ValueError, "surrogate must be one of 'quadratic', 'hinge', 'log"),
-        ({"buffer_size": -1}, ValueError, "buffer_size"),
-        ({"buffer_size": 1.0}, TypeError, "buffer_size"),
-        ({"min_positives": -1}, ValueError, "min_positives"),
-        ({"batch_size": 4}, ValueError, "min_positives=5 must be smaller than batch_size=4"),
-        ({"calibration": "isotonic"}, ValueError, "calibration must be one of"),
-        ({"score_scale": 0}, ValueError, "score_scale"),
-    ],
-)
-def test_parameters_out_of_range_are_refused_before_training(params, error, message, rare):
-    X, y, *_ = rare
-    with pytest.raises(error, match=message):
-        quick(DeepTopPushClassifier(), **params).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        TopPushKClassifier(k=0),
-        RecallAtKClassifier(k=1.5),
-        RecallAtKClassifier(k=0.0),
-        PatMatClassifier(tau=0),
-        PatMatClassifier(tau=1.0),
-        PatMatNPClassifier(tau=-0.1),
-        RecallAtFPRClassifier(fpr=1.0),
-        PrecisionAtRecallClassifier(recall=0),
-        PrecisionAtRecallClassifier(recall=1.5),
-        PrecisionAtRecallClassifier(recall="all"),
-    ],
-    ids=repr,
-)
-def test_the_rank_out_of_range_is_refused(classifier, rare):
-    X, y, *_ = rare
-    with pytest.raises((ValueError, TypeError), match=r"k|tau|fpr|recall"):
-        classifier.fit(X, y)
-
-
-def test_validation_rows_of_one_class_cannot_set_a_recall(rare):
-    X, y, X_val, _ = rare
-    with pytest.raises(ValueError, match="y_val must have rows of both classes"):
-        quick(PrecisionAtRecallClassifier()).fit(X, y, X_val=X_val, y_val=np.zeros(600))
-
-
-@pytest.mark.parametrize("cls", [RecallAtKClassifier, PatMatClassifier])
-def test_warns_of_places_that_negatives_took_in_training(cls):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((400, 3)), np.arange(400) % 5 == 0
-    params = {"k": 40} if cls is RecallAtKClassifier else {"tau": 0.1}
-    params |= {"max_epochs": 30, "learning_rate": 0.01, "random_state": 0}
-    params |= {"hidden_layer_sizes": ()}
-
-    def poor(X, y, **more):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            clf = cls(**params | more).fit(X, y)
-        texts = [str(w.message) for w in caught if "threshold_" in str(w.message)]
-        return clf, [text for text in texts if "could be" in text]
-
-    # Nothing to learn.
-    clf, (text,) = poor(X, y)
-    precision = y[clf.predict(X) == 1].mean()
-    assert f"above threshold_, {precision:.0%} are positive, where 100% could be" in text
-    # The way out is no advice for whoever takes it already.
-    assert "warm_up=20" in text
-    assert "warm_up" not in poor(X, y, warm_up=3)[1][0]
-    # Labels that X tells; and as few positives as there can be, each of them found.
-    told = X + 5 * y[:, None]
-    assert poor(told, y)[1] == []
-    few = y & (np.arange(400) < 20)
-    assert poor(X + 9 * few[:, None], few)[1] == []
-    # Of rows that a member has not seen, or of a piece of a stream, this would say nothing.
-    assert poor(X, y, n_members=2, cross_fit=True)[1] == []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*could be")
-        cls(**params).partial_fit(X, y)
-
-
-@pytest.mark.parametrize("cls", [RecallAtKClassifier, PatMatClassifier])
-def test_warns_of_places_that_rows_left_out_fill_no_better_than_by_lot(cls):
-    params = {"k": 40} if cls is RecallAtKClassifier else {"tau": 0.1}
-    params |= {"hidden_layer_sizes": (), "n_members": 2, "cross_fit": True, "random_state": 0}
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((400, 3)), np.arange(400) % 5 == 0
-
-    def said(X, y):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            clf = cls(**params, max_epochs=30, learning_rate=0.02).fit(X, y)
-        return clf, [str(each.message) for each in caught if "by lot" in str(each.message)]
-
-    clf, (text,) = said(X, y)
-    flagged = np.argsort(-clf.oob_decision_function_)[:40]
-    n, found = 40, int(y[flagged].sum())
-    as_many = sum(math.comb(80, i) * math.comb(320, n - i) for i in range(found, n + 1))
-    share = as_many / math.comb(400, n)
-    assert share > 0.05
-    assert f"Of the {n} rows on top, each scored by a member that had left it out" in text
-    assert f"{found} are positive, and 80 of all 400" in text
-    assert f"as many in {share:.0%} of the draws" in text
-    # Thrice the share of all rows may be all that X tells, and is no chance.
-    clf, texts = said(X + 1.2 * y[:, None], y)
-    assert y[np.argsort(-clf.oob_decision_function_)[:40]].mean() > 0.5
-    assert texts == []
-
-
-@pytest.mark.filterwarnings("ignore:max_epochs")
-@pytest.mark.parametrize(
-    "clf",
-    [PatMatClassifier(tau=0.05), PatMatNPClassifier(tau=0.05), RecallAtKClassifier(k=100)],
-    ids=["share", "share of negatives", "places"],
-)
-def test_about_as_many_fresh_rows_are_flagged_as_asked_for(clf):
-    """Fresh rows are scored by the mean of members, those left out by one, on its own scale."""
-    n = 2000
-    rng = np.random.default_rng(1)
-    y = rng.random(n + 20_000) < 0.1
-    X = rng.standard_normal((len(y), 20)) + 0.3 * y[:, None]
-    clf = clone(clf).set_params(n_members=8, random_state=1, max_epochs=10)
-    clf.fit(X[:n], y[:n])
-    fresh = slice(n, None)
-    counted = ~y[fresh] if isinstance(clf, PatMatNPClassifier) else slice(None)
-    flagged = (clf.decision_function(X[fresh]) > 0)[counted].mean() / 0.05
-    assert 0.6 < flagged < 1.6
+    for classifier in (*TOP, *PROGRAMS):
+        if name(classifier) != "AUC":
+            with pytest.raises(ValueError, match=r"Only binary .* y must have 2 classes; got"):
+                quick(classifier).fit(X, np.arange(600) % 3)
+        with pytest.raises(ValueError, match="1 class"):
+            quick(classifier).fit(X, np.ones(600))

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sktopk import (
     BudgetClassifier,
     DeepTopPushClassifier,
-    Monitor,
     RecallAtKClassifier,
     SetClassifier,
     TopBoostClassifier,
@@ -48,7 +47,8 @@ def rankings(X: np.ndarray, y: np.ndarray) -> None:
     clf = DeepTopPushClassifier(pos_label="fraud", random_state=np.random.RandomState(0))
     assert_type(clf.fit(X, y, groups=y), DeepTopPushClassifier)
     assert_type(clf.predict_top(X, 100), np.ndarray)
-    RecallAtKClassifier(k=0.01, module=MLP, optimizer=torch.optim.SGD).partial_fit(X, y, [0, 1])
+    net_params = {"optimizer": torch.optim.SGD}
+    RecallAtKClassifier(k=0.01, module=MLP, net_params=net_params).partial_fit(X, y, [0, 1])
     RecallAtKClassifier().fit(torch.utils.data.TensorDataset(torch.ones(3, 2), torch.ones(3)))
     TopBoostClassifier(k=3, n_jobs=2).fit(X, y).predict_topk(X)
     objective("top_push", log_loss_share=0.5)
@@ -57,8 +57,7 @@ def rankings(X: np.ndarray, y: np.ndarray) -> None:
 def decisions(X: np.ndarray, y: np.ndarray) -> None:
     desk = BudgetClassifier(LogisticRegression(), budget=100, delta=0.1).fit(X, y)
     assert_type(desk, BudgetClassifier)
-    assert_type(desk.monitor(), Monitor)
-    assert_type(desk.predict_queue(X).rows, np.ndarray)
+    assert_type(desk.predict_top(X, groups=y), np.ndarray)
     scores = SetClassifier.from_scores([[0.5, 0.5]], ["a"], method="lac", coverage=0.8)
     assert_type(scores, SetClassifier)
     assert_type(dump(desk, "desk.sktopk"), str)

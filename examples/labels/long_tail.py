@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import TopKClassifier
 from sktopk.datasets import make_long_tail
 from sktopk.metrics import ShotAccuracyDisplay, topk_accuracy_score
+from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -37,17 +38,17 @@ print(f"Rows of each digit: {counts.tolist()}")
 # %%
 # Five ways
 # ---------
-# The last two losses are made for cosines, which ``module__normalize`` gives them.
+# All train one plain network (``module=MLP``) from the start. The last two losses are made for
+# cosines, which ``module__normalize`` gives them.
 
-shared = dict(k=2, max_epochs=40, random_state=0)
+shared = dict(k=2, pretrain=0, order=None, module=MLP, n_estimators=1, random_state=0)
+cosines = shared | {"net_params": {"module__normalize": True}}
 models = {
     "cross_entropy": TopKClassifier("cross_entropy", **shared),
     "with weights": TopKClassifier("cross_entropy", class_weight="balanced", **shared),
     "logit_adjusted": TopKClassifier("logit_adjusted", **shared),
-    "ldam": TopKClassifier("ldam", net_params={"module__normalize": True}, **shared),
-    "noised_topk_imbalanced": TopKClassifier(
-        "noised_topk_imbalanced", net_params={"module__normalize": True}, sigma=0.1, **shared
-    ),
+    "ldam": TopKClassifier("ldam", **cosines),
+    "noised_topk_imbalanced": TopKClassifier("noised_topk_imbalanced", sigma=0.1, **cosines),
 }
 macro = {}
 for name, clf in models.items():

@@ -31,13 +31,15 @@ X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 # %%
 # Without and with hard rows
 # --------------------------
-# ``TrueThreshold`` scores all rows before each step, which is slow and only for pictures like this
-# one. ``module=MLP`` is the training of the paper: one network, with this loss from the start.
+# ``TrueThreshold`` scores all samples before each step, which is slow and only for figures like
+# this. One plain network is trained with this loss from the start, as in the paper.
 
 models = {}
 for buffer_size in (0, 1, 8):
     clf = DeepTopPushClassifier(
         buffer_size=buffer_size,
+        pretrain=0,
+        n_estimators=1,
         module=MLP,
         hidden_layer_sizes=(20,),
         batch_size=32,

@@ -22,8 +22,8 @@ from sktopk import (
     RecallAtKClassifier,
 )
 from sktopk.metrics import (
+    BudgetCurveDisplay,
     EnrichmentDisplay,
-    PrecisionQuantileDisplay,
     precision_at_k_score,
     precision_at_recall_score,
     true_positive_rate_at_fpr_score,
@@ -44,7 +44,7 @@ X, X_test, y, y_test = X[:4000], X[4000:], y[:4000], y[4000:]
 # Linear models
 # -------------
 
-shared = dict(hidden_layer_sizes=(), max_epochs=30, learning_rate=3e-3, random_state=0)
+shared = dict(pretrain=0, hidden_layer_sizes=(), n_estimators=1, random_state=0)
 models = {
     "DeepTopPush": DeepTopPushClassifier(**shared),
     "RecallAtK": RecallAtKClassifier(k=50, **shared),
@@ -73,7 +73,8 @@ for name, model in models.items():
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
 for name in ("DeepTopPush", "PatMatNP", "AUC", "logistic regression"):
-    for display, ax in zip((EnrichmentDisplay, PrecisionQuantileDisplay), axes, strict=True):
-        display.from_predictions(y_test, scores[name], name=name, ax=ax)
-axes[1].set_xlim(0, 0.2)
+    EnrichmentDisplay.from_predictions(y_test, scores[name], name=name, ax=axes[0])
+    BudgetCurveDisplay.from_predictions(
+        y_test, scores[name], budget=50, max_k=200, name=name, ax=axes[1]
+    )
 plt.show()

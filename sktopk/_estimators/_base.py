@@ -1,7 +1,6 @@
 """The base of all estimators with a network: fit, partial_fit, scores, state."""
 
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -12,40 +11,30 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._folds_by_content import deal_distinct, keys_of_groups
-from sktopk._common._input import (
-    check_classes,
-    check_labelled,
-    check_labels,
-    check_rows,
-    check_validation,
-    class_weights,
-    columns_with_missing,
-    encode,
-)
-from sktopk._common._row_keys import row_keys
+from sktopk._common._input import check_labelled, check_rows, check_validation, columns_with_missing
+from sktopk._common._labels import check_classes, check_labels, encode
 from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
-from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation
 from sktopk._training._checkpoint import Checkpoint, describe_call
-from sktopk._training._folds import Folds
 from sktopk._training._net import OURS, DivergedError, build_net
-from sktopk._training._process import all_objects, check_device, joined, usable_device, world_size
-from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
+from sktopk._training._process import all_objects, check_device, joined, world_size
 from sktopk.modules import TabularMLP
 from sktopk.modules._members import mean_of_members
 
-from ._calibration import calibrated_proba, fit_calibration
-from ._parameters import ROUTED, check_net_parameters
-
-# The rules of batch_size="auto" and max_epochs="auto".
-LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
-LEAST_EPOCHS, LEAST_STEPS = 24, 500
-# Share of the samples that a single network holds out: one of so many folds.
-HELD_OUT_FOLDS = 10
+from ._calibration import calibrated_proba, fit_calibration, has_proba
+from ._held_out import ensemble_scores_as_unseen, hold_out, judge_folds, judge_samples
+from ._parameters import (
+    batches_and_epochs,
+    check_net_parameters,
+    routed,
+    routed_entries,
+    split_net_params,
+)
+from ._state import packed, unchanged_on_error, unpacked
+from ._weights import times_class_weight
 
 
 @dataclass(eq=False, repr=False)
@@ -62,7 +51,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    pretrain : float, default=0.4
+    pretrain : float, default=0.3
         Share of the epochs that trains cross-entropy first, in [0, 1). The named loss follows. 0
         trains the loss from the start, as the papers do.
     n_estimators : int, default=8
@@ -75,7 +64,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         columns and takes missing values and categories. Other networks need a scaler in front.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP; ``()`` is a linear model.
-    learning_rate : float, default=0.02
+    learning_rate : float, default=0.03
         Largest learning rate. It increases linearly over the first tenth of the steps and then
         decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
         keeps it constant.
@@ -136,11 +125,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _: KW_ONLY
-    pretrain: float = 0.4
+    pretrain: float = 0.3
     n_estimators: int = 8
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
-    learning_rate: float = 0.02
+    learning_rate: float = 0.03
     weight_decay: float = 0.2
     batch_size: int | str = "auto"
     max_epochs: int | str = "auto"
@@ -218,6 +207,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         self._check_params()
         with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
             data = self._validate(X, y, sample_weight, groups)
+            self._head = self._make_head()
             validation = None
             if X_val is not None or y_val is not None:
                 validation = check_validation(self, X_val, y_val, self.classes_)
@@ -273,13 +263,18 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
         new = not hasattr(self, "net_")
-        with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
+        unchanged = unchanged_on_error(self, resumed=not new)
+        with unchanged, torch.inference_mode(False), torch.enable_grad():
             data = self._validate(X, y, sample_weight, groups, classes, resumed=not new)
             if new:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
+                self._head = self._make_head()
                 self._build(data, seed, own_rows=False)
             interrupted = self._train(data, None, None, None, resumed=True)
             self._finish(data, None, None)
+            # The networks have seen the samples that they held out.
+            for name in ("oob_score_", "oob_decision_function_"):
+                vars(self).pop(name, None)
         if interrupted is not None:
             raise interrupted
         return self
@@ -289,29 +284,23 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         if not resumed:
             for name in [name for name in vars(self) if name.endswith("_")]:
                 delattr(self, name)
-        takes_tables = self.module is TabularMLP
-        data = check_labelled(
-            self,
-            X,
-            y,
-            sample_weight,
-            groups,
-            reset=not resumed,
-            takes_tables=takes_tables,
-            takes_images=self.module not in OURS,
-        )
+            self._fit_params = self.get_params(deep=False)
+        takes = {"takes_tables": self.module is TabularMLP}
+        takes["takes_images"] = self.module not in OURS
+        data = check_labelled(self, X, y, sample_weight, groups, reset=not resumed, **takes)
         if hasattr(self, "categories_") and world_size() > 1:
             raise ValueError("X must hold numbers where several processes train: encode categories")
-        announced = None
+        found = self.classes_ if resumed else None
         if classes is not None:
-            announced = self._check_classes(check_labels(classes, "classes"), "classes")
-        if resumed and announced is not None and not np.array_equal(announced, self.classes_):
+            found = self._check_classes(check_labels(classes, "classes"), "classes")
+        elif not resumed:
+            found = np.concatenate(all_objects(np.unique(data.y)))
+            found = self._check_classes(np.unique(found))
+        if resumed and not np.array_equal(found, self.classes_):
             raise ValueError(
-                f"classes must be those of the first call, {self.classes_}; got {announced}"
+                f"classes must be those of the first call, {self.classes_}; got {found}"
             )
-        if not resumed:
-            found = np.unique(np.concatenate(all_objects(np.unique(data.y))))
-            self.classes_ = self._check_classes(found) if announced is None else announced
+        self.classes_ = found
         target = encode(self.classes_, data.y)
         if (target < 0).any():
             raise ValueError(
@@ -320,16 +309,17 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             )
         weight = data.weight
         if getattr(self, "class_weight", None) is not None:
-            count = sum(all_objects(np.bincount(target, weight, len(self.classes_))))
-            weight = weight * class_weights(self.class_weight, self.classes_, count)[target]
-            if not any(all_objects(weight.any())):
-                raise ValueError("sample_weight times class_weight must not be 0 for every sample")
+            weight = times_class_weight(weight, target, self.class_weight, self.classes_)
         count = sum(all_objects(np.bincount(target, weight, len(self.classes_))))
         self.class_count_ = count + (self.class_count_ if resumed else 0)
         if self._missing_ is not None and not resumed:
             missing = all_objects(columns_with_missing(data.X))
             self._missing_ = tuple(sorted(set().union(*missing)))
         return data._replace(weight=weight)
+
+    def _in_fit(self, name):
+        """The value that a parameter had in `fit`: `set_params` may have changed it since."""
+        return self._fit_params[name]
 
     def _target(self, y):
         """Class indices; a ranking has 1 for the positive label."""
@@ -340,53 +330,24 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
+        is_ranking = self._head.n_outputs(len(self.classes_)) == 1
         target = self._target(data.y)
-        key = keys_of_groups(row_keys(data.X, seed=seed), data.groups)
-        for n_folds in range(self.n_estimators if self.n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
-            fold = deal_distinct(key, target, n_folds)
-            dealt = fold >= 0
-            parts = {*zip(target[dealt], fold[dealt], strict=True)}
-            if len(parts) == n_folds * max(1, len(np.unique(target[dealt]))) and dealt.any():
-                break
-        else:
-            return data, None, None
-        if self.n_estimators == 1:
-            return data.take(fold != 0), data.take(fold == 0), None
-        counts = self._n_scores() == 1
-        return data, None, Folds(fold, n_folds, self.n_estimators, counts)
-
-    def _n_scores(self):
-        return self._make_head().n_outputs(len(self.classes_))
+        return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
     def _build(self, data, seed, own_rows):
         """Make the network and show it the data."""
         seed = all_objects(seed)[0]
         n_samples = len(data.y)
-        self._fit_params = self.get_params(deep=False)
-        self.batch_size_, self.max_epochs_ = self._resolve(n_samples)
+        self.batch_size_, self.max_epochs_ = batches_and_epochs(self, n_samples)
         self._make_net(data.X.dtype.name, seed, own_rows, check_device(self.device))
         self.net_.show_data(data.X, data.weight)
         with self.net_.isolated():
             self.net_.check_output(data.X)
 
-    def _resolve(self, n_samples):
-        """The values of batch_size and max_epochs for so many samples."""
-        batch_size, max_epochs = self.batch_size, self.max_epochs
-        if isinstance(batch_size, str):
-            batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
-        if isinstance(max_epochs, str):
-            n_batches = -(-n_samples // batch_size)
-            max_epochs = max(LEAST_EPOCHS, -(-LEAST_STEPS // n_batches))
-        return int(batch_size), int(max_epochs)
-
     def _make_net(self, dtype, seed, own_rows, device):
         """Set `net_`, untrained."""
-        head = self._head = self._make_head()
-        net_params = dict(self.net_params or {})
-        of_module = [key for key in net_params if key.startswith("module__")]
-        module_params = {key[8:]: net_params.pop(key) for key in of_module}
-        if self.module in OURS:
-            module_params["hidden_layer_sizes"] = self.hidden_layer_sizes
+        head = self._head
+        module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
             module_params.setdefault("missing_indicator", self._missing_ or ())
             if hasattr(self, "categories_"):
@@ -409,7 +370,6 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
             seed=seed,
         )
-        # Whether each member has samples of its own, which `__setstate__` needs to know.
         self.net_.own_rows = own_rows
 
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
@@ -417,25 +377,27 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         net, head, target = self.net_, self._head, self._target(data.y)
         callbacks, patience = {}, None if resumed else self.n_iter_no_change
         if held_out is not None:
-            callbacks["validation"] = Validation(self._judge_held_out(held_out), patience)
+            judge = judge_samples(head, held_out, self._target(held_out.y))
+            callbacks["validation"] = Validation(judge, patience)
         elif folds is not None:
-            judge = self._judge_folds(data, target, folds)
+            judge = judge_folds(head, data, target, folds)
             callbacks["validation"] = Validation(judge, patience)
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs)
-        weight = data.weight
-        if folds is None:
-            weight = head.weights(weight)
-        else:
-            weight = folds.own_weights(target, weight, lambda _, own: head.weights(own))
+        weight = head.weights(data.weight)
+        if folds is not None:
+            weight = folds.own_weights(target, data.weight, lambda _, own: head.weights(own))
+        class_total = self._class_totals()
+        if held_out is not None:
+            class_total = sum(all_objects(np.bincount(target, data.weight, len(class_total))))
         batches = make_batches(
             net,
             data.X,
             target,
             weight,
-            self._class_totals(),
-            batch_size=self._resolve(len(target))[0] if resumed else self.batch_size_,
+            class_total,
+            batch_size=batches_and_epochs(self, len(target))[0] if resumed else self.batch_size_,
             min_positives=head.min_positives,
             resumed=resumed,
             folds=folds,
@@ -466,27 +428,6 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """Sums of the sample weights in the order of the targets."""
         return self.class_count_
 
-    def _judge_held_out(self, held_out):
-        judge, target = self._head.judge(), self._target(held_out.y)
-        return lambda net: judge(target, net.scores(held_out.X), held_out.weight, held_out.groups)
-
-    def _judge_folds(self, data, target, folds):
-        """The scores of all networks, each for the samples that it holds out."""
-        judge, parts = self._head.judge(), []
-        for fold in range(folds.n_folds):
-            mask = folds.fold == fold
-            own = data.take(mask)
-            parts.append((own.X, target[mask], own.weight, own.groups))
-
-        def scores(net):
-            found = []
-            for m, fold in enumerate(folds.of_member):
-                X, own_target, weight, groups = parts[fold]
-                found.append(judge(own_target, net.scores_of_member(X, m).numpy(), weight, groups))
-            return found
-
-        return scores
-
     def _finish(self, data, held_out, folds):
         """Set what depends on the scores of the training set: threshold, calibration."""
         head, net, target = self._head, self.net_, self._target(data.y)
@@ -494,24 +435,26 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             if folds is not None:
                 self._finish_out_of_fold(data, target, folds)
                 return
+            if held_out is not None:
+                own, scores = self._target(held_out.y), net.scores(held_out.X)
             if head.n_outputs(2) == 1:
-                scores = net.scores(data.X)
-                vars(self).update(head.finish(scores, target, data.weight, data.groups))
+                of_all = net.scores(data.X)
+                vars(self).update(head.finish(of_all, target, data.weight, data.groups))
+            elif held_out is not None:
+                head.finish(scores, own, held_out.weight, None)
             if held_out is not None and self.calibration is not None:
-                own = self._target(held_out.y)
-                self._calibrate(net.scores(held_out.X), own, held_out.weight)
+                self._calibrate(scores, own, held_out.weight)
 
     def _finish_out_of_fold(self, data, target, folds):
         head, net, known = self._head, self.net_, folds.fold >= 0
         scores = net.scores_out_of_fold(data.X, folds)
         target, weight, own = target[known], data.weight[known], scores[known]
         if head.n_outputs(2) == 1:
-            # What all networks would say of these samples if none had seen them.
-            by_member = net.scores_by_member(data.X)[known].numpy()
-            unseen = (folds.take(known).unseen(slice(None)) > 0).numpy()
-            fresh = scores_as_unseen(by_member, unseen, target, weight).astype(own.dtype)
+            fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
             groups = None if data.groups is None else data.groups[known]
-            vars(self).update(head.finish(fresh[:, np.newaxis], target, weight, groups))
+            vars(self).update(head.finish(fresh, target, weight, groups))
+        else:
+            head.finish(own, target, weight, None)
         decision = self._decision(own)
         of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
         of_all[known] = decision
@@ -563,7 +506,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         index = y_score > 0 if y_score.ndim == 1 else y_score.argmax(axis=1)
         return self.classes_[index.astype(np.intp)]
 
-    @available_if(lambda self: self._has_proba())
+    @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
@@ -585,9 +528,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         proba = calibrated_proba(*calibration, scores)
         return proba[:, ::-1] if self._turned() else proba
 
-    @available_if(lambda self: self._has_proba())
+    @available_if(has_proba)
     def predict_log_proba(self, X: RowsLike) -> np.ndarray:
-        """Estimate the logarithm of the probability of each class; see `predict_proba`.
+        """Return the logarithm of `predict_proba`.
 
         Parameters
         ----------
@@ -599,19 +542,6 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _has_proba(self):
-        """Return True if `predict_proba` means something, else raise."""
-        if hasattr(self, "net_"):
-            available = hasattr(self, "calibration_") or self._head.models_proba
-        else:
-            available = self.calibration is not None or self._plans_proba()
-        if not available:
-            raise AttributeError(
-                "predict_proba is not available without calibration: the scores of this loss are "
-                'not probabilities. Set calibration="temperature" or "sigmoid" and fit'
-            )
-        return True
 
     def _turned(self):
         """Whether the positive class of a ranking is the first one."""
@@ -651,71 +581,24 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def __getstate__(self):
-        # Arrays and plain values: a skorch net would carry a pickle inside the pickle.
         state = dict(super().__getstate__())
         state.pop("_head", None)
         if "net_" in state:
-            net = state["net_"]
-            state["net_"] = to_arrays(net_state(net)) | {
-                "dtype": str(net.dtype).removeprefix("torch."),
-                "own_rows": net.own_rows,
-            }
+            state["net_"] = packed(state["net_"])
         return state
 
     def __setstate__(self, state):
         state = dict(state)
         net = state.pop("net_", None)
         super().__setstate__(state)
-        if net is None:
-            return
-        # With the parameters of its fit, which set_params may have changed since.
-        fitted = type(self)(**self._fit_params)
-        vars(fitted).update({k: v for k, v in vars(self).items() if k.endswith("_")})
-        fitted._fit_params = self._fit_params
-        with torch.inference_mode(False), torch.enable_grad():
-            fitted._make_net(net["dtype"], 0, net["own_rows"], usable_device(fitted.device))
-            load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
-            fitted.net_.module_.eval()
-        self.net_, self._head = fitted.net_, fitted._head
+        if net is not None:
+            self.net_, self._head = unpacked(self, net)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, and with `deep` the entries of `net_params` and `loss_params`."""
         params = super().get_params(deep)
-        for prefix, name in ROUTED.items() if deep else ():
-            entries = params.get(name)
-            for key, value in entries.items() if isinstance(entries, dict) else ():
-                key = f"loss__{key}" if name == "loss_params" else key
-                if key.startswith(prefix):
-                    params[key] = value
-        return params
+        return params | routed_entries(params) if deep else params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; "module__x", "optimizer__x", "callbacks__x" and "loss__x" are routed."""
-        for prefix, name in ROUTED.items():
-            routed = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
-            if not routed:
-                continue
-            if name not in self.get_params(deep=False):
-                raise ValueError(
-                    f"{type(self).__name__} has no {name}, which {', '.join(routed)} would set"
-                )
-            if name == "loss_params":
-                routed = {key.removeprefix(prefix): value for key, value in routed.items()}
-            params[name] = {**(params.get(name, getattr(self, name)) or {}), **routed}
-        return super().set_params(**params)
-
-
-# Entries of the state that are arguments of the network, and no part of its state.
-BUILT = ("dtype", "own_rows")
-
-
-@contextmanager
-def unchanged_on_error(estimator):
-    """Give an estimator back what it was before the block, if the block fails."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+        return super().set_params(**routed(self, params))

@@ -63,3 +63,22 @@ def calibrated_proba(method, slope, intercept, scores):
     else:
         proba = softmax(calibrated, axis=1)
     return proba.astype(scores.dtype)
+
+
+def has_proba(estimator):
+    """Return True if the probabilities of an estimator mean something, else raise."""
+    if hasattr(estimator, "net_"):
+        available = hasattr(estimator, "calibration_") or estimator._head.models_proba
+    else:
+        available = estimator.calibration is not None or estimator._plans_proba()
+    if available:
+        return True
+    if estimator.calibration is not None:
+        raise AttributeError(
+            "predict_proba is not available: no samples could be held out for "
+            f"calibration={estimator.calibration!r}. Pass X_val and y_val to fit"
+        )
+    raise AttributeError(
+        "predict_proba is not available without calibration: the scores of this loss are "
+        'not probabilities. Set calibration="temperature" or "sigmoid" and fit'
+    )

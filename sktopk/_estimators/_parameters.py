@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sktopk._common._scalars import check_auto, check_number, check_option, check_random
+from sktopk._training._net import OURS
 from sktopk._training._process import check_device
 
 Estimator = TypeVar("Estimator")
@@ -38,6 +39,60 @@ ROUTED = {
     "callbacks__": "net_params",
     "loss__": "loss_params",
 }
+
+# The rules of batch_size="auto" and max_epochs="auto".
+LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
+LEAST_EPOCHS, LEAST_STEPS = 24, 500
+
+
+def batches_and_epochs(estimator, n_samples):
+    """Return the values of batch_size and max_epochs for so many samples."""
+    batch_size, max_epochs = estimator.batch_size, estimator.max_epochs
+    if isinstance(batch_size, str):
+        batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
+    if isinstance(max_epochs, str):
+        n_batches = -(-n_samples // batch_size)
+        max_epochs = max(LEAST_EPOCHS, -(-LEAST_STEPS // n_batches))
+    return int(batch_size), int(max_epochs)
+
+
+def split_net_params(estimator):
+    """Return the arguments of the module and those of the net."""
+    net_params = dict(estimator.net_params or {})
+    of_module = [key for key in net_params if key.startswith("module__")]
+    module_params = {key[8:]: net_params.pop(key) for key in of_module}
+    if estimator.module in OURS:
+        module_params["hidden_layer_sizes"] = estimator.hidden_layer_sizes
+    return module_params, net_params
+
+
+def routed_entries(params):
+    """The entries of dicts among the parameters that can be set directly, by their names."""
+    found = {}
+    for prefix, name in ROUTED.items():
+        entries = params.get(name)
+        for key, value in entries.items() if isinstance(entries, dict) else ():
+            key = f"loss__{key}" if name == "loss_params" else key
+            if key.startswith(prefix):
+                found[key] = value
+    return found
+
+
+def routed(estimator, params):
+    """Parameters with those that have a prefix put into the dict that keeps them."""
+    params = dict(params)
+    for prefix, name in ROUTED.items():
+        own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
+        if not own:
+            continue
+        if name not in estimator.get_params(deep=False):
+            raise ValueError(
+                f"{type(estimator).__name__} has no {name}, which {', '.join(own)} would set"
+            )
+        if name == "loss_params":
+            own = {key.removeprefix(prefix): value for key, value in own.items()}
+        params[name] = {**(params.get(name, getattr(estimator, name)) or {}), **own}
+    return params
 
 
 def sections(doc):

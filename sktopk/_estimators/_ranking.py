@@ -7,10 +7,12 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._groups import encode_groups, rows_of_groups
-from sktopk._common._input import check_classes, encode_labels, own_labels
+from sktopk._common._input import own_labels
+from sktopk._common._labels import check_classes, check_length, encode_labels
 from sktopk._common._scalars import (
     check_auto,
     check_number,
@@ -55,6 +57,12 @@ class RankingClassifier(BaseNetClassifier):
     calibration : {"temperature", "sigmoid"} or None, default=None
         How held-out samples turn scores into probabilities. Only with it there is a
         `predict_proba`. "temperature" keeps 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+    learning_rate : float, default=0.01
+        Largest learning rate. It increases linearly over the first tenth of the steps and then
+        decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
+        keeps it constant.
+    weight_decay : float, default=0.3
+        Weight decay of the optimizer, which is AdamW unless `net_params` names another.
     n_iter_no_change : int or None, default=5
         Number of epochs without an improvement on held-out samples after which the training of
         the loss stops; each network then keeps its best epoch. None trains all epochs.
@@ -74,6 +82,8 @@ class RankingClassifier(BaseNetClassifier):
 
     _: KW_ONLY
     pos_label: Label | None = None
+    learning_rate: float = 0.01
+    weight_decay: float = 0.3
     calibration: str | None = None
     n_iter_no_change: int | None = 5
 
@@ -216,10 +226,12 @@ class RankingClassifier(BaseNetClassifier):
             The larger, the better; NaN, with a warning, if y lacks the class that it needs.
         """
         scores = self._scores(X)
-        y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
+        y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
+        check_length(y, len(scores))
         target = encode_labels(self.classes_, y) if len(y) else np.empty(0, dtype=int)
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
         if not self._ranks():
+            self._check_one_ranking(groups)
             return float(self._head.scorer()(target, scores, weight))
         target, scores = (y == self.pos_label_).astype(int), scores[:, 0]
         metric = self._head.scorer()
@@ -268,13 +280,21 @@ class RankingClassifier(BaseNetClassifier):
             # Part of the training set has part of the rank.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
-            share = float(weight[in_group(positive, threshold.of)].sum()) / total
+            share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
             threshold = dataclasses.replace(
                 threshold, k=max(1, round(threshold.k * min(1.0, share)))
             )
         return threshold(scores, positive, weight)
 
     # Shared.
+
+    def _check_one_ranking(self, groups):
+        """Raise where groups are given for several classes."""
+        if groups is not None and len(self.classes_) > 2:
+            raise ValueError(
+                f"groups must be None for {len(self.classes_)} classes: they are parts of one "
+                "ranking"
+            )
 
     def _ranks(self):
         """Whether there is one score per sample, with a threshold."""
@@ -305,11 +325,7 @@ class RankingClassifier(BaseNetClassifier):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
         vars(self).pop("n_groups_", None)
         if data.groups is not None:
-            if len(self.classes_) > 2:
-                raise ValueError(
-                    f"groups must be None for {len(self.classes_)} classes: they are parts of one "
-                    "ranking"
-                )
+            self._check_one_ranking(data.groups)
             self.n_groups_ = len(np.unique(data.groups))
         return data
 

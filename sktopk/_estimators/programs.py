@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 from sklearn.metrics import fbeta_score, roc_auc_score
 
-from sktopk._common._input import check_classes
+from sktopk._common._labels import check_classes
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
@@ -118,7 +118,9 @@ class AUCClassifier(RankingClassifier):
         )
 
     def _metric(self, target, scores, weight):
-        areas = list(areas_of(scores, np.asarray(target, dtype=int), weight, self.multi_class))
+        areas = list(
+            areas_of(scores, np.asarray(target, dtype=int), weight, self._in_fit("multi_class"))
+        )
         if not areas:
             warn("score: y has no two known classes, the score is NaN")
             return np.nan
@@ -214,12 +216,12 @@ class FScoreClassifier(RankingClassifier):
         if not (positive.any() or predicted.any()):
             warn("score: no positives, neither true nor predicted, the score is NaN")
             return np.nan
-        beta = float(self.beta)
+        beta = float(self._in_fit("beta"))
         return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
-        recall, precision = beta_shares(float(self.beta))
+        recall, precision = beta_shares(float(self._in_fit("beta")))
         return score[(found / (precision * selected + recall * found[-1])).argmax()]
 
 
@@ -279,13 +281,13 @@ class RecallAtPrecisionClassifier(RankingClassifier):
 
     def _metric(self, positive, scores, weight):
         return recall_at_precision_score(
-            positive, scores, precision=float(self.precision), sample_weight=weight
+            positive, scores, precision=float(self._in_fit("precision")), sample_weight=weight
         )
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
         # The last digit of a sum of weights must not decide.
-        reached = found >= float(self.precision) * selected * (1 - 1e-12)
+        reached = found >= float(self._in_fit("precision")) * selected * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]
         precision = found / selected

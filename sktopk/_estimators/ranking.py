@@ -157,7 +157,7 @@ class TopPushKClassifier(RankingClassifier):
         return top_push_k_threshold(self.k_)
 
     def _metric(self, positive, scores, weight):
-        return positives_at_top_score(positive, scores, k=self.k, sample_weight=weight)
+        return positives_at_top_score(positive, scores, k=self._in_fit("k"), sample_weight=weight)
 
 
 @estimator
@@ -231,7 +231,7 @@ class RecallAtKClassifier(RankingClassifier):
         return recall_at_k_threshold(self.k_) if is_number else pat_mat_threshold(float(self.k_))
 
     def _metric(self, positive, scores, weight):
-        return recall_at_k_score(positive, scores, k=self.k, sample_weight=weight)
+        return recall_at_k_score(positive, scores, k=self._in_fit("k"), sample_weight=weight)
 
 
 @estimator
@@ -243,7 +243,9 @@ class PatMatClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    The ranker to begin with: Pat&Mat with the threshold at the quantile itself [1]_.
+    Pat&Mat with the threshold at the quantile itself [1]_. Choose tau at least as large as the
+    share of the positives: below it t is the score of a positive, and the loss gains by equal
+    scores at the top. With more positives use :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower one. On other samples it may select more
@@ -284,10 +286,10 @@ class PatMatClassifier(RankingClassifier):
         check_share(self.tau, "samples", "RecallAtKClassifier")
 
     def _threshold(self):
-        return pat_mat_threshold(self.tau)
+        return pat_mat_threshold(self._in_fit("tau"))
 
     def _metric(self, positive, scores, weight):
-        return recall_at_k_score(positive, scores, k=self.tau, sample_weight=weight)
+        return recall_at_k_score(positive, scores, k=self._in_fit("tau"), sample_weight=weight)
 
 
 @estimator
@@ -340,10 +342,12 @@ class PatMatNPClassifier(RankingClassifier):
         check_share(self.tau, "negatives", "TopPushKClassifier")
 
     def _threshold(self):
-        return pat_mat_np_threshold(self.tau)
+        return pat_mat_np_threshold(self._in_fit("tau"))
 
     def _metric(self, positive, scores, weight):
-        return true_positive_rate_at_fpr_score(positive, scores, fpr=self.tau, sample_weight=weight)
+        return true_positive_rate_at_fpr_score(
+            positive, scores, fpr=self._in_fit("tau"), sample_weight=weight
+        )
 
 
 @estimator
@@ -403,18 +407,18 @@ class RecallAtFPRClassifier(RankingClassifier):
         check_number(self.fpr, "fpr", 0, 1, bounds="neither")
 
     def _threshold(self):
-        return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
+        return SurrogateQuantile("negatives", float(self._in_fit("fpr")), self._in_fit("surrogate"))
 
     def _metric(self, positive, scores, weight):
         return true_positive_rate_at_fpr_score(
-            positive, scores, fpr=float(self.fpr), sample_weight=weight
+            positive, scores, fpr=float(self._in_fit("fpr")), sample_weight=weight
         )
 
     def _cut(self, scores, positive, weight):
         """The highest score at which too many negatives would be above the threshold."""
         score, found, _ = cuts(scores, ~positive, weight)
         # The last digit of a sum of weights must not decide.
-        beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
+        beyond = found > float(self._in_fit("fpr")) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 
 
@@ -470,10 +474,12 @@ class PrecisionAtRecallClassifier(RankingClassifier):
         check_number(self.recall, "recall", 0, 1, bounds="right")
 
     def _threshold(self):
-        return precision_at_recall_threshold(self.recall)
+        return precision_at_recall_threshold(self._in_fit("recall"))
 
     def _metric(self, positive, scores, weight):
-        return precision_at_recall_score(positive, scores, recall=self.recall, sample_weight=weight)
+        return precision_at_recall_score(
+            positive, scores, recall=self._in_fit("recall"), sample_weight=weight
+        )
 
 
 @estimator
@@ -539,13 +545,13 @@ class ThresholdClassifier(RankingClassifier):
             check_takes_groups(self.threshold)
 
     def _threshold(self):
-        return self.threshold
+        return self._in_fit("threshold")
 
     def _metric(self, positive, scores, weight):
         scores = torch.from_numpy(scores).double()
         positive, weight = torch.from_numpy(positive), torch.from_numpy(weight).double()
         above = scores >= self._cut(scores, positive, weight)
-        kinds, score = check_errors(self.errors), 0.0
+        kinds, score = check_errors(self._in_fit("errors")), 0.0
         for kind, factor in kinds:
             finds = kind == "false_negatives"
             is_right, counted = (above, positive) if finds else (~above, ~positive)

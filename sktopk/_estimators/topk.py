@@ -215,6 +215,7 @@ class TopKClassifier(BaseNetClassifier):
             order=self.order is not None and has_k and self.k_ > 1,
             models_proba=self._plans_proba() and (self.k_ > 1 or not has_k),
             balanced=named is not None and named.counts,
+            orders=self.order is None and has_k and self.k_ > 1,
             pretrain=self.pretrain > 0 and loss != "cross_entropy",
         )
 
@@ -230,7 +231,9 @@ class TopKClassifier(BaseNetClassifier):
         named = self._named_loss()
         if named is None:
             return False
-        return named.models_proba or (self.order is not None and "k" in named.params)
+        # With k=1 the loss orders the labels, too.
+        has_order = self.order is not None and "k" in named.params and self.k != 1
+        return named.models_proba or has_order
 
     def _with_prior(self, scores):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)

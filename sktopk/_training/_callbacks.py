@@ -70,7 +70,6 @@ class TrueThreshold(Callback):
 
         def threshold():
             scores = torch.cat([each.cpu() for _, each in net.score_chunks(rows)]).double()
-            net.module_.train()
             members = scores.view(len(scores), -1).unbind(1)
             each = [criterion.threshold(scores, positive, weight) for scores in members]
             return sum(each) / len(each)

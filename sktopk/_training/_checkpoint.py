@@ -1,15 +1,16 @@
 """Training that continues after a crash: the file in which one call of fit keeps its progress."""
 
+import inspect
 import io
 import os
 import platform
-from pickle import UnpicklingError
+import warnings
 
 import joblib
 import numpy as np
 import skorch
 import torch
-from skorch.callbacks import LRScheduler
+from skorch.callbacks import Callback, LRScheduler
 
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._lazy_rows import LazyRows
@@ -17,6 +18,12 @@ from sktopk._common._warnings import warn
 
 from ._process import rng_state, world_size
 from ._state import load_net_state, net_state
+
+# What a file holds.
+KINDS = {
+    "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "callbacks": dict,
+    "trainable": list,
+}  # fmt: skip
 
 
 class CheckpointError(OSError):
@@ -55,20 +62,27 @@ class Checkpoint:
         self.found = None
         try:
             # What was read is what is written later: another writer shows.
-            self.mark = self._mark()
+            self.mark, content = self._mark(), None
             if self.mark is not None:
-                self.found = torch.load(self.path, map_location="cpu", weights_only=True)
+                with open(self.path, "rb") as file:
+                    content = file.read()
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint={path!r} cannot be read ({error.strerror}): give permission or pass "
                 "another path"
             ) from error
-        except (RuntimeError, EOFError, UnpicklingError, ValueError, KeyError) as error:
-            raise self._refused(f"is damaged or no checkpoint ({type(error).__name__})") from error
-        if self.found is not None:
-            if not isinstance(self.found, dict) or not isinstance(self.found.get("call"), dict):
+        if content is not None:
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            except Exception as error:  # a damaged file can make anything fail
+                name = type(error).__name__
+                raise self._refused(f"is damaged or no checkpoint ({name})") from error
+            if not isinstance(found, dict) or any(
+                type(found.get(key)) is not kind for key, kind in KINDS.items()
+            ):
                 raise self._refused("is no checkpoint")
-            then = self.found["call"]
+            self.found, then = found, found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
                 raise self._refused(
@@ -77,7 +91,7 @@ class Checkpoint:
 
     def seed(self, seed):
         """The seed of the call that wrote the file, or `seed` for a new one."""
-        self._seed = int(seed if self.found is None else self.found["seed"])
+        self._seed = int(seed) if self.found is None else self.found["seed"]
         return self._seed
 
     def begin(self, net):
@@ -89,6 +103,10 @@ class Checkpoint:
         found, self.found = self.found, None
         try:
             load_net_state(net, found["net"])
+            if len(net.history_) != found["n_epochs"]:
+                raise ValueError("another number of epochs than its history")
+            for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
+                parameter.requires_grad_(learns)
             if net.draws:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
@@ -97,9 +115,10 @@ class Checkpoint:
                 if name in found["callbacks"]:
                     _part(callback).load_state_dict(found["callbacks"][name])
             net.stop_training = found["stopped"]
-            return int(found["n_epochs"])
-        except Exception as error:  # a damaged file can make anything fail
-            raise self._refused(f"does not fit this network and its callbacks ({error})") from error
+            return found["n_epochs"]
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise self._refused(f"does not fit this network and its callbacks ({said})") from error
 
     def end_epoch(self, net, n_epochs):
         """Write the file."""
@@ -112,6 +131,7 @@ class Checkpoint:
             "n_epochs": n_epochs,
             "stopped": bool(net.stop_training),
             "net": _plain(net_state(net)),
+            "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
             "callbacks": {
                 name: _plain(part.state_dict()) for name, part in parts.items() if part is not None
             },
@@ -176,7 +196,8 @@ def describe_call(estimator, data, validation):
     """What makes a call of fit the same: parameters, data and versions, as hashes by name."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes go by name, other objects by their content.
+    # Functions and classes go by name, callbacks by their parameters, other objects by their
+    # content: a training leaves its marks on callbacks.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
@@ -197,6 +218,11 @@ def _hash(value):
     if isinstance(value, torch.nn.Module):
         state = {name: each.numpy() for name, each in value.state_dict().items()}
         return joblib.hash((repr(value), state))
+    if isinstance(value, Callback):
+        # Those of its constructor: skorch's `get_params` has all attributes.
+        names = inspect.signature(type(value)).parameters
+        params = [(name, _hash(getattr(value, name, None))) for name in names]
+        value = (type(value).__qualname__, params)
     try:
         return joblib.hash(value)
     except Exception:  # what cannot be pickled, such as a lambda, goes by its name

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from skorch.dataset import Dataset
 from sktopk._common._input import take
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
-from sktopk.modules import MLP, Members, TabularMLP
-from sktopk.modules._members import mean_of_members, packs_members, score_of_member
+from sktopk.modules import MLP, TabularMLP
+from sktopk.modules._members import Members, mean_of_members, packs_members, score_of_member
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows
@@ -22,12 +22,14 @@ from ._process import (
     all_objects,
     in_parallel,
     isolated_rng,
+    note_threads,
     rng_state,
     share_buffers,
     total,
     world_size,
 )
 from ._state import copied_weights
+from .criteria._custom import CustomLoss
 
 # Networks that draw from a generator of their own instead of torch's.
 OURS = (MLP, TabularMLP)
@@ -124,6 +126,10 @@ def build_net(
         net.own_generator = own
         if draws:
             net.rng_state = rng_state(device)
+    for part in net.criterion_.modules():
+        if isinstance(part, CustomLoss):
+            # Weights of a user's loss are usually float32.
+            part.loss.to(dtype)
     net.head, net.dtype, net.draws = head, dtype, draws
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members
@@ -260,6 +266,7 @@ class Net(NeuralNetClassifier):
         own = self.callbacks_
         # Before those of the user, who may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
+        note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
         X, y = data["X"], data["y"]
         has_val = data.get("X_val") is not None
@@ -418,12 +425,12 @@ class Net(NeuralNetClassifier):
         It has shape (n, n_outputs), with several members (n, n_members, n_outputs).
         """
         module = self.module_ if module is None else module
-        if self.module_.training:
-            self.module_.eval()
-        for chunk in rows.chunks(self.n_members * self.n_outputs):
-            with torch.inference_mode(), self.autocast():
-                scores = module(rows[chunk])
-            yield chunk, scores.to(self.dtype)
+        note_threads()
+        with evaluating(self.module_):
+            for chunk in rows.chunks(self.n_members * self.n_outputs):
+                with torch.inference_mode(), self.autocast():
+                    scores = module(rows[chunk])
+                yield chunk, scores.to(self.dtype)
 
     def scores(self, X, function=None):
         """Scores (n_samples, n_outputs), the mean over the members, as an array on the CPU.
@@ -512,11 +519,27 @@ class Net(NeuralNetClassifier):
         else:
             return
         remedies = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
+        decay = self.optimizer_.param_groups[0].get("weight_decay", 0.0)
+        if decay * self.lr > 1:
+            remedies.append(f"lower weight_decay (now {decay:g})")
         remedies += self.criterion_.remedies
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
             f"{' or '.join(remedies)}"
         )
+
+
+@contextmanager
+def evaluating(module):
+    """Put a module in evaluation mode, and each of its parts back in the mode that it had."""
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 def _is_bounded(parameter):

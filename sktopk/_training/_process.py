@@ -1,5 +1,6 @@
 """What torch keeps once per process: its random generators, devices, process groups."""
 
+import os
 import threading
 from contextlib import contextmanager
 
@@ -10,6 +11,30 @@ from torch.nn.parallel import DistributedDataParallel
 
 # Torch's generators belong to the process: fits in several threads take turns.
 _RNG_LOCK = threading.RLock()
+
+
+# Whether a network of ours may have started torch's threads in this process.
+_USED_THREADS = threading.Event()
+
+
+def note_threads():
+    """Note that a network is about to run."""
+    if torch.get_num_threads() > 1:
+        _USED_THREADS.set()
+
+
+def _begin_child():
+    """Free the lock, and do without threads, in a process that was just forked."""
+    global _RNG_LOCK
+    _RNG_LOCK = threading.RLock()
+    if _USED_THREADS.is_set():
+        torch.set_num_threads(1)
+
+
+# A fork copies no thread but the one that forks: a lock that another one held stays locked, and
+# OpenMP waits for the threads that it had started for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
 
 
 @contextmanager

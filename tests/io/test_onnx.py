@@ -158,7 +158,7 @@ def test_images_and_a_network_of_ones_own(digits, path):
     assert_same(to_onnx(clf, path, X), clf, X)
     # The estimator is as it was, and trains on.
     np.testing.assert_array_equal(clf.decision_function(X), before)
-    clf.set_params(warm_start=True).fit(X, y)
+    clf.partial_fit(X, y)
 
 
 def test_the_example_of_the_docstring(tmp_path, monkeypatch):

@@ -52,7 +52,6 @@ ON_THREE_CLASSES = {
     "calibrated": TopKClassifier("smooth_topk", k=2, calibration="sigmoid", **SMALL),
     "noise": TopKClassifier("noised_topk", k=2, **SMALL),
     "MLP": TopKClassifier(k=2, module=MLP, **SMALL),
-    
     "sets": SetClassifier(TopKClassifier(k=2, **SMALL), method="topk"),
     "sets of classes": SetClassifier(LogisticRegression(), method="lac", conditional="class"),
     "frozen": FrozenEstimator(TopKClassifier(k=2, **SMALL)),

@@ -6,8 +6,9 @@ from math import comb, prod
 import pytest
 import torch
 
-from sktopk.losses import cross_entropy_loss, focal_loss, sample_candidates, smooth_topk_loss
-from sktopk.losses._candidates import Candidates, draw_candidates
+from sktopk.losses import focal_loss, sample_candidates, smooth_topk_loss
+from sktopk.losses._candidates import Candidates
+from sktopk.losses._cross_entropy import cross_entropy_loss
 
 # Loss, and what it divides scores by.
 LOSSES = {
@@ -156,18 +157,3 @@ def test_any_integers_will_do_as_labels_and_none_are_modified():
 def test_bad_arguments_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         sample_candidates(*arguments)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_networks_with_rows_of_their_own_share_the_draws_and_nothing_else(seed):
-    target = torch.randint(50, (9,), generator=seeded(seed + 100))
-    seen = torch.rand(9, 3, generator=seeded(seed + 200)) < 0.6
-    seen[:, 2] = False
-    found = draw_candidates(target, 50, 20, seeded(seed), seen)
-    assert torch.equal(found.classes[found.target], target)
-    assert found.log_weight.shape == (3, len(found.classes))
-    for m in range(3):
-        own = Candidates(found.classes, found.target, found.log_weight[m])
-        alone = sample_candidates(target[seen[:, m]], 50, 20, generator=seeded(seed))
-        assert distinct(own) == distinct(alone)
-    assert draw_candidates(target, 20, 20, seeded(seed), seen).log_weight.shape == (20,)

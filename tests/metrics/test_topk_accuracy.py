@@ -185,14 +185,3 @@ def test_shot_group_without_test_classes_is_nan_with_a_warning():
         )
     assert scores["many"] == scores["few"] == 1.0
     assert np.isnan(scores["medium"])
-
-
-def test_codes_and_a_matrix_are_scored_without_labels():
-    """The function that training calls."""
-    rng = np.random.default_rng(0)
-    code, y_score, weight = rng.integers(0, 5, 40), rng.integers(0, 9, (40, 4)), rng.random(40)
-    for options in ({}, {"average": "macro"}, {"ties": "optimistic"}):
-        expected = topk_accuracy_score(
-            code, y_score, k=2, labels=range(4), sample_weight=weight, **options
-        )
-        assert _topk.topk_accuracy(code, y_score, 2, weight, **options) == expected

@@ -7,7 +7,10 @@ from scipy.sparse import csr_array
 
 from sktopk import DeepTopPushClassifier
 from sktopk._training._batches import MiniBatches, Rows, RowsAndMore, ShuffledBatches
-from tests.test_going_on import POSITIVE, SMALL, X
+from sktopk.modules import MLP
+
+X = np.random.default_rng(0).standard_normal((200, 4))
+POSITIVE = (X[:, 0] > 1).astype(int)
 
 
 def test_every_row_is_seen_once_per_epoch():
@@ -37,8 +40,10 @@ def test_rows_and_more_are_the_rows_of_both(as_rows):
 
 
 def test_a_piece_of_a_stream_is_not_copied(monkeypatch):
-    clf = DeepTopPushClassifier(buffer_size=3, **SMALL).partial_fit(X, POSITIVE)
-    assert clf.net_.criterion_.hard_rows.carried is not None
+    clf = DeepTopPushClassifier(
+        buffer_size=3, module=MLP, n_estimators=1, batch_size=32
+    ).partial_fit(X, POSITIVE)
+    assert clf.net_.criterion_.hard_rows.each[0].carried is not None
     seen = []
     original = Rows.__init__
 

@@ -7,12 +7,15 @@ from scipy import sparse
 from torch import nn
 
 from sktopk import PatMatClassifier, TopKClassifier
-from sktopk.modules import Members
+from sktopk.modules._members import Members
 
 RNG = np.random.default_rng(0)
 X = (RNG.standard_normal((200, 3)) * [1.0, 50.0, 0.1] + [0.0, 7.0, 0.0]).astype(np.float32)
 Y = (X[:, 0] + 10 * X[:, 2] > 0.5).astype(int)
-CLASSIFIERS = {"labels": TopKClassifier(k=1), "ranker": PatMatClassifier(tau=0.1)}
+CLASSIFIERS = {
+    "labels": TopKClassifier(k=1, calibration=None),
+    "ranker": PatMatClassifier(tau=0.1, n_iter_no_change=None),
+}
 
 
 class Standardized(nn.Module):
@@ -35,20 +38,25 @@ class Standardized(nn.Module):
 
 def fitted(name, X=X, y=Y, **params):
     clf = CLASSIFIERS[name]
-    params = {"module": Standardized, "max_epochs": 2, "random_state": 0} | params
+    params = {
+        "module": Standardized,
+        "max_epochs": 2,
+        "random_state": 0,
+        "n_estimators": 1,
+    } | params
     return clf.__class__(**clf.get_params(deep=False) | params).fit(X, y)
 
 
 def networks(clf):
-    network = clf.net_.network
+    network = clf.net_.module_
     return [*network] if isinstance(network, Members) else [network]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-@pytest.mark.parametrize("params", [{}, {"n_members": 3}, {"dtype": "float64"}], ids=str)
+@pytest.mark.parametrize("params", [{}, {"n_estimators": 3}], ids=str)
 def test_each_network_is_shown_the_rows_once(name, params):
     each = networks(fitted(name, **params))
-    assert len(each) == params.get("n_members", 1)
+    assert len(each) == params.get("n_estimators", 1)
     for network in each:
         (shown,) = network.shown
         np.testing.assert_array_equal(shown.numpy(), X)
@@ -66,9 +74,9 @@ def test_it_trains_and_predicts_with_what_it_took_from_them(name):
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_rows_that_are_held_out_are_not_shown(name):
-    clf = fitted(name, early_stopping=True, validation_fraction=0.25, n_iter_no_change=1)
+    clf = fitted(name, n_iter_no_change=1)
     (shown,) = networks(clf)[0].shown
-    assert len(shown) == 150
+    assert len(shown) == 180
     assert {*map(tuple, shown.numpy())} < {*map(tuple, X)}
 
 
@@ -77,13 +85,11 @@ def test_sparse_rows_come_dense():
     np.testing.assert_array_equal(shown.numpy(), X)
 
 
-def test_a_stream_shows_its_first_piece_and_a_warm_start_nothing_more():
-    clf = TopKClassifier(k=1, module=Standardized, random_state=0)
+def test_parts_show_the_first_of_them():
+    clf = TopKClassifier(k=1, module=Standardized, n_estimators=1, random_state=0)
     clf.partial_fit(X[:80], Y[:80]).partial_fit(X[80:], Y[80:])
     (shown,) = networks(clf)[0].shown
     np.testing.assert_array_equal(shown.numpy(), X[:80])
-    clf = fitted("labels", warm_start=True).fit(X[::-1], Y[::-1])
-    assert len(networks(clf)[0].shown) == 1
 
 
 def test_of_many_rows_it_is_shown_some_from_the_first_to_the_last():

@@ -3,38 +3,23 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
+
+from sktopk._common._groups import rows_of_groups
 
 
 class Rows(NamedTuple):
-    """Checked samples to train on or to evaluate on."""
+    """Checked samples; in training, those of a group are consecutive."""
 
     X: object
     y: np.ndarray
     target: np.ndarray
     weight: np.ndarray
-    # The sample weight without `class_weight`.
-    count: np.ndarray
-    # In training, the samples of a group are consecutive.
+    count: np.ndarray  # the sample weight without `class_weight`
     groups: np.ndarray | None = None
 
     def take(self, rows):
         """Return the samples of a mask or of these numbers."""
         return Rows(*(None if each is None else each[rows] for each in self))
-
-
-def canonical(X):
-    """Return sparse rows with sorted indices and one entry per position, in a copy if needed."""
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
-def rows_of_groups(groups):
-    """Return the row numbers of each group that has some."""
-    order = np.argsort(groups, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def groups_of_both(rows):

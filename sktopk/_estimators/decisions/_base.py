@@ -13,14 +13,8 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._input import (
-    check_labels,
-    check_table,
-    check_weight,
-    class_counts,
-    take_params,
-    take_rows,
-)
+from sktopk._common._input import check_table, take_params, take_rows
+from sktopk._common._labels import check_labels, check_weight, class_counts
 from sktopk._common._scalars import check_flag, check_number, on_host, positive_label
 from sktopk._common._splits import calibration_rows
 from sktopk._common._warnings import warn

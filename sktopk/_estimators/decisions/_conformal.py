@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sktopk._common._input import encode_labels
+from sktopk._common._labels import encode_labels
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn

@@ -9,7 +9,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import encode_labels, take_rows
+from sktopk._common._input import take_rows
+from sktopk._common._labels import encode_labels
 from sktopk._common._public import public
 from sktopk._common._scalars import check_flag, check_number, check_option, check_random
 from sktopk._common._types import RowsLike

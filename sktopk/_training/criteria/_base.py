@@ -18,6 +18,7 @@ class Criterion(nn.Module):
     - `trace`, what each step leaves in the history;
     - `remedies`, what a user may try when training diverges;
     - `is_mean`, whether the loss of many rows is the mean of the losses of each;
+    - `of_rows`, whether each of these depends on one row alone;
     - `has_totals`, whether it depends on what the classes weigh in training;
     - `takes_scores`, whether it is one of any real numbers, not of probabilities;
     - `joins_hard_rows`, whether `hard_rows` join the batches now;
@@ -42,6 +43,7 @@ class Criterion(nn.Module):
     is_mean, has_totals = True, False
     takes_scores = True
     joins_hard_rows = True
+    of_rows = False
     draws = False
     generator = None
     hard_rows = None
@@ -141,6 +143,8 @@ class RowLoss(Criterion):
         Whether it takes a `generator`.
     """
 
+    of_rows = True
+
     def __init__(self, function, parameters, *, n_counts=None, draws=False):
         super().__init__()
         self.function, self.parameters, self.draws = function, dict(parameters), draws
@@ -184,7 +188,8 @@ class TwoClassCriterion(Criterion):
 
     def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
         """Take note of the rows in training; see :meth:`Criterion.begin`."""
-        self.class_total, self.mean_weight = class_total, mean_weight
+        # Several criteria may get the same tensors, and each loads a state of its own into its own.
+        self.class_total, self.mean_weight = class_total.clone(), mean_weight.clone()
 
     def backward(self, scores, target, weight):
         """Send the gradient of `loss_and_gradient` into the network; see the base."""

@@ -57,9 +57,11 @@ class CustomLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
+            # A loss of the minibatch as a whole has no other reduction.
             if is_mean and sample_weight is None:
-                # A loss of the batch as a whole has no other.
                 return self._checked(self.loss(scores, target))
+            if is_mean and self.takes_weight:
+                return self._checked(self.loss(scores, target, sample_weight=sample_weight))
             # A mean of weights of classes is none of rows: with weights of rows there is another.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:

@@ -38,7 +38,7 @@ class EnsembleLoss(Criterion):
     def __init__(self, criterion, n_members, own_rows=False):
         super().__init__()
         self.n_members, self.is_mean = n_members, criterion.is_mean
-        self.joins = criterion.is_mean and not (own_rows and criterion.has_totals)
+        self.joins = criterion.of_rows and not (own_rows and criterion.has_totals)
         n_criteria = 1 if self.joins else n_members
         each = [criterion, *(copy.deepcopy(criterion) for _ in range(n_criteria - 1))]
         self.criteria = nn.ModuleList(each)

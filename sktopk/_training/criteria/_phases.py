@@ -7,13 +7,13 @@ from torch.nn import functional as F
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
 # The weight of the loss beside the cross-entropy of the other head.
-SET_WEIGHT = 1.0
+SET_WEIGHT = 3.0
 
 
 class TwoClassCrossEntropy(TwoClassCriterion):
     """Cross-entropy of one score per sample, the log-odds of the positive class."""
 
-    is_mean = True
+    is_mean, of_rows = True, True
 
     def forward(self, scores, target, sample_weight=None):
         """Return the mean over samples, with the class proportions of the training set."""

@@ -94,7 +94,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     With the extra installed:
 
     >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx", X))  # doctest: +SKIP
-    >>> scores, labels = session.run(None, {"X": X[:1]})  # doctest: +SKIP
+    >>> scores, labels, proba = session.run(None, {"X": X[:1]})  # doctest: +SKIP
     >>> labels.tolist()  # doctest: +SKIP
     [[0, 1]]
     """

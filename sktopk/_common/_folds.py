@@ -1,0 +1,149 @@
+"""Folds of an ensemble that hold out equal samples together.
+
+The folds depend on the order of the distinct samples. So they stay the same if columns are
+multiplied by positive numbers, if float32 becomes float64, and if samples come in another order
+or several times.
+"""
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ._lazy_rows import LazyRows, SomeRows
+from ._row_keys import row_keys
+
+# Numbers that are copied at a time.
+BLOCK = 1 << 20
+
+
+def shuffled_order(X, seed, groups=None):
+    """Return a random integer per sample, the same for equal samples and for samples of a group.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or LazyRows of shape (n_samples, ...)
+    seed : int
+    groups : ndarray of int of shape (n_samples,), default=None
+        From 0.
+
+    Returns
+    -------
+    order : ndarray of int of shape (n_samples,)
+    """
+    rank = sample_ranks(X)
+    order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
+    if groups is None:
+        return order
+    first = np.full(groups.max() + 1, len(order))
+    np.minimum.at(first, groups, order)
+    return first[groups]
+
+
+def sample_ranks(X):
+    """Return the rank of each sample among the distinct samples, sorted lexicographically.
+
+    Sparse and dense samples have the same ranks. NaN is larger than any number.
+    """
+    n_samples = X.shape[0]
+    index, table = np.arange(n_samples), X
+    while isinstance(table, SomeRows):
+        index, table = table.index[index], table.table
+    if isinstance(table, LazyRows):
+        return np.unique(row_keys(X, seed=0), return_inverse=True)[1]
+    if issparse(table):
+        table, next_keys = _canonical(table), _sparse_keys
+    else:
+        table, next_keys = table.reshape(len(table), -1), _dense_keys
+    # Number of smaller samples, by the columns compared so far; `tied` have an equal one.
+    n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
+    while len(tied):
+        keys, start = next_keys(table, index[tied], start)
+        if not keys:
+            break
+        before = n_smaller[tied]
+        order = np.lexsort([*keys[::-1], before])
+        before = before[order]
+        new_before = np.r_[True, before[1:] != before[:-1]]
+        new = new_before.copy()
+        for key in keys:
+            new[1:] |= _differ(key[order])
+        place = np.arange(len(order))
+        first, first_before = (np.maximum.accumulate(place * mask) for mask in (new, new_before))
+        n_smaller[tied[order]] = before + first - first_before
+        tied = tied[order[~(new & np.r_[new[1:], True])]]
+    return np.unique(n_smaller, return_inverse=True)[1]
+
+
+def _differ(key):
+    nan = key != key
+    return (key[1:] != key[:-1]) & ~(nan[1:] & nan[:-1])
+
+
+def _dense_keys(X, index, start):
+    """Return some columns from `start` on, of the samples `index`, and the column after them."""
+    stop = min(start + max(1, BLOCK // len(index)), X.shape[1])
+    return list(X[index, start:stop].T), stop
+
+
+def _sparse_keys(X, index, number):
+    """Return what orders the nonzero entries of this number of each sample, and the next number.
+
+    Of two samples that differ first in this entry, the one with the earlier column is larger if
+    its value is positive: the other one has 0 there.
+    """
+    place = X.indptr[index].astype(np.intp) + number
+    there = place < X.indptr[index + 1]
+    if not there.any():
+        return [], number
+    column, value = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), X.dtype)
+    value[there] = X.data[place[there]]
+    column[there] = X.shape[1] - X.indices[place[there]]
+    return [np.where(value < 0, -column, column), value], number + 1
+
+
+def _canonical(X):
+    """Return CSR rows with sorted indices, one entry per position and no stored zeros."""
+    if not X.has_canonical_format or not X.data.all():
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
+
+
+def deal(order, target, n_folds):
+    """Deal samples into folds with about the same shares of the classes.
+
+    Parameters
+    ----------
+    order : ndarray of int of shape (n_samples,)
+        The `shuffled_order`. Samples of the same integer come into the same fold.
+    target : ndarray of int of shape (n_samples,)
+        Class indices.
+    n_folds : int
+
+    Returns
+    -------
+    fold : ndarray of int of shape (n_samples,)
+        From 0 to n_folds - 1; -1 for samples of a class that would all be in one fold, and for
+        samples equal to them.
+    """
+    distinct, index = np.unique(order, return_inverse=True)
+    labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
+    # Classes come in an order that depends on their samples, not on their names.
+    content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
+    place = np.argsort(np.argsort(content, kind="stable"))
+    target, labels = place[target], place[labels]
+    count = np.bincount(labels)
+    # A sample with several labels counts for the rarest of them.
+    by_sample = np.lexsort((labels, count[labels], numbers))
+    label = labels[by_sample][np.r_[True, np.diff(numbers[by_sample]) > 0]]
+    by_class = np.argsort(label, kind="stable")
+    several = (np.bincount(label) > 1)[label[by_class]]
+    fold = np.full(len(distinct), -1)
+    # Samples of a class have consecutive numbers, so that folds differ by one of them at most.
+    fold[by_class[several]] = np.arange(several.sum()) % n_folds
+    fold = fold[index]
+    lowest, highest = np.full((2, len(count)), [[n_folds], [-1]])
+    np.minimum.at(lowest, target, fold)
+    np.maximum.at(highest, target, fold)
+    fold[np.isin(index, index[(lowest == highest)[target]])] = -1
+    return fold

@@ -1,0 +1,210 @@
+"""Checks of labels, sample weights and class weights."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from ._scalars import on_host
+from ._warnings import warn
+
+_NUMBERS = bool, int, float, np.bool_, np.number
+
+
+def check_given(y, name="y"):
+    """Raise if there are no labels."""
+    if y is None:
+        raise ValueError(
+            f"requires {name} to be passed, but the target {name} is None: {name} must hold a "
+            "class label per sample"
+        )
+
+
+def check_labels(y, name="y"):
+    """Return class labels of shape (n_samples,)."""
+    check_given(y, name)
+    y = _of_own_kind(on_host(y, name))
+    values = np.asarray(y)
+    _refuse_missing(values, name)
+    if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
+        y = values = np.array(values.tolist())
+    try:
+        kind = type_of_target(y, input_name=name)
+    except TypeError as error:
+        if values.ndim < 2:
+            _refuse_mixed(np.atleast_1d(values), name, error)
+            raise
+        raise ValueError(
+            f"{name} must hold one class label per sample; got shape {values.shape}"
+        ) from error
+    if kind.startswith(("multilabel", "multiclass-multioutput")):
+        raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
+    if kind.startswith("continuous"):
+        raise ValueError(
+            f"Unknown label type: {name} is continuous ({len(np.unique(values))} values); it must "
+            f"hold class labels: make it discrete, for example "
+            f"{name} >= {np.quantile(values, 0.9):.4g}"
+        )
+    y = column_or_1d(y)
+    if values.ndim == 2:
+        # scikit-learn's own warning would point at this line.
+        warn(
+            f"A column-vector {name} was passed when a 1d array was expected: "
+            f"pass {name}.ravel(), of a frame its only column",
+            DataConversionWarning,
+        )
+    if kind not in ("binary", "multiclass"):
+        _refuse_mixed(y, name)
+        check_classification_targets(y)  # raises
+    try:
+        n_classes = len(np.unique(y))
+    except TypeError as error:
+        _refuse_mixed(y, name, error)
+        raise
+    if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
+        warn(
+            f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
+            f"samples ({len(y)}): is {name} a number to predict, not a label?"
+        )
+    return y
+
+
+def _of_own_kind(y):
+    """Nullable integers and booleans of pandas without missing ones, as NumPy's, not as floats."""
+    column = y.iloc[:, 0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else y
+    dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", np.dtype(object))
+    return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
+
+
+def _refuse_missing(values, name):
+    if values.dtype.kind == "f":
+        is_nan, infinite = np.isnan(values), np.isinf(values)
+        what, wrong = ("NaN", is_nan) if is_nan.any() else ("infinity", infinite)
+    elif values.dtype.kind in "mM":
+        what, wrong = "NaT", np.isnat(values)
+    elif values.dtype.kind == "O" and values.ndim == 1:
+        import pandas as pd
+
+        what, wrong = "missing values", pd.isna(values)
+    else:
+        return
+    if wrong.any():
+        raise ValueError(
+            f"Input {name} contains {what}: {name} must hold class labels, none missing; "
+            f"{np.count_nonzero(wrong)} of {values.size} are, the first of them in row "
+            f"{np.flatnonzero(wrong)[0]}: drop these samples, or label them"
+        )
+
+
+def _refuse_mixed(y, name, error=None):
+    """Raise if labels are of several kinds, strings among them."""
+    kinds = {type(label) for label in y.tolist()}
+    if len(kinds) == 1 or not any(issubclass(kind, str) for kind in kinds):
+        return
+    kinds = sorted(kind.__name__ for kind in kinds)
+    raise ValueError(
+        f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
+        f"got {kinds}"
+    ) from error
+
+
+def check_length(y, n_samples, name="y"):
+    """Raise unless there is a label for each of `n_samples` samples."""
+    if len(y) != n_samples:
+        raise ValueError(
+            f"{name} must have one label per row of X: X has {n_samples} rows, "
+            f"{name} has inconsistent length {len(y)}"
+        )
+
+
+def check_classes(y, name="y"):
+    """Return the sorted distinct labels, at least two of them."""
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
+    return classes
+
+
+def check_weight(sample_weight, n_samples):
+    """Return finite nonnegative weights as float64 of shape (n_samples,), not all 0."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_samples, sample_weight)
+    sample_weight = on_host(sample_weight, "sample_weight")
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must be 1D with one weight per row of X, shape ({n_samples},); "
+            f"got shape {weight.shape}"
+        )
+    refused = weight[~(np.isfinite(weight) & (weight >= 0))]
+    if len(refused):
+        raise ValueError(f"sample_weight must be finite and nonnegative; got {refused[0]:g}")
+    if not weight.any():
+        raise ValueError("sample_weight must be positive for at least one row; all are zero")
+    if not weight.max() <= _LARGEST / n_samples:
+        raise ValueError(
+            f"sample_weight must be at most {_LARGEST:g} in sum; got up to {weight.max():g}: "
+            "divide all weights by their mean"
+        )
+    return weight
+
+
+# Products of weights with numbers of samples and of classes stay finite.
+_LARGEST = 1e150
+
+
+def class_weights(class_weight, classes, count):
+    """Return the weight of each class; "balanced" counts samples by their weight."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # A class announced to partial_fit may have no samples yet: any weight does.
+        return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
+            f"got {class_weight!r}"
+        )
+    known = set(classes.tolist())
+    unknown = [label for label in class_weight if label not in known]
+    if unknown:
+        raise ValueError(
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
+        )
+    try:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    except (OverflowError, TypeError, ValueError):
+        weights = None
+    if weights is None or not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(f"class_weight must be finite and nonnegative; got {class_weight!r}")
+    return weights
+
+
+def encode(classes, y):
+    """Return the index of each label among the sorted `classes`, -1 if it is not among them."""
+    index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    return np.where(classes[index] == y, index, -1)
+
+
+def encode_labels(classes, y, name="y"):
+    """Return the index of each label among the `classes` of a classifier, -1 for unknown ones."""
+    known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
+    if isinstance(known, str) != isinstance(given, str):
+        raise ValueError(
+            f"{name} must hold labels of the kind that estimator knows, such as {known!r}; got "
+            f"{given!r}"
+        )
+    return encode(classes, y)
+
+
+def class_counts(classes, y):
+    """Return the number of labels of each of the sorted `classes`."""
+    index = encode_labels(classes, y)
+    return np.bincount(index[index >= 0], minlength=len(classes))

@@ -1,0 +1,85 @@
+"""Samples that the networks of an estimator hold out, and how these judge its epochs."""
+
+import numpy as np
+
+from sktopk._common._folds import deal, shuffled_order
+from sktopk._common._unseen import scores_as_unseen
+from sktopk._training._folds import Folds
+
+# Share of the samples that a single network holds out: one of so many folds.
+HELD_OUT_FOLDS = 10
+
+
+def hold_out(data, target, n_estimators, *, is_ranking, seed):
+    """Return the samples to train on, those to judge by or None, and the folds or None.
+
+    Parameters
+    ----------
+    data : Labelled
+    target : ndarray of shape (n_samples,)
+    n_estimators : int
+        A single network holds out a part, an ensemble a fold per network.
+    is_ranking : bool
+        Whether both classes are needed to judge.
+    seed : int
+    """
+    order = shuffled_order(data.X, seed, data.groups)
+    for n_folds in range(n_estimators if n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
+        fold = deal(order, target, n_folds)
+        dealt = fold >= 0
+        parts = {*zip(target[dealt], fold[dealt], strict=True)}
+        n_classes = len(np.unique(target if is_ranking else target[dealt]))
+        if len(parts) == n_folds * n_classes > 0:
+            break
+    else:
+        return data, None, None
+    if n_estimators == 1:
+        return data.take(fold != 0), data.take(fold == 0), None
+    return data, None, Folds(fold, n_folds, n_estimators, is_ranking)
+
+
+def judge_samples(head, data, target):
+    """Return a function of the net: its score for samples that no network was trained on."""
+    judge = head.judge()
+    return lambda net: judge(target, net.scores(data.X), data.weight, data.groups)
+
+
+def judge_folds(head, data, target, folds):
+    """Return a function of the net: the score of each network for the fold that it holds out."""
+    judge, parts = head.judge(), []
+    for fold in range(folds.n_folds):
+        mask = folds.fold == fold
+        own = data.take(mask)
+        parts.append((own.X, target[mask], own.weight, own.groups))
+
+    def scores(net):
+        found = []
+        for m, fold in enumerate(folds.of_member):
+            X, own_target, weight, groups = parts[fold]
+            found.append(judge(own_target, net.scores_of_member(X, m).numpy(), weight, groups))
+        return found
+
+    return scores
+
+
+def ensemble_scores_as_unseen(net, X, folds, target, weight):
+    """Return the scores that an ensemble would give samples if no network had seen them.
+
+    Parameters
+    ----------
+    net : Net
+        Of networks with one score per sample.
+    X : table of shape (n_samples, n_features)
+    folds : Folds
+    target, weight : ndarray of shape (n_held_out,)
+        Those of the samples that are in a fold.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_held_out, 1)
+    """
+    known = folds.fold >= 0
+    by_member = net.scores_by_member(X)[known].numpy()
+    unseen = (folds.take(known).unseen(slice(None)) > 0).numpy()
+    fresh = scores_as_unseen(by_member, unseen, target, weight)
+    return fresh.astype(by_member.dtype)[:, np.newaxis]

@@ -1,0 +1,52 @@
+"""The state of an estimator with a network: as arrays and plain values, and before a failure."""
+
+import copy
+from contextlib import contextmanager
+
+import torch
+
+from sktopk._training._process import usable_device
+from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
+
+# Entries of the state that are arguments of the network, and no part of its state.
+BUILT = ("dtype", "own_rows")
+
+
+def packed(net):
+    """A net as arrays and plain values: a skorch net would carry a pickle inside the pickle."""
+    return to_arrays(net_state(net)) | {
+        "dtype": str(net.dtype).removeprefix("torch."),
+        "own_rows": net.own_rows,
+    }
+
+
+def unpacked(estimator, net):
+    """Return the net and the head of an estimator from what `packed` returned."""
+    # With the parameters of its fit, which set_params may have changed since.
+    fitted = type(estimator)(**estimator._fit_params)
+    vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
+    fitted._fit_params = estimator._fit_params
+    fitted._head = fitted._make_head()
+    with torch.inference_mode(False), torch.enable_grad():
+        fitted._make_net(net["dtype"], 0, net["own_rows"], usable_device(fitted.device))
+        load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
+        fitted.net_.module_.eval()
+    return fitted.net_, fitted._head
+
+
+@contextmanager
+def unchanged_on_error(estimator, resumed=False):
+    """Give an estimator back what it was before the block, if the block fails.
+
+    With `resumed` the block trains the network that the estimator has.
+    """
+    before = dict(vars(estimator))
+    net_before = copy.deepcopy(net_state(estimator.net_)) if resumed else None
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        if resumed:
+            load_net_state(estimator.net_, net_before)
+        raise

@@ -1,0 +1,138 @@
+"""Folds that the networks of an ensemble hold out: equal samples together, in any unit."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array, csr_matrix
+from torch.utils.data import TensorDataset
+
+from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
+from sktopk._common._folds import deal, sample_ranks, shuffled_order
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 4)).astype(np.float32).astype(float)
+Y = (X[:, 0] + RNG.normal(size=240)).argsort().argsort() * 3 // 240
+QUICK = {"n_estimators": 3, "hidden_layer_sizes": (8,), "max_epochs": 4, "random_state": 0}
+ESTIMATORS = {
+    "labels": (TopKClassifier(k=2, **QUICK), Y),
+    "rankings": (
+        DeepTopPushClassifier(batch_size=300, **QUICK | {"calibration": "sigmoid"}),
+        Y == 0,
+    ),
+    "trees": (TopBoostClassifier(n_estimators=5, n_members=3, random_state=0), Y == 0),
+}
+
+
+def out_of_fold(case, X, order=slice(None)):
+    clf, y = ESTIMATORS[case]
+    return clf.fit(X, y[order]).oob_decision_function_
+
+
+@pytest.mark.parametrize("case", ESTIMATORS)
+def test_units_float_types_and_the_order_of_samples_change_no_fold(case):
+    expected = out_of_fold(case, X)
+    close = {"rtol": 1e-4, "atol": 1e-3 * np.abs(expected).max()}
+    for unit in ([2.0, 1, 1, 1], [1e-3, 1, 250, 3.7]):
+        np.testing.assert_allclose(out_of_fold(case, X * unit), expected, **close)
+    np.testing.assert_allclose(out_of_fold(case, X.astype(np.float32)), expected, **close)
+    np.testing.assert_allclose(out_of_fold(case, csr_array(X)), expected, **close)
+
+
+def test_the_order_of_the_samples_changes_no_fold():
+    order = RNG.permutation(240)
+    ranks = sample_ranks(X)
+    np.testing.assert_array_equal(sample_ranks(X[order]), ranks[order])
+    # One minibatch: the order of the samples changes nothing else either.
+    clf, y = ESTIMATORS["rankings"]
+    clf.set_params(buffer_size=0)
+    expected = clf.fit(X, y).oob_decision_function_[order]
+    np.testing.assert_allclose(clf.fit(X[order], y[order]).oob_decision_function_, expected, 1e-6)
+
+
+def test_out_of_fold_scores_of_labels_that_mean_nothing_are_those_of_chance():
+    y = RNG.permutation(np.arange(240) % 2)
+    clf = TopKClassifier("cross_entropy", k=1, **QUICK | {"max_epochs": 100})
+    clf.set_params(hidden_layer_sizes=(64,), weight_decay=0.0)
+    assert 0.4 < clf.fit(X, y).oob_score_ < 0.6
+    assert clf.score(X, y) > 0.8
+
+
+def test_ranks_are_those_of_sorted_tuples():
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        table = rng.integers(-1, 2, (40, 4)).astype(float)
+        table[rng.random(table.shape) < 0.1 * (seed % 3)] = np.nan
+        rows = [tuple(np.inf if v != v else v + 0.0 for v in row) for row in table.tolist()]
+        expected = [sorted(set(rows)).index(row) for row in rows]
+        wide = np.c_[np.zeros((40, 30)), table]
+        for given in (table, csr_array(table), csr_matrix(table), wide, table.reshape(40, 2, 2)):
+            assert sample_ranks(given).tolist() == expected
+
+
+def test_repeated_entries_stored_zeros_and_negative_zeros_are_the_numbers_they_stand_for():
+    table = np.array([[0.0, 3, 1], [-0.0, 3, 1], [0, 0, 0], [0, 1, 2]])
+    parts = csr_array(
+        ([1.0, 1, 2, 0, 1, 3, 0, 2, 1], [2, 1, 1, 0, 2, 1, 2, 2, 1], [0, 3, 6, 7, 9]), (4, 3)
+    )
+    assert sample_ranks(table).tolist() == sample_ranks(parts).tolist() == [2, 2, 0, 1]
+    assert parts.nnz == 9  # as it was
+
+
+def test_memory_maps_and_samples_of_no_weight_have_the_same_ranks(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    table = np.load(tmp_path / "X.npy", mmap_mode="r")
+    clf, y = ESTIMATORS["labels"]
+    weight = np.arange(240) % 5 > 0
+    expected = clf.fit(X[weight], y[weight]).oob_decision_function_
+    for given in (table, csr_array(X)):
+        found = clf.fit(given, y, sample_weight=weight).oob_decision_function_
+        np.testing.assert_allclose(found[weight], expected, rtol=1e-6)
+        assert np.isnan(found[~weight]).all()
+
+
+def test_equal_samples_are_held_out_together_in_any_table():
+    table, y = np.repeat(X[:60], 4, axis=0), Y
+    dataset = TensorDataset(torch.from_numpy(table), torch.from_numpy(y))
+    for given in (table, csr_array(table), dataset):
+        clf = TopKClassifier(k=2, **QUICK).fit(given, y)
+        scores = clf.oob_decision_function_.reshape(60, 4, 3)
+        known = np.isfinite(scores).all(axis=(1, 2))
+        assert known.any()
+        np.testing.assert_allclose(scores[known], scores[known][:, :1].repeat(4, axis=1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_folds_share_the_classes_evenly_and_keep_equal_samples_together(seed):
+    rng = np.random.default_rng(seed)
+    order, target = rng.integers(0, 150, 200), rng.choice(4, 200, p=[0.6, 0.3, 0.08, 0.02])
+    fold = deal(order, target, 5)
+    for each in range(150):
+        assert len(np.unique(fold[order == each])) <= 1
+    for label in range(4):
+        parts = np.unique(fold[(target == label) & (fold >= 0)])
+        assert len(parts) != 1
+    # Each distinct sample counts once, for the rarest of its labels.
+    count = np.bincount(np.unique(np.c_[target, order], axis=0)[:, 0], minlength=4)
+    label = [min(target[order == each], key=lambda c: count[c]) for each in np.unique(order)]
+    dealt = np.array([fold[order == each][0] for each in np.unique(order)])
+    sizes = np.array([np.bincount(dealt[(label == c) & (dealt >= 0)], minlength=5) for c in (0, 1)])
+    assert (np.ptp(sizes, axis=1) <= 1).all()
+    # Names of classes do not matter.
+    np.testing.assert_array_equal(deal(order, np.array([2, 0, 3, 1])[target], 5), fold)
+
+
+def test_a_class_of_one_distinct_sample_is_never_held_out():
+    target = np.r_[np.zeros(6, int), 1, 1]
+    order = np.r_[np.arange(6), 6, 6]
+    fold = deal(order, target, 3)
+    assert fold[6:].tolist() == [-1, -1]
+    assert np.bincount(fold[:6]).tolist() == [2, 2, 2]
+
+
+def test_samples_of_a_group_are_held_out_together():
+    groups = np.arange(240) // 8
+    order = shuffled_order(X, 0, groups)
+    assert all(len(set(order[groups == g])) == 1 for g in range(30))
+    assert len(set(order)) == 30
+    # By the content, not by the names of the groups.
+    np.testing.assert_array_equal(shuffled_order(X, 0, 29 - groups), order)

@@ -1,0 +1,256 @@
+"""Whatever a parameter is set to, an estimator trains, or the error names the parameter."""
+
+import contextlib
+import io
+import re
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from skorch.callbacks import EpochScoring, LRScheduler
+from torch import nn
+
+import sktopk
+from sktopk.modules import MLP
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+OF_FOUR = np.arange(40) % 4
+OF_TWO = OF_FOUR == 1
+QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "device": "cpu"}
+NETS = {
+    "TopKClassifier": {"k": 2},
+    "DeepTopPushClassifier": {},
+    "TopPushKClassifier": {"k": 2},
+    "RecallAtKClassifier": {"k": 4},
+    "PatMatClassifier": {"tau": 0.2},
+    "PatMatNPClassifier": {"tau": 0.2},
+    "RecallAtFPRClassifier": {"fpr": 0.2},
+    "PrecisionAtRecallClassifier": {},
+    "ThresholdClassifier": {"threshold": sktopk.losses.KthLargest("negatives", k=1)},
+    "AUCClassifier": {},
+    "FScoreClassifier": {},
+    "RecallAtPrecisionClassifier": {"precision": 0.2},
+}
+# Parameters of all networks are asked of two estimators.
+SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
+ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier")
+VALUES = {
+    "a fraction": Fraction(1, 3),
+    "a decimal": Decimal("0.3"),
+    "a huge integer": 10**30,
+    "beyond all floats": 10**400,
+    "large": 1e30,
+    "tiny": 1e-320,
+    "zero": 0,
+    "a negative fraction": -0.5,
+    "NaN": np.nan,
+    "complex": 1j,
+    "float32": np.float32(0.5),
+    "None": None,
+    "True": True,
+    "a word": "nonsense",
+    "bytes": b"a",
+    "an empty list": [],
+    "a dict": {"a": 1},
+    "an array of none": np.array(1.5),
+    "an array of objects": np.array([None, 1], dtype=object),
+    "a tensor with a gradient": torch.ones(3, requires_grad=True),
+    "a class of callbacks": EpochScoring,
+    "a function of one": lambda n: nn.Linear(n, 4),
+}
+
+
+def make(name, **params):
+    return getattr(sktopk, name)(**QUICK | NETS[name] | params)
+
+
+def labels(name):
+    return OF_FOUR if name == "TopKClassifier" else OF_TWO
+
+
+def fit(estimator, y):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return estimator.fit(X, y)
+
+
+def test_all_estimators_with_a_network_are_asked():
+    trained = {name for name in sktopk.__all__ if hasattr(getattr(sktopk, name), "partial_fit")}
+    assert trained == set(NETS)
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_it_works_or_the_error_names_the_parameter(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some values are the names of files
+    for name in NETS:
+        parameters = make(name).get_params(deep=False).keys()
+        for parameter in parameters if name in ASKED_ALL else parameters - SHARED:
+            if parameter == "max_epochs" and isinstance(VALUES[case], int) and VALUES[case] > 9:
+                continue  # allowed, and takes long
+            try:
+                estimator = fit(make(name, **{parameter: VALUES[case]}), labels(name))
+            except (OverflowError, TypeError, ValueError) as error:
+                if parameter not in str(error):
+                    raise AssertionError(f"{name}({parameter}={case}): {error!r}") from error
+            else:
+                # A threshold that flags all or nothing is infinite.
+                assert not np.isnan(estimator.decision_function(X)).any(), (name, parameter)
+
+
+V, T = ValueError, TypeError
+FOCAL, NOISED = {"loss": "focal"}, {"loss": "noised_topk"}
+TOPK, PATMAT, PATMAT_NP = ("TopKClassifier",), ("PatMatClassifier",), ("PatMatNPClassifier",)
+WRONG = {
+    "k is 0": ({"k": 0}, V, "k == 0, must be >= 1"),
+    "k is a bool": ({"k": True}, T, "k must be an integer; got True"),
+    "k is a string": ({"k": "3"}, T, "k must be an instance of int"),
+    "k is an empty dict": ({"k": {}}, V, "k must have at least one k", TOPK),
+    "k has a weight of 0": ({"k": {1: 0.0}}, V, "k must have.*positive weight", TOPK),
+    "tau is 0": ({"tau": 0.0}, V, "tau == 0.0, must be > 0"),
+    "tau is infinite": ({"tau": np.inf}, V, "tau must be finite; got inf|tau == inf"),
+    "tau is a share of 1": ({"tau": 1.0}, V, "tau == 1.0, must be < 1", PATMAT + PATMAT_NP),
+    "sigma is negative": ({"sigma": -0.1}, V, "sigma == -0.1, must be >= 0"),
+    "gamma is negative": ({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
+    "n_noise is 0": ({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
+    "a parameter of another loss": (
+        {**FOCAL, "loss_params": {"margin": 1.0}},
+        V,
+        r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]",
+    ),
+    "a parameter of a loss without": (
+        {"loss": "topk_grouping", "loss_params": {"gamma": 1.0}},
+        V,
+        "which has none; got",
+    ),
+    "loss_params is a list": ({"loss_params": ["gamma"]}, T, "loss_params must be a dict"),
+    "loss is unknown": ({"loss": "hinge"}, V, "loss must be one of.*'smooth_topk'.*got 'hinge'"),
+    "loss is a class": ({"loss": nn.CrossEntropyLoss}, T, "loss.*nn.Module.*got <class"),
+    "order is unknown": ({"order": "loss"}, V, "order must be one of 'cross_entropy', None; got"),
+    "fpr is 1": ({"fpr": 1.0}, V, "fpr == 1.0, must be < 1"),
+    "recall above 1": ({"recall": 1.1}, V, "recall == 1.1, must be <= 1"),
+    "precision is 0": ({"precision": 0.0}, V, "precision == 0.0, must be > 0"),
+    "beta is 0": ({"beta": 0}, V, "beta == 0, must be > 0"),
+    "surrogate is a function": ({"surrogate": len}, V, "surrogate must be one of.*got <built"),
+    "buffer_size is a word": ({"buffer_size": "all"}, T, "buffer_size must be an.*also be 'auto'"),
+    "multi_class is unknown": ({"multi_class": "ova"}, V, "multi_class must be one of.*'ova'"),
+    "pretrain is 1": ({"pretrain": 1.0}, V, "pretrain == 1.0, must be < 1"),
+    "n_estimators is 0": ({"n_estimators": 0}, V, "n_estimators == 0, must be >= 1"),
+    "learning_rate is 0": ({"learning_rate": 0}, V, "learning_rate == 0, must be > 0"),
+    "learning_rate is huge": ({"learning_rate": 10**400}, V, "learning_rate must be finite as a f"),
+    "weight_decay is negative": ({"weight_decay": -1}, V, "weight_decay == -1"),
+    "batch_size is unknown": ({"batch_size": "all"}, T, "batch_size.*'all'.*'auto'"),
+    "max_epochs is 0": ({"max_epochs": 0}, V, "max_epochs == 0, must be >= 1"),
+    "patience is 0": ({"n_iter_no_change": 0}, V, "n_iter_no_change == 0"),
+    "calibration is unknown": ({"calibration": "beta"}, V, "calibration must be one of.*got 'bet"),
+    "verbose is a string": ({"verbose": "1"}, T, "verbose must be an integer; got '1'"),
+    "random_state is a generator": (
+        {"random_state": np.random.default_rng(0)},
+        V,
+        r"random_state must be.*got Generator.*np.random.RandomState\(generator.bit_generator\)",
+    ),
+    "a layer of width 0": ({"hidden_layer_sizes": (0,)}, V, "hidden_layer_sizes == 0"),
+    "layers in a generator": ({"hidden_layer_sizes": map(int, "5")}, T, "hidden_layer_sizes must"),
+    "device is unknown": ({"device": "tpu9"}, V, "device.*'cpu'|device.*got 'tpu9'"),
+    "device without storage": ({"device": "meta"}, V, "device='meta' cannot be used"),
+    "callbacks is a string": ({"callbacks": "bar"}, T, "callbacks must be a list"),
+    "a callback is a class": ({"callbacks": [EpochScoring]}, T, "callbacks must be.*got <class.*"),
+    "two callbacks of a name": (
+        {"callbacks": [("a", LRScheduler())] * 2},
+        V,
+        "callbacks must have names.*got 'a'",
+    ),
+    "net_params is a list": ({"net_params": [1]}, T, "net_params must be a dict"),
+    "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
+    "net_params sets a loader": (
+        {"net_params": {"iterator_train__num_workers": 2}},
+        V,
+        "iterator_train__num_workers.*own minibatches",
+    ),
+    "net_params is misspelt": ({"net_params": {"optimizer__beta": (0.9, 0.99)}}, T, "beta"),
+    "an unknown precision": ({"net_params": {"precision": "fp8"}}, V, "precision must be.*'fp8'"),
+    "module with lazy layers": (
+        {"module": lambda n, m: nn.LazyLinear(m)},
+        V,
+        "module must not have lazy layers",
+    ),
+    "module is an instance": ({"module": nn.Linear(3, 4)}, T, "module.*not an instance"),
+    "module of one argument": (
+        {"module": lambda n: nn.Linear(n, 4)},
+        T,
+        r"module must take \(n_features, n_outputs\); got one that takes \(n\)",
+    ),
+    "module of a missing parameter": (
+        {"module": lambda n, m: nn.Linear(n, m), "net_params": {"module__width": 3}},
+        T,
+        r"module must take \(n_features, n_outputs, width\); got one that takes \(n, m\)",
+    ),
+    "module builds no module": ({"module": lambda n, m: 3}, T, "nn.Module; got int"),
+    "module of the wrong width": (
+        {"module": lambda n, m: nn.Linear(n, m + 1)},
+        V,
+        r"module must return scores of shape \(n_samples, [148]\).*got shape \(2, [259]\)",
+    ),
+    "module of the wrong input": (
+        {"module": lambda n, m: nn.Linear(n + 1, m)},
+        V,
+        r"module fails on samples of shape \(3,\)",
+    ),
+    "class_weight of no class": (
+        {"class_weight": {9: 1.0}},
+        V,
+        r"class_weight must have labels of y as keys.*got \[9\]",
+    ),
+    "class_weight is negative": ({"class_weight": {0: -1.0}}, V, "class_weight.*nonneg"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_parameter(case):
+    params, error, says, *only = WRONG[case]
+    has = [name for name in NETS if params.keys() <= make(name).get_params(deep=False).keys()]
+    assert has
+    for name in only[0] if only else has:
+        estimator = fit(make(name), labels(name))
+        scores = estimator.decision_function(X)
+        with pytest.raises(error) as caught:
+            fit(estimator.set_params(**params), labels(name))
+        assert re.search(says, str(caught.value), re.DOTALL), f"{name}: {caught.value}"
+        # The fit before is still there.
+        np.testing.assert_array_equal(estimator.decision_function(X), scores)
+
+
+def test_parameters_that_do_not_exist():
+    with pytest.raises(ValueError, match="Invalid parameter 'learning_speed'"):
+        make("TopKClassifier").set_params(learning_speed=1)
+    with pytest.raises(TypeError, match="learning_speed"):
+        sktopk.TopKClassifier(learning_speed=1)
+    with pytest.raises(ValueError, match="AUCClassifier has no loss_params, which loss__tau would"):
+        sktopk.AUCClassifier().set_params(loss__tau=1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_device_without_a_gpu():
+    with pytest.raises(ValueError, match=r"device='cuda' cannot be used here .*: use 'cpu'"):
+        fit(make("TopKClassifier", device="cuda"), OF_FOUR)
+
+
+def test_parameters_of_parts_are_set_and_searched_directly():
+    clf = make("TopKClassifier", module=MLP, net_params={"optimizer": torch.optim.SGD})
+    clf.set_params(optimizer__momentum=0.5, module__dropout=0.25, loss__margin=0.5, max_epochs=2)
+    params = clf.get_params()
+    assert (params["optimizer__momentum"], params["module__dropout"]) == (0.5, 0.25)
+    assert clf.loss_params == {"margin": params["loss__margin"]} == {"margin": 0.5}
+    fit(clf.set_params(loss="topk_hinge"), OF_FOUR)
+    assert isinstance(clf.net_.optimizer_, torch.optim.SGD)
+    assert clf.net_.optimizer_.param_groups[0]["momentum"] == 0.5
+
+
+def test_a_k_too_large_is_clipped_once_and_said():
+    for name, k in (("TopKClassifier", 3), ("TopPushKClassifier", 30), ("RecallAtKClassifier", 40)):
+        with pytest.warns(UserWarning, match="k=1000000000000 must be") as record:
+            clf = make(name, k=10**12).fit(X, labels(name))
+        assert len([each for each in record if "k=1" in str(each.message)]) == 1
+        assert clf.k_ == k

@@ -1,0 +1,298 @@
+"""Missing values and categories: what the default network makes of them, and who refuses them."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import get_tags
+
+from sktopk import DeepTopPushClassifier, TopKClassifier, make_pipeline
+from sktopk.modules import MLP, TabularMLP
+
+QUICK = {"hidden_layer_sizes": (8,), "n_estimators": 2, "max_epochs": 2, "random_state": 0}
+RNG = np.random.default_rng(0)
+N = 240
+Y = np.arange(N) % 3
+DAYS = pd.date_range("2020-01-01", periods=N)
+
+
+def frame():
+    """Numbers, strings with missing ones, categories, strings that are numbers, booleans."""
+    x, town = RNG.normal(size=N), np.array(["ulm", "rom", "wien"], dtype=object)[Y]
+    x[::7] = np.nan
+    town[RNG.random(N) < 0.4] = "bonn"
+    town[::11] = None
+    return pd.DataFrame(
+        {
+            "x": x,
+            "town": town,
+            "grade": pd.Categorical(RNG.integers(1, 5, N)),
+            "code": [f"{value:.3f}" for value in RNG.normal(size=N)],
+            "flag": RNG.random(N) > 0.5,
+            "z": RNG.normal(size=N),
+        }
+    )
+
+
+X = frame()
+
+
+def trained(table, y=Y, sample_weight=None, **params):
+    return TopKClassifier(k=1, **QUICK | params).fit(table, y, sample_weight)
+
+
+def of_column(values, **params):
+    """A classifier that was fitted to a column of these values, repeated."""
+    values = [*values] * 2
+    params = {"hidden_layer_sizes": (), **params}
+    return trained(pd.DataFrame({"a": values}), np.arange(len(values)) % 2, **params)
+
+
+def scores_of(clf, values):
+    return clf.decision_function(pd.DataFrame({"a": pd.Series(values, dtype=object)}))
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return trained(X)
+
+
+def test_a_fit_is_that_of_the_columns_of_scikit_learns_encoder():
+    table = X[["town", "grade"]].fillna({"town": "none"})
+    encoder = OneHotEncoder(sparse_output=False)
+    codes = encoder.fit_transform(table)
+    sizes = [len(each) for each in encoder.categories_]
+    # One-hot columns are scaled by n_categories ** -0.5: the same inner products of samples.
+    scaled = codes / np.sqrt(np.repeat(sizes, sizes))
+    clf = trained(table)
+    x = torch.from_numpy(clf.categories_.encode(table).to_numpy())
+    found = clf.net_.module_.encode(x)[:, 2:].numpy()
+    np.testing.assert_allclose(found @ found.T, scaled @ scaled.T)
+
+
+@pytest.mark.parametrize("n", [49, 50, 51, 200])
+def test_the_rarest_of_more_than_fifty_categories_are_one(n):
+    values = np.repeat([f"c{i}" for i in range(n)], np.arange(2, n + 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = of_column(values)
+    scores = scores_of(clf, [f"c{i}" for i in range(n)])
+    assert len(np.unique(scores)) == min(n, 50)
+    assert len(np.unique(scores[: n - 49])) == (n > 49)
+    # An unseen one is as the rare ones where there are some; a missing one never is.
+    unseen, missing = scores_of(clf, ["unseen", None])
+    assert (unseen == scores[0]) == (n > 50)
+    assert missing not in scores
+
+
+def test_unseen_and_missing_values_are_none_where_fit_had_none():
+    clf = of_column(["x", "y", "x"] * 5)
+    unseen, missing, nan = scores_of(clf, ["unseen", None, np.nan])
+    assert unseen == missing == nan
+    assert unseen not in scores_of(clf, ["x", "y"])
+
+
+def test_categories_are_ordered_by_the_weight_of_their_samples():
+    values = [f"c{i:02}" for i in range(60)]
+    weight = np.where(np.arange(60) < 49, 1.0, 2.0)
+    clf = of_column(values, sample_weight=np.tile(weight, 2))
+    scores = scores_of(clf, values)
+    # Eleven heavy ones and the first light ones have columns of their own; the others share one.
+    assert len(np.unique(scores)) == 50
+    assert len(np.unique(scores[38:49])) == 1
+
+
+COLUMNS = {
+    "strings": ["a", "b", None] * 5,
+    "pandas strings": pd.array(["a", "b", pd.NA] * 5, dtype="string"),
+    "categories": pd.Categorical(["a", "b", None] * 5),
+    "categories of numbers": pd.Categorical([2.0, 7.0, None] * 5),
+    "intervals": pd.cut([0.0, 2.0, np.nan] * 5, [-1, 1, 3]),
+    "polars strings": pl.Series("a", ["a", "b", None] * 5),
+    "polars categories": pl.Series("a", ["a", "b", None] * 5, dtype=pl.Categorical),
+    "polars enum": pl.Series("a", ["a", "b", None] * 5, dtype=pl.Enum(["a", "b"])),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_columns_of_categories_of_any_kind_are_alike(case):
+    column, y = COLUMNS[case], np.arange(15) % 2
+    make = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    plain = pd.DataFrame({"a": COLUMNS["strings"]})
+    found, expected = trained(make({"a": column}), y), trained(plain, y)
+    assert found.categories_.sizes == {0: 3}
+    np.testing.assert_array_equal(
+        found.decision_function(make({"a": column})), expected.decision_function(plain)
+    )
+
+
+@pytest.mark.parametrize(
+    "column",
+    [["1.5", "2", None], [True, False, None], np.array([1, 2, None]), ["1", 2, 3]],
+    ids=str,
+)
+def test_columns_of_numbers_in_any_form_are_numbers(column):
+    table, y = pd.DataFrame({"a": pd.Series([*column] * 5, dtype=object)}), np.arange(15) % 2
+    clf = trained(table, y)
+    assert not hasattr(clf, "categories_")
+    plain = table.astype(float)
+    np.testing.assert_array_equal(
+        clf.decision_function(table), trained(plain, y).decision_function(plain)
+    )
+
+
+@pytest.mark.parametrize("to", [np.asarray, sparse.csr_array], ids=["array", "sparse"])
+def test_a_missing_value_is_told_from_the_median_where_fit_has_seen_some(to):
+    rows = RNG.normal(size=(N, 3))
+    rows[::5, 1] = np.nan
+    clf = trained(to(rows))
+    center = clf.net_.module_.center.numpy()
+    for column, is_told in [(0, False), (1, True), (2, False)]:
+        median, missing = rows[1:5].copy(), rows[1:5].copy()
+        median[:, column], missing[:, column] = center[column], np.nan
+        same = clf.decision_function(to(median)) == clf.decision_function(to(missing))
+        assert not same.any() if is_told else same.all()
+
+
+def test_a_sample_of_no_weight_has_no_category_and_no_missing_value():
+    table, weight = X.copy(), np.ones(N)
+    table.loc[3, "town"], weight[3] = "atlantis", 0
+    weight[X["x"].isna()] = 0
+    found, left = trained(table, sample_weight=weight), weight > 0
+    expected = trained(table[left], Y[left])
+    np.testing.assert_array_equal(found.decision_function(X), expected.decision_function(X))
+
+
+def test_a_copy_and_a_part_that_comes_later_keep_the_categories(clf):
+    scores = clf.decision_function(X)
+    for each in (pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)):
+        np.testing.assert_array_equal(each.decision_function(X), scores)
+        each.partial_fit(X.assign(town="atlantis"), Y)
+        assert each.categories_ == clf.categories_
+    assert not hasattr(clone(clf), "categories_")
+    again = copy.deepcopy(clf).fit(X[["z"]].to_numpy(), Y)
+    assert not hasattr(again, "categories_")
+
+
+def test_searches_pipelines_and_importances_take_frames():
+    y = (Y == 1).astype(int)
+    search = GridSearchCV(
+        make_pipeline("passthrough", DeepTopPushClassifier(**QUICK)),
+        {"deeptoppushclassifier__learning_rate": [1e-2]},
+        cv=2,
+    ).fit(X, y)
+    assert len(search.best_estimator_.predict_top(X, 5)) == 5
+    importance = permutation_importance(search, X, y, n_repeats=1, random_state=0)
+    assert np.isfinite(importance.importances_mean).all()
+
+
+OTHERS = {
+    "MLP": {"module": MLP},
+    "of a function": {"module": lambda n_in, n_out: TabularMLP(n_in, n_out), "n_estimators": 1},
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_networks_say_which_one_takes_them(case):
+    clf = TopKClassifier(k=1, **{"max_epochs": 1} | OTHERS[case])
+    assert not get_tags(clf).input_tags.allow_nan
+    assert get_tags(TopKClassifier()).input_tags.allow_nan
+    rows = X[["x", "z"]]
+    for table in (rows, rows.to_numpy(), X[["town"]], pl.DataFrame({"x": X["x"].to_numpy()})):
+        with pytest.raises(ValueError, match="the default network takes"):
+            clf.fit(table, Y)
+
+
+REFUSED = {
+    "an array": (X.to_numpy(), TypeError, r"X must be a frame, as in fit, where columns 1, 2"),
+    "another order": (X[X.columns[::-1]], ValueError, "feature names should match"),
+    "fewer columns": (X[["x", "town"]], ValueError, "feature names should match"),
+    "infinity": (X.assign(z=np.inf), ValueError, "infinity: column 'z', in 240 of 240"),
+    "strings for numbers": (X.assign(z="low"), ValueError, "column 'z' has 'low' in row 0"),
+    "times": (X.assign(town=DAYS), TypeError, "'town' holds times"),
+    "a sample": (X.iloc[0], ValueError, "Expected .*2"),
+    "numbers for strings": (
+        X.assign(town=pd.Series(["ulm", 3.5] * 120, dtype=object)),
+        TypeError,
+        r"column 'town' held categories such as '\w+' \(str\); got 3.5 \(float\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_by_a_fit_with_categories(case, clf):
+    table, error, says = REFUSED[case]
+    with pytest.raises(error, match=says):
+        clf.predict(table)
+
+
+NUMBERS = X[["x", "z"]].fillna(0.0)
+WRONG = {
+    "words": (["x"] * N, ValueError, "column 'town' has 'x' in row 0.*OneHotEncoder"),
+    "NA alone": (pd.array([pd.NA] * N, dtype="string"), ValueError, "NaN: column 'town', in 240"),
+    "integers with NA": (
+        pd.array([1, pd.NA, 2] * 80, dtype="Int64"),
+        ValueError,
+        "NaN: column 'town', in 80 of 240 rows, the first of them row 1",
+    ),
+    "infinity": ([np.inf, *range(N - 1)], ValueError, "infinity: column 'town', in 1 of"),
+    "lists": ([[1, 2]] * N, TypeError, r"column 'town' has \[1, 2\] in row 0"),
+    "times of a place": (DAYS.tz_localize("UTC"), TypeError, "'town' holds times"),
+    "durations": (DAYS - DAYS[0], TypeError, "column 'town' holds times"),
+    "dates of Python": ([d.date() for d in DAYS], TypeError, r"has datetime.date.*what counts"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_column_that_holds_no_numbers_is_named(case):
+    column, error, says = WRONG[case]
+    table, clf = NUMBERS.assign(town=column), TopKClassifier(k=1, **QUICK | {"module": MLP})
+    for call in (clf.fit, clf.partial_fit):
+        with pytest.raises(error, match=says):
+            call(table, Y)
+    plain = NUMBERS.assign(town=0.0)
+    with pytest.raises(error, match=f"X_val is not allowed.*{says}"):
+        clf.fit(plain, Y, X_val=table, y_val=Y)
+
+
+@pytest.mark.parametrize("column", [[*range(N - 1), "?"], [[1, 2]] * N, [{}] * N])
+def test_mixed_columns_are_refused_by_name_by_the_default_network(column):
+    with pytest.raises((TypeError, ValueError), match="column 'town' has"):
+        trained(X.assign(town=pd.Series(column, dtype=object)))
+    with pytest.raises(ValueError, match="got 'x' more than once"):
+        trained(X.set_axis(["x", *"xbcde"], axis=1))
+
+
+def test_categories_of_two_kinds_are_refused():
+    table = pd.DataFrame({"a": pd.Categorical(["x", "y", 3, None] * 5)})
+    with pytest.raises(TypeError, match=r"column 'a' .* such as 'x', and others .* such as 3:"):
+        trained(table, np.arange(20) % 2)
+
+
+def test_strings_that_are_hardly_categories_are_said():
+    numbers = [f"{i / 4}" for i in range(60)]
+    with pytest.warns(UserWarning, match="61 different texts, .* but not ' ', .*to_numeric"):
+        of_column([*numbers, " "])
+    days = DAYS[:90].astype(str)
+    with pytest.warns(UserWarning, match="90 different texts in 90 rows.*'2020-"):
+        trained(pd.DataFrame({"a": days}), np.arange(90) % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of_column([*numbers[:30], " "])
+
+
+def test_float32_stays():
+    table = X[["town", "z"]].astype({"z": np.float32})
+    clf = trained(table)
+    assert clf.decision_function(table).dtype == np.float32
+    assert trained(X[["town", "z"]]).decision_function(X[["town", "z"]]).dtype == np.float64

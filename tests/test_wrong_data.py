@@ -1,0 +1,323 @@
+"""Wrong data raise errors that name them, and change neither the data nor the estimator."""
+
+import re
+import warnings
+from functools import cache
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from scipy import sparse
+
+from sktopk import (
+    AUCClassifier,
+    DeepTopPushClassifier,
+    TopBoostClassifier,
+    TopKClassifier,
+)
+from sktopk.modules import MLP
+
+V, T = ValueError, TypeError
+QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "module": MLP}
+X = np.random.default_rng(0).normal(size=(40, 3))
+OF_FOUR = np.arange(40) % 4
+OF_TWO = (OF_FOUR == 1).astype(int)
+NETS = {
+    "TopKClassifier": lambda: TopKClassifier(k=2, **QUICK),
+    "DeepTopPushClassifier": lambda: DeepTopPushClassifier(**QUICK),
+    "AUCClassifier": lambda: AUCClassifier(**QUICK),
+}
+EVERY = NETS | {"TopBoostClassifier": lambda: TopBoostClassifier(n_estimators=2, n_members=1)}
+NAN, INF = X.copy(), X.copy()
+NAN[1, 1], INF[1, 1] = np.nan, np.inf
+MASKED = np.ma.masked_array(X, mask=X > 1)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+WORDS = np.full((40, 2), "a")
+ONES = np.ones(40)
+TRAINED = torch.tensor(X, requires_grad=True)
+
+
+def labels(name):
+    return OF_FOUR if name == "TopKClassifier" else OF_TWO
+
+
+def at(values, value, row=3):
+    """Values, one of which is something else."""
+    values = np.asarray(values, dtype=object)
+    values[row] = value
+    return values
+
+
+@cache
+def fitted(name):
+    """An estimator that was fitted before, and its scores."""
+    clf = EVERY[name]().fit(X, labels(name))
+    return clf, clf.decision_function(X)
+
+
+def assert_refused(name, error, says, method, *args, **params):
+    """Call a method of an estimator that was fitted before: it raises, and nothing changes."""
+    clf, scores = fitted(name)
+    before, given = [joblib.hash(each) for each in (X, OF_FOUR, OF_TWO)], repr((args, params))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(error) as caught:
+            getattr(clf, method)(*args, **params)
+    assert re.search(says, str(caught.value), re.DOTALL), f"{name}: {caught.value}"
+    assert before == [joblib.hash(each) for each in (X, OF_FOUR, OF_TWO)]
+    assert repr((args, params)) == given
+    np.testing.assert_array_equal(clf.decision_function(X), scores)
+
+
+FEATURES = {
+    "NaN": (NAN, V, "NaN", NETS),
+    "infinity": (INF, V, "infinity"),
+    "a sparse NaN": (sparse.csr_array(NAN), V, "NaN", NETS),
+    "a frame with pandas.NA": (FRAME.round().astype("Int64").mask(FRAME > 1), V, "NaN|NA", NETS),
+    "a polars frame with a null": (pl.DataFrame({"a": [None, *range(39)]}), V, "NaN", NETS),
+    "masked": (MASKED, V, r"X must have no masked entries; got \d+ of 120"),
+    "words": (WORDS, V, "could not convert|string|numeric"),
+    "lists of different lengths": ([[1.0, 2.0], [1.0]] * 20, V, "inhomogeneous|shape"),
+    "complex numbers": (X + 1j, V, "[Cc]omplex"),
+    "no samples": (X[:0], V, "0 sample|inconsistent"),
+    "no columns": (X[:, :0], V, "0 feature"),
+    "one dimension": (X[:, 0], V, "1D array|2D array|1-D|dim"),
+    "None": (None, (V, T), "None|NoneType|scalar"),
+    "a file name": ("rows.csv", (V, T), "scalar|0D|str|could not convert|inconsistent"),
+    "images": (X.reshape(10, 2, 2, 3), V, "dim|inconsistent"),
+    "half precision": (torch.ones(40, 3).bfloat16(), T, "X must be.*bfloat16"),
+    "a gradient": (TRAINED, T, r"X must be.*gradient.*X.detach\(\)"),
+    "beyond float64": (at(X, 10**400), (V, OverflowError), "X must hold.*range|infinity|too large"),
+    "a query": (pl.DataFrame(X).lazy(), T, r"X must be a table; got a LazyFrame: pass X.collect"),
+}
+
+
+@pytest.mark.parametrize("case", FEATURES)
+def test_features(case):
+    passed, error, says, *only = FEATURES[case]
+    for name in only[0] if only else EVERY:
+        y = labels(name)
+        y = y[: len(passed)] if case == "images" else y
+        assert_refused(name, error, says, "fit", passed, y)
+
+
+LABELS = {
+    "missing": (lambda y: None, V, "y must hold a class label|requires y"),
+    "one too few": (lambda y: y[:-1], V, "[Ii]nconsistent"),
+    "NaN": (lambda y: np.where(y == 1, np.nan, y), V, "y contains NaN: .* 10 of 40 .* row 1"),
+    "infinity": (lambda y: np.where(y == 1, np.inf, y), V, "y.*infinity"),
+    "NaT": (
+        lambda y: np.where(y == 1, np.datetime64("NaT"), np.datetime64("2020-01-01")),
+        V,
+        "Input y contains NaT: .* 10 of 40 .* row 1",
+    ),
+    "masked": (lambda y: np.ma.masked_equal(y, 1), V, "y must have no masked entries; got 10 of"),
+    "a None": (lambda y: at(y, None), V, "y .*none missing; 1 of 40 .* row 3"),
+    "a NaN among words": (
+        lambda y: at(np.where(y == 1, "a", "b"), np.nan),
+        V,
+        "y .*none missing; 1 of 40 are.* row 3",
+    ),
+    "a word": (lambda y: at(y, "a"), V, r"y must hold labels of one kind.*\['int', 'str'\]"),
+    "a list": (lambda y: at(y, [1]), (V, T), "y |label|sequence"),
+    "bytes": (lambda y: np.array([b"a", b"b"])[y % 2], T, "labels represented as bytes"),
+    "continuous": (lambda y: X[:, 0], V, "y is continuous.*y >= "),
+    "continuous objects": (lambda y: X[:, 0].astype(object), V, "y is continuous"),
+    "complex": (lambda y: y + 1j, V, "[Cc]omplex|y |label"),
+    "multi-label": (lambda y: np.eye(4, dtype=int)[y], V, "y must hold one class label"),
+    "a word alone": (lambda y: "target", (V, T), "y|1d|Expected sequence|scalar"),
+    "a gradient": (
+        lambda y: torch.tensor(y * 1.0, requires_grad=True),
+        T,
+        r"y must be.*gradient.*y.detach\(\)",
+    ),
+    "sparse": (lambda y: sparse.csr_array(y[:, None]), (V, T), "[Ss]parse|y must hold"),
+    "one class": (lambda y: np.zeros(40), V, "at least 2 classes|one class|class"),
+    "three classes": (
+        lambda y: np.arange(40) % 3,
+        V,
+        "binary|2 classes|two classes",
+        ["DeepTopPushClassifier"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_labels(case):
+    make, error, says, *only = LABELS[case]
+    for name in only[0] if only else EVERY:
+        assert_refused(name, error, says, "fit", X, make(labels(name)))
+
+
+WEIGHTS = {
+    "one too few": (ONES[1:], r"sample_weight.*\(40,\).*\(39,\)"),
+    "a table": (np.ones((40, 2)), "sample_weight must be 1D"),
+    "negative": (-ONES, "sample_weight.*got -1"),
+    "NaN": (np.nan * ONES, "sample_weight.*finite.*nan"),
+    "masked": (np.ma.masked_equal(OF_FOUR, 1), "sample_weight must have no masked entries"),
+    "all zero": (0 * ONES, "sample_weight.*all are zero"),
+    "words": (["a"] * 40, "sample_weight must hold numbers"),
+    "too large": (1e306 * ONES, r"sample_weight must be at most 1e\+150 in sum; got up to 1e\+306"),
+    "a negative number": (-1.0, "sample_weight.*got -1"),
+    "of one class alone": ((OF_FOUR == 1) * 1.0, "got 1 class"),
+}
+
+
+def test_weights():
+    for passed, says in WEIGHTS.values():
+        for name in EVERY:
+            assert_refused(name, V, says, "fit", X, labels(name), passed)
+
+
+VALIDATION = {
+    "no labels": (lambda y: (X, None), V, "passed together; y_val is None"),
+    "no samples": (lambda y: (None, y), V, "passed together; X_val is None"),
+    "NaN": (lambda y: (NAN, y), V, "X_val is not allowed.*NaN"),
+    "masked": (lambda y: (MASKED, y), V, "X_val is not allowed.*masked"),
+    "masked labels": (lambda y: (X, np.ma.masked_equal(y, 1)), V, "y_val must have no masked"),
+    "a column short": (lambda y: (X[:, :2], y), V, "X_val is not allowed.*2 features"),
+    "empty": (lambda y: (X[:0], y[:0]), V, "X_val is not allowed.*0 sample"),
+    "a label short": (lambda y: (X, y[:-1]), V, "y_val has inconsistent length 39"),
+    "continuous labels": (lambda y: (X, X[:, 0]), V, "y_val is continuous"),
+    "a gradient": (lambda y: (TRAINED, y), T, "X_val is not allowed.*gradient"),
+    "other labels": (lambda y: (X, y + 7), V, r"y_val must have labels of y, .*none of them but"),
+    "another kind": (lambda y: (X, y.astype(str)), V, "y_val must hold labels of the kind"),
+}
+
+
+def test_validation_samples():
+    for make, error, says in VALIDATION.values():
+        for name in NETS:
+            X_val, y_val = make(labels(name))
+            assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
+
+
+PREDICTIONS = {
+    "NaN": (NAN, V, "NaN", NETS),
+    "infinity": (INF, V, "infinity"),
+    "masked": (MASKED, V, "X must have no masked entries"),
+    "a column short": (X[:, :2], V, "2 features"),
+    "sparse with a column short": (sparse.csr_array(X[:, :2]), V, "2 features"),
+    "no samples": (X[:0], V, "0 sample"),
+    "one dimension": (X[0], V, "1D array|2D array"),
+    "an image": (X.reshape(10, 2, 2, 3), V, "dim|rows of shape"),
+    "words": (WORDS, V, "could not convert|string|numeric"),
+    "a gradient": (TRAINED, T, r"X must be.*gradient"),
+}
+
+
+@pytest.mark.parametrize("case", PREDICTIONS)
+def test_predictions(case):
+    passed, error, says, *only = PREDICTIONS[case]
+    for name in only[0] if only else EVERY:
+        for method in ("predict", "decision_function", "predict_topk", "predict_proba"):
+            if hasattr(fitted(name)[0], method):
+                assert_refused(name, error, says, method, passed)
+
+
+NUMBERS = {
+    "k of all classes": ("TopKClassifier", "predict_topk", 4, V, "k=4 must be small"),
+    "k is 0": ("TopKClassifier", "predict_topk", 0, V, "k=0 must be at least 1"),
+    "k is a fraction": ("TopKClassifier", "predict_topk", 1.5, T, "k must be an integer"),
+    "k is a bool": ("TopKClassifier", "predict_topk", True, T, "k must be an integer"),
+    "n of too many": ("DeepTopPushClassifier", "predict_top", 41, V, r"n=41 must be at most.*40"),
+    "n is 0": ("DeepTopPushClassifier", "predict_top", 0, V, "n == 0, must be >= 1"),
+    "n is a fraction": ("DeepTopPushClassifier", "predict_top", 0.5, T, "n must be an instance"),
+}
+
+
+def test_numbers_in_predictions():
+    for name, method, value, error, says in NUMBERS.values():
+        assert_refused(name, error, says, method, X, value)
+
+
+PARTS = {
+    "a new label": ({"y": OF_FOUR + 1}, V, r"y has labels \[4\]|y has labels \[2 3 4\]"),
+    "labels of another kind": ({"y": OF_FOUR.astype(str)}, (V, T), "y|label|dtype|kind"),
+    "other classes": ({"classes": [0, 1, 7]}, V, "classes must be those of the first|2 classes"),
+    "one class announced": ({"classes": [0]}, V, "classes must have at least 2|2 classes"),
+    "NaN announced": ({"classes": [0, np.nan]}, V, "classes.*NaN"),
+    "a column less": ({"X": X[:, :2]}, V, "2 features"),
+    "NaN": ({"X": NAN}, V, "NaN"),
+    "no samples": ({"X": X[:0], "y": OF_FOUR[:0]}, V, "0 sample"),
+    "weights too short": ({"sample_weight": np.ones(3)}, V, r"sample_weight.*\(3,\)"),
+}
+
+
+def test_partial_fit():
+    for passed, error, says in PARTS.values():
+        for name in NETS:
+            assert_refused(name, error, says, "partial_fit", **{"X": X, "y": labels(name)} | passed)
+
+
+def test_scores_that_are_nan_raise():
+    for clf in (TopKClassifier(k=2, **QUICK), DeepTopPushClassifier(**QUICK)):
+        clf.fit(X.astype(np.float32), OF_TWO if isinstance(clf, DeepTopPushClassifier) else OF_FOUR)
+        for method in ("predict", "decision_function"):
+            with pytest.raises(ValueError, match="NaN: X has values too large for its float type"):
+                getattr(clf, method)(X * [1, -1e39, 1e39])
+
+
+@pytest.mark.parametrize("kind", [bool, int, float])
+def test_numbers_in_objects_are_labels(kind):
+    expected = (OF_TWO == 1).astype(kind)
+    given = pd.Series([*expected.tolist(), None], dtype=object).dropna()
+    for name, make in EVERY.items():
+        clf = make().fit(X, given)
+        assert clf.classes_.dtype == clf.predict(X).dtype == expected.dtype, name
+        assert clf.score(X, given) == clf.score(X, expected)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "UInt8"])
+def test_nullable_labels_stay_of_their_kind(dtype):
+    given = pd.Series(OF_TWO).astype(dtype)
+    for make in EVERY.values():
+        clf = make().fit(X, given)
+        assert clf.classes_.dtype == clf.predict(X).dtype == given.dtype.numpy_dtype
+
+
+def test_a_path_with_nul_and_columns_near_the_ends_of_the_floats():
+    clf = TopKClassifier(k=2, n_estimators=1, max_epochs=2)
+    with pytest.raises(ValueError, match="checkpoint must be a path without NUL characters; got"):
+        clf.fit(X, OF_FOUR, checkpoint="a\0b")
+    for unit in (1e-310, 1e-300, 1e300):
+        assert np.isfinite(clf.fit(X * [1, unit, 1], OF_FOUR).decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_said"),
+    [
+        ((8, 28, 28, 1), True),
+        ((8, 32, 24, 3), True),
+        ((8, 3, 32, 32), False),
+        ((8, 64, 1, 1), False),
+        ((8, 3, 5, 4), False),
+    ],
+)
+def test_images_with_channels_last_are_said(shape, is_said):
+    def module(n_channels, n_outputs):
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(n_channels, n_outputs, 1),
+            torch.nn.AdaptiveAvgPool2d(1),
+            torch.nn.Flatten(),
+        )
+
+    images = np.random.default_rng(0).normal(size=shape)
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        clf = TopKClassifier(k=2, module=module, n_estimators=1, max_epochs=1, calibration=None)
+        clf.fit(images, np.arange(8) % 4).predict(images)
+    said = [str(each.message) for each in record if "channels last" in str(each.message)]
+    assert len(said) == is_said
+    assert all(f"with {shape[1]} channels: pass X.transpose(0, 3, 1, 2)" in each for each in said)
+    with pytest.raises(ValueError, match=r"X must have rows of shape .*, as in fit; got"):
+        clf.predict(images[:, :1])
+
+
+def test_validation_labels_that_training_has_not_are_said():
+    y_val = np.where(OF_FOUR == 3, 9, OF_FOUR)
+    with pytest.warns(UserWarning, match=r"y_val has labels that y has not, \[9\]"):
+        TopKClassifier(k=2, **QUICK).fit(X, OF_FOUR, X_val=X, y_val=y_val)

@@ -1,0 +1,218 @@
+"""Networks, losses and callbacks of a user that do not do what they should."""
+
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+from skorch.callbacks import Callback
+from torch import nn
+
+from sktopk import DeepTopPushClassifier, FScoreClassifier, TopKClassifier
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+OF_FOUR = np.arange(40) % 4
+OF_TWO = OF_FOUR == 1
+QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "random_state": 0}
+ESTIMATORS = {"labels": (TopKClassifier, OF_FOUR), "rankings": (DeepTopPushClassifier, OF_TWO)}
+
+
+class Failed(Exception):
+    pass
+
+
+def fail(*args, **kwargs):
+    raise Failed("on purpose")
+
+
+class Wrong(nn.Module):
+    """A network that does `what` with the scores of a linear layer."""
+
+    def __init__(self, n_features, n_outputs, what):
+        super().__init__()
+        self.layer, self.what = nn.Linear(n_features, n_outputs), what
+
+    def forward(self, x):
+        return self.what(self, x, self.layer(x))
+
+
+def fit(kind, **params):
+    cls, y = ESTIMATORS[kind]
+    k = {"k": 2} if kind == "labels" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cls(**QUICK | k | params).fit(X, y)
+
+
+def of(what, **params):
+    return {"module": Wrong, "net_params": {"module__what": what}} | params
+
+
+MODULES = {
+    "a tuple": (lambda net, x, s: (s, s), TypeError, "module must return a Tensor.*got tuple"),
+    "whole numbers": (lambda net, x, s: s.long(), TypeError, "module must.*Tensor of torch.int64"),
+    "no gradient": (lambda net, x, s: s.detach(), ValueError, "module must return.*a gradient"),
+    "one axis more": (lambda net, x, s: s.unsqueeze(2), ValueError, "module must return scores of"),
+    "a sample less": (lambda net, x, s: s[1:], ValueError, r"module must return.*got shape \(1, "),
+    "a sample less in training": (
+        lambda net, x, s: s[net.training * 1 :],
+        ValueError,
+        r"module must return \d scores per sample in training, too; got shape",
+    ),
+    "NaN": (lambda net, x, s: s * torch.nan, ValueError, "Training diverged.*epoch 1"),
+    "NaN in training": (
+        lambda net, x, s: s * (torch.nan if net.training else 1),
+        ValueError,
+        "Training diverged.*epoch 1",
+    ),
+    "an error": (fail, Failed, "on purpose"),
+    "an error in training": (
+        lambda net, x, s: fail() if net.training else s,
+        Failed,
+        "on purpose",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MODULES)
+def test_modules(case):
+    what, error, says = MODULES[case]
+    for kind in ESTIMATORS:
+        with pytest.raises(error, match=says):
+            fit(kind, **of(what))
+
+
+IN_PLACE = {
+    "its input": lambda net, x, s: net.layer(x.mul_(0.5).add_(1)),
+    "a first layer": lambda net, x, s: net.layer(x.relu_()),
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_modules_that_work_in_place_leave_the_samples_alone(case):
+    for cls, y in (*ESTIMATORS.values(), (FScoreClassifier, OF_TWO)):
+        for batch_size in (16, 40):
+            clf = cls(**QUICK | of(IN_PLACE[case], batch_size=batch_size, max_epochs=2))
+            before = joblib.hash(X)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                clf.fit(X, y, X_val=X, y_val=y)
+            scores = clf.decision_function(csr_array(X))
+            np.testing.assert_array_equal(clf.decision_function(X), scores)
+            assert joblib.hash(X) == before
+
+
+class WrongLoss(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, scores, target, sample_weight=None):
+        return self.value(nn.functional.cross_entropy(scores, target))
+
+
+LOSSES = {
+    "None": (lambda loss: None, TypeError, "loss must return a Tensor.*got NoneType from Wrong"),
+    "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
+    "no gradient": (torch.detach, TypeError, "loss must return a Tensor with a gradient"),
+    "NaN": (
+        lambda loss: loss * torch.nan,
+        ValueError,
+        "Training diverged: the loss is nan in mini",
+    ),
+    "an error": (fail, Failed, "on purpose"),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_losses(case):
+    value, error, says = LOSSES[case]
+    with pytest.raises(error, match=says):
+        fit("labels", loss=WrongLoss(value), calibration=None)
+
+
+class Unweighted(nn.Module):
+    def forward(self, scores, target):
+        return scores.mean()
+
+
+def test_a_loss_that_takes_no_weights():
+    clf = TopKClassifier(Unweighted(), k=2, **QUICK | {"calibration": None})
+    with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*Unweighted"):
+        clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
+    with pytest.raises(TypeError, match="Held-out samples have weight 0: loss must take"):
+        clf.set_params(n_estimators=2, calibration="sigmoid").fit(X, OF_FOUR)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "on_train_begin",
+        "on_epoch_begin",
+        "on_batch_begin",
+        "on_grad_computed",
+        "on_batch_end",
+        "on_epoch_end",
+        "on_train_end",
+    ],
+)
+def test_callbacks_that_raise_leave_the_fit_before(hook):
+    callback = type("Raising", (Callback,), {hook: fail})()
+    for cls, y in ESTIMATORS.values():
+        clf = cls(**QUICK)
+        with pytest.raises(Failed):
+            clf.set_params(callbacks=[callback]).fit(X, y)
+        assert not [name for name in vars(clf) if name.endswith("_")]
+        with pytest.raises(NotFittedError):
+            clf.predict(X)
+        scores = clf.set_params(callbacks=None).fit(X, y).decision_function(X)
+        with pytest.raises(Failed):
+            clf.set_params(callbacks=[callback]).fit(X[:, :2], y)
+        np.testing.assert_array_equal(clf.decision_function(X), scores)
+
+
+DIVERGING = {
+    "a learning rate": ({"learning_rate": 1e30}, r"lower learning_rate \(now 1e\+30\)"),
+    "a weight decay": ({"weight_decay": 1e30}, r"lower weight_decay \(now 1e\+30\)"),
+}
+
+
+@pytest.mark.parametrize("case", DIVERGING)
+def test_a_training_that_diverges_names_what_is_too_large(case):
+    params, says = DIVERGING[case]
+    for kind in ESTIMATORS:
+        for dtype in (np.float32, np.float64):
+            cls, y = ESTIMATORS[kind]
+            clf = cls(**QUICK | params | {"max_epochs": 3})
+            with pytest.raises(ValueError, match=f"Training diverged: .*epoch [123].*{says}"):
+                clf.fit(X.astype(dtype), y)
+
+
+class OfProbabilities(nn.Module):
+    def forward(self, scores, target):
+        return -scores.gather(1, target[:, None]).mean()
+
+
+ENDS = {
+    "a softmax": (nn.Softmax(1), "smooth_topk", True),
+    "a softmax in an ensemble": (nn.Softmax(1), nn.CrossEntropyLoss(), True),
+    "a log-softmax": (nn.LogSoftmax(1), "smooth_topk", False),
+    "nothing": (nn.Identity(), "cross_entropy", False),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_a_network_that_ends_in_a_softmax_is_said(case):
+    last, loss, is_said = ENDS[case]
+    n_estimators = 2 if "ensemble" in case else 1
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        params = {"k": 2, "loss": loss, "n_estimators": n_estimators, "order": None}
+        clf = TopKClassifier(**QUICK | params | {"calibration": None})
+        clf.set_params(module=lambda n, m: nn.Sequential(nn.Linear(n, m), last)).fit(X, OF_FOUR)
+    said = [each for each in record if "module returns what looks like prob" in str(each.message)]
+    assert len(said) == is_said
+    assert all(each.filename == __file__ for each in said)

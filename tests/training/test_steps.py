@@ -1,0 +1,306 @@
+"""One step of an estimator is one step of gradient descent on the public loss."""
+
+import copy
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from skorch.callbacks import Callback
+from torch import nn
+
+import sktopk
+from sktopk import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier, TopKClassifier
+from sktopk import losses as L
+from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.losses._loss import reduce
+from sktopk.losses._mixtures import topk_distribution_loss
+from sktopk.modules import MLP, TabularMLP
+from tests.losses.cases import function_called
+from tests.named_losses import NAMED_LOSSES
+
+RATE, K = 0.1, 2
+rng = np.random.default_rng(0)
+X = rng.standard_normal((90, 4))
+Y = (X @ rng.standard_normal((4, 5)) + rng.standard_normal((90, 5))).argmax(1)
+POSITIVE = (X[:, 0] + rng.standard_normal(90) > 0.8).astype(int)
+WEIGHT = rng.uniform(0.2, 3.0, 90)
+COUNTS = {"logit_adjusted", "smooth_topk_adjusted", "ldam", "noised_topk_imbalanced"}
+NOISED = {"noised_topk", "noised_topk_imbalanced"}
+HAVE_TAU = {"smooth_topk", "smooth_topk_adjusted"}
+
+
+class Start(Callback):
+    """Keeps a copy of the network before the first step."""
+
+    def on_train_begin(self, net, **kwargs):
+        self.module = copy.deepcopy(net.module_)
+
+
+def assert_step(clf, loss, y=Y, weight=None, **given):
+    """`clf` takes one step of SGD on `loss`, a function of (scores, target, weight)."""
+    start = Start()
+    clf = clone(clf).set_params(
+        pretrain=0, learning_rate=RATE, weight_decay=0.0, batch_size=len(y), random_state=0,
+        callbacks=[start], net_params={"optimizer": torch.optim.SGD}, calibration=None,
+        n_iter_no_change=None, hidden_layer_sizes=(5,),
+    )  # fmt: skip
+    # At a constant rate, unlike `fit`.
+    clf.partial_fit(X, y, sample_weight=weight, **given)
+    scores = start.module(torch.from_numpy(X))
+    scores = scores.unsqueeze(1) if clf.n_estimators == 1 else scores
+    target = torch.from_numpy(y)
+    weight = None if weight is None else torch.from_numpy(weight)
+    value = torch.stack([loss(scores[:, m], target, weight) for m in range(scores.shape[1])]).mean()
+    value.backward()
+    assert clf.history_[0]["train_loss"] == pytest.approx(value.item(), rel=1e-9)
+    moved = 0.0
+    for before, after in zip(start.module.parameters(), clf.net_.module_.parameters(), strict=True):
+        torch.testing.assert_close(after, before - RATE * before.grad, rtol=1e-9, atol=1e-12)
+        moved += float(before.grad.abs().sum())
+    assert moved > 0
+
+
+def assert_steps(clf, loss, y=Y):
+    """A single network and an ensemble take it, without and with weights."""
+    for network, weight in product(NETWORKS, (None, WEIGHT)):
+        assert_step(clone(clf).set_params(**network), loss, y, weight)
+
+
+def named(name, k=K, **params):
+    """A loss of `TopKClassifier` as a function of (scores, target, weight)."""
+
+    def loss(scores, target, weight):
+        more = dict(params)
+        if name in COUNTS:
+            own = np.ones(len(Y)) if weight is None else weight.numpy()
+            # The classifier's weights have mean 1.
+            more["class_counts"] = torch.from_numpy(np.bincount(target.numpy(), own))
+        function = function_called(f"{name}_loss")
+        if "topk" in name:
+            more["k"] = k
+        if name in HAVE_TAU:
+            more["tau"] = 0.7
+        if name in NOISED:
+            more["sigma"] = 0.0
+        return function(scores, target, sample_weight=weight, **more)
+
+    return loss
+
+
+NETWORKS = [{"module": MLP, "n_estimators": 1}, {"module": TabularMLP, "n_estimators": 3}]
+
+
+@pytest.mark.parametrize("name", NAMED_LOSSES)
+def test_a_loss_of_topk_classifier(name):
+    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None)
+    assert_steps(clf, named(name))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED_LOSSES if "topk" in name])
+def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
+    def loss(scores, target, weight):
+        of_set, of_order = scores.chunk(2, dim=1)
+        first = cross_entropy_loss(of_order, target, sample_weight=weight)
+        # Of two losses the one of the set counts three times.
+        return first + 3 * named(name)(of_set, target, weight)
+
+    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss)
+
+
+def test_several_k_are_weighted():
+    def loss(scores, target, weight):
+        return topk_distribution_loss(
+            scores, target, loss=L.smooth_topk_loss, k={1: 0.3, 3: 0.7}, tau=0.7
+        )
+
+    clf = TopKClassifier(k={1: 0.3, 3: 0.7}, tau=0.7, order=None, module=MLP, n_estimators=1)
+    assert_step(clf, loss)
+
+
+OWN = {
+    "cross_entropy": {"label_smoothing": 0.2},
+    "smooth_topk": {"margin": 3.0},
+    "topk_hinge": {"scaled": False},
+    "noised_topk_imbalanced": {"max_margin": 0.7, "scale": 9.0},
+    "focal": {"gamma": 0.5},
+    "ldam": {"max_margin": 0.7, "scale": 9.0},
+    "logit_adjusted": {"tau": 2.0},
+    "topk_transition": {"detach_weight": True},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_parameters_that_only_the_loss_has_reach_it(name):
+    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None, module=MLP, n_estimators=1)
+    clf.set_params(**{f"loss__{key}": value for key, value in OWN[name].items()})
+    assert clf.loss_params == OWN[name]
+    assert_step(clf, named(name, **OWN[name]))
+
+
+class Squares(nn.Module):
+    """A user's loss with sample weights."""
+
+    def forward(self, scores, target, sample_weight=None):
+        each = (scores.softmax(1) - nn.functional.one_hot(target, 5)).square().sum(1)
+        return each.mean() if sample_weight is None else (each * sample_weight).mean()
+
+
+MODULES = {
+    "torch's": (nn.CrossEntropyLoss(), named("cross_entropy")),
+    "torch's with a margin": (
+        nn.MultiMarginLoss(),
+        lambda s, y, w: reduce(nn.functional.multi_margin_loss(s, y, reduction="none"), w),
+    ),
+    "the user's": (Squares(), lambda s, y, w: Squares()(s, y, None if w is None else w / w.mean())),
+    "ours": (L.SmoothTopKLoss(k=K, tau=0.7), named("smooth_topk")),
+    "ours of the batch": (
+        L.PairwiseAUCLoss(),
+        lambda s, y, w: L.pairwise_auc_loss(s, y, sample_weight=w),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_as_loss(name):
+    module, loss = MODULES[name]
+    assert_steps(TopKClassifier(module, k=K, order=None), loss)
+
+
+def top(function, **params):
+    def loss(scores, target, weight, **more):
+        return function(scores.flatten(), target, sample_weight=weight, **params, **more)
+
+    return loss
+
+
+def middle(scores, positive, weight=None):
+    """A user's threshold."""
+    return scores.mean() if weight is None else (scores * weight).sum() / weight.sum()
+
+
+ALARMS, BOTH = "false_positives", {"false_positives": 0.2, "false_negatives": 0.8}
+FIFTH = L.KthLargest("all", k=5)
+RANKERS = {
+    "DeepTopPush": (sktopk.DeepTopPushClassifier(), top(L.top_push_loss)),
+    "DeepTopPush hinge": (
+        sktopk.DeepTopPushClassifier(surrogate="hinge", buffer_size=0),
+        top(L.top_push_loss, surrogate="hinge"),
+    ),
+    "TopPushK": (sktopk.TopPushKClassifier(k=4), top(L.top_push_k_loss, k=4)),
+    "RecallAtK": (sktopk.RecallAtKClassifier(k=9), top(L.recall_at_k_loss, k=9)),
+    "RecallAtK share": (sktopk.RecallAtKClassifier(k=0.1), top(L.pat_mat_loss, tau=0.1)),
+    "PatMat": (sktopk.PatMatClassifier(tau=0.1), top(L.pat_mat_loss, tau=0.1)),
+    "PatMat logistic": (
+        sktopk.PatMatClassifier(tau=0.1, surrogate="logistic"),
+        top(L.pat_mat_loss, tau=0.1, surrogate="logistic"),
+    ),
+    "PatMatNP": (sktopk.PatMatNPClassifier(tau=0.1), top(L.pat_mat_np_loss, tau=0.1)),
+    "RecallAtFPR": (sktopk.RecallAtFPRClassifier(fpr=0.1), top(L.recall_at_fpr_loss, fpr=0.1)),
+    "PrecisionAtRecall": (
+        sktopk.PrecisionAtRecallClassifier(recall=0.7),
+        top(L.precision_at_recall_loss, recall=0.7),
+    ),
+    "Threshold": (
+        sktopk.ThresholdClassifier(L.TopMean("negatives", k=4), ALARMS),
+        top(L.accuracy_at_top_loss, threshold=L.TopMean("negatives", k=4), errors=ALARMS),
+    ),
+    "Threshold, both errors": (
+        sktopk.ThresholdClassifier(FIFTH, BOTH),
+        top(L.accuracy_at_top_loss, threshold=FIFTH, errors=BOTH),
+    ),
+    "Threshold of the user": (
+        sktopk.ThresholdClassifier(middle), top(L.accuracy_at_top_loss, threshold=middle),
+    ),
+    **{
+        f"AUC {surrogate}": (
+            AUCClassifier(surrogate), top(L.pairwise_auc_loss, surrogate=surrogate)
+        )
+        for surrogate in ("hinge", "quadratic", "logistic", "ramp")
+    },
+    "FScore": (FScoreClassifier(beta=2.0, margin=0.5), top(L.fbeta_loss, beta=2.0, margin=0.5)),
+    "RecallAtPrecision": (
+        RecallAtPrecisionClassifier(precision=0.6), top(L.recall_at_precision_loss, precision=0.6),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_ranker(name):
+    clf, loss = RANKERS[name]
+    assert_steps(clf, loss, POSITIVE)
+
+
+@pytest.mark.parametrize("name", [name for name in RANKERS if name != "Threshold of the user"])
+def test_a_ranker_with_groups_takes_the_mean_over_them(name):
+    clf, loss = RANKERS[name]
+    groups = np.arange(90) % 4
+    grouped = partial(loss, groups=torch.from_numpy(groups))
+    clf = clone(clf).set_params(n_estimators=1, module=MLP)
+    assert_step(clf, grouped, POSITIVE, groups=groups)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
+def test_the_area_of_several_classes(multi_class):
+    clf = AUCClassifier(multi_class=multi_class, module=MLP, n_estimators=1)
+    assert_step(
+        clf, lambda s, y, w: L.pairwise_auc_loss(s, y, multi_class=multi_class, sample_weight=w)
+    )
+
+
+@pytest.mark.parametrize("kind", ["TopKClassifier", "PatMatClassifier"])
+def test_the_first_epochs_train_cross_entropy(kind):
+    """After `pretrain` of the epochs the network is that of cross-entropy alone."""
+    y = Y if kind == "TopKClassifier" else POSITIVE
+    start, found = Start(), []
+
+    class End(Callback):
+        def on_epoch_end(self, net, **kwargs):
+            found.append([p.detach().clone() for p in net.module_.parameters()])
+
+    clf = getattr(sktopk, kind)(
+        pretrain=0.5, max_epochs=2, n_estimators=1, module=MLP, hidden_layer_sizes=(5,),
+        batch_size=len(y), weight_decay=0.0, learning_rate=RATE, random_state=0, calibration=None,
+        n_iter_no_change=None, callbacks=[start, End()], net_params={"optimizer": torch.optim.SGD},
+    )  # fmt: skip
+    clf = clf.set_params(k=K, order=None) if kind == "TopKClassifier" else clf
+    clf.fit(X, y)
+    scores = start.module(torch.from_numpy(X))
+    if kind == "TopKClassifier":
+        value = nn.functional.cross_entropy(scores, torch.from_numpy(y))
+    else:
+        target = torch.from_numpy(y).double()
+        value = nn.functional.binary_cross_entropy_with_logits(scores.flatten(), target)
+    value.backward()
+    # At half of the cycle: linear up to a tenth, then a half cosine.
+    rate = RATE * 0.5 * (1 + np.cos(np.pi * (0.5 - 0.1) / 0.9))
+    for before, after in zip(start.module.parameters(), found[0], strict=True):
+        torch.testing.assert_close(after, before - rate * before.grad, rtol=1e-9, atol=1e-12)
+    assert [row["loss"] for row in clf.history_] == [
+        "cross_entropy", "smooth_topk" if kind[0] == "T" else "PatMat",
+    ]  # fmt: skip
+
+
+def test_the_default_network_is_that_of_tables():
+    clf = TopKClassifier(k=K, max_epochs=1, n_estimators=2, hidden_layer_sizes=(6, 4)).fit(X, Y)
+    assert type(clf.net_.module_) is TabularMLP
+    assert [tuple(layer.weight.shape[::2]) for layer in clf.net_.module_.layers[1:]] == [
+        (2, 6), (2, 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [L.FBetaLoss(), L.RecallAtPrecisionLoss(precision=0.7)], ids=repr)
+def test_minibatches_with_more_positives_have_the_loss_of_the_data(loss):
+    from sktopk._training.criteria._program import ProgramCriterion
+
+    scores = torch.tensor([1.0, 0.4, -0.2, 0.8, -0.5], dtype=torch.float64)
+    target = torch.tensor([1, 1, 0, 0, 0]) == 1
+    # The data have each negative ten times.
+    whole = torch.cat([torch.arange(2), torch.arange(2, 5).repeat(10)])
+    criterion = ProgramCriterion(loss)
+    criterion.class_total.copy_(torch.tensor([30.0, 2.0]))
+    assert criterion.loss_and_gradient(scores[:, None], target, None)[0].item() == pytest.approx(
+        loss(scores[whole], target[whole]).item(), rel=1e-12
+    )
