@@ -45,7 +45,13 @@ TASKS = {
     "campaign, precision of the 100 best": (
         lambda: load_adbench("5_campaign", return_X_y=True),
         make_top_scorer("precision_at_k", k=100),
-        {"PatMatClassifier": lambda seed: PatMatClassifier(tau=0.025, random_state=seed)},
+        {
+            "PatMatClassifier": lambda seed: PatMatClassifier(tau=0.025, random_state=seed),
+            "PatMat, pretrain=0.9": lambda seed: PatMatClassifier(
+                tau=0.025, pretrain=0.9, random_state=seed
+            ),
+            "TopBoostClassifier": lambda seed: TopBoostClassifier(random_state=seed, n_jobs=1),
+        },
     ),
     "campaign, recall at 1 % false positives": (
         lambda: load_adbench("5_campaign", return_X_y=True),
