@@ -47,9 +47,6 @@ TASKS = {
         make_top_scorer("precision_at_k", k=100),
         {
             "PatMatClassifier": lambda seed: PatMatClassifier(tau=0.025, random_state=seed),
-            "PatMat, pretrain=0.9": lambda seed: PatMatClassifier(
-                tau=0.025, pretrain=0.9, random_state=seed
-            ),
             "TopBoostClassifier": lambda seed: TopBoostClassifier(random_state=seed, n_jobs=1),
         },
     ),
