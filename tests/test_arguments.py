@@ -17,7 +17,6 @@ X = np.random.default_rng(0).normal(size=(40, 3))
 SCORES, TARGET = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 4
 COUNTS = {"class_counts": [4, 3, 2, 1]}
 OF_CLASSES = {
-    "cross_entropy_loss": {},
     "smooth_topk_loss": {"k": 2},
     "topk_hinge_loss": {"k": 2},
     "topk_hinge_convex_loss": {"k": 2},
@@ -72,7 +71,6 @@ WRONG = [
     ({"margin": -1}, V, "margin=-1 must be finite and"),
     ({"gamma": float("nan")}, V, "gamma=nan must be finite"),
     ({"scale": 0}, V, "scale=0 must be finite and positive"),
-    ({"label_smoothing": 2}, V, "label_smoothing=2 must be at most 1"),
     ({"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
     ({"class_counts": "4321"}, T, "class_counts must hold numbers"),
     ({"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),

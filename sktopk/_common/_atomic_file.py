@@ -2,12 +2,13 @@
 
 import errno
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
 
 
-def write_atomically(path, parts):
+def write_atomically(path, parts, *, one_writer=False):
     """Write a file so that at any moment, and after any crash, the old or the new one is there.
 
     Parameters
@@ -16,6 +17,9 @@ def write_atomically(path, parts):
         File that is replaced, and keeps its mode; where it is a link, its target.
     parts : iterable of bytes
         Its content.
+    one_writer : bool, default=False
+        Whether nobody else writes this file. Then the next writing clears what a killed one
+        left behind.
 
     Raises
     ------
@@ -30,6 +34,8 @@ def write_atomically(path, parts):
     # Nobody can have put a link there before: the name is random, and has to be new.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    if one_writer:
+        _clear(folder, name)
     try:
         with open(os.open(temporary, flags, 0o666 if mode is None else mode), "wb") as file:
             if mode is not None and hasattr(os, "fchmod"):
@@ -65,3 +71,12 @@ def _mode(path, folder):
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "It is no regular file, and would be replaced by one", path)
     return stat.S_IMODE(mode)
+
+
+def _clear(folder, name):
+    """Delete what writers of a file that were killed have left behind."""
+    left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
+    for entry in os.listdir(folder):
+        if left.fullmatch(entry):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, entry))
