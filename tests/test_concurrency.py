@@ -18,7 +18,7 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, FScoreClassifier, TopKClassifier
-from sktopk.modules import MLP, TabularMLP
+from sktopk.modules import MLP
 from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
 
 # Python 3.12 warns of forks where there are threads.
@@ -29,11 +29,7 @@ SMALL = {
 }  # fmt: skip
 DROPOUT = {"net_params": {"module__dropout": 0.5}}
 CLASSIFIERS = {
-    "plain": TopKClassifier(k=2, **SMALL),
     "default": TopKClassifier(k=2, max_epochs=2, n_estimators=2, random_state=0),
-    "default with dropout": TopKClassifier(
-        k=2, **SMALL | DROPOUT | {"module": TabularMLP, "n_estimators": 2}
-    ),
     "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
     "dropout of ours": TopKClassifier(k=2, **SMALL | DROPOUT),
     "noise": TopKClassifier("noised_topk", k=2, n_iter_no_change=3, **SMALL),
@@ -100,7 +96,7 @@ class Draw(Callback):
             self.drawn.append(pool.submit(torch.rand, 3).result())
 
 
-@pytest.mark.parametrize("name", ["default", "default with dropout", "dropout of ours", "noise"])
+@pytest.mark.parametrize("name", ["default", "dropout of ours", "noise"])
 def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, expected):
     draw, clf = Draw(), pickle.loads(pickle.dumps(CLASSIFIERS[name]))
     torch.manual_seed(7)
@@ -188,7 +184,7 @@ def test_fits_with_dropout_do_not_take_turns(expected):
 @pytest.mark.parametrize("name", ["default", "dropout", "hard samples"])
 def test_eight_threads_predict_with_one_model_at_once(name):
     clf, _ = fit(name)
-    rows = np.tile(X, (20, 1))
+    rows = np.tile(X, (5, 1))
     barrier = threading.Barrier(8)
 
     def predict(method):
@@ -230,7 +226,8 @@ def search(n_jobs):
 
 
 def test_parallel_fits_inside_parallel_fits(expected):
-    jobs = [joblib.delayed(inner)([*CLASSIFIERS], "threading"), joblib.delayed(search)(2)]
+    names = ["default", "dropout", "hard samples"]
+    jobs = [joblib.delayed(inner)(names, "threading"), joblib.delayed(search)(2)]
     found, of_search = joblib.Parallel(2, backend="loky")(jobs)
     for name, score in found.items():
         np.testing.assert_array_equal(score, expected[name])

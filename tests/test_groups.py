@@ -17,7 +17,6 @@ import sktopk
 from sktopk import (
     AUCClassifier,
     DeepTopPushClassifier,
-    FScoreClassifier,
     PatMatClassifier,
     PrecisionAtRecallClassifier,
     RecallAtFPRClassifier,
@@ -48,16 +47,10 @@ from tests.crashing import check_same, fitted_state
 
 RANKERS = [
     DeepTopPushClassifier(),
-    TopPushKClassifier(3),
     RecallAtKClassifier(8),
-    RecallAtKClassifier(0.1),
-    sktopk.PatMatClassifier(0.1),
-    sktopk.PatMatNPClassifier(0.1),
     RecallAtFPRClassifier(0.1),
     PrecisionAtRecallClassifier(),
     ThresholdClassifier(TopMean("negatives", k=3)),
-    AUCClassifier(),
-    FScoreClassifier(),
     RecallAtPrecisionClassifier(0.5),
 ]
 every_ranker = pytest.mark.parametrize("clf", RANKERS, ids=lambda clf: type(clf).__name__)
@@ -66,7 +59,7 @@ SMALL |= {"module": MLP, "n_iter_no_change": None}
 
 
 def some_days(n_days=12, seed=0):
-    """Rows of days whose level moves, and with it a column that says nothing within a day."""
+    """Samples of days whose level moves, and with it a column that is constant within a day."""
     rng = np.random.default_rng(seed)
     day = np.repeat(np.arange(n_days), rng.integers(20, 60, n_days))
     level = 3 * rng.standard_normal(n_days)[day]
@@ -91,7 +84,7 @@ def same_fit(one, other):
     assert one.threshold_ == other.threshold_
 
 
-# Batches of groups.
+# Minibatches of groups.
 
 
 def sampler(target, groups, batch_size, min_positives=2):
@@ -99,7 +92,7 @@ def sampler(target, groups, batch_size, min_positives=2):
     return GroupBatches(target, groups, batch_size, min_positives, generator)
 
 
-@pytest.mark.parametrize("batch_size", [3, 16, 64, 1000])
+@pytest.mark.parametrize("batch_size", [3, 16, 1000])
 def test_batches_have_whole_groups_or_parts_of_several(batch_size):
     batches = sampler(Y, DAY, batch_size)
     size = np.bincount(DAY)
@@ -127,34 +120,21 @@ def test_batches_have_whole_groups_or_parts_of_several(batch_size):
     assert [e.tolist() for e in batches] != [e.tolist() for e in batches]
 
 
-LAYOUTS = {
-    "nine tenths of a batch": [9, 9, 9, 9, 2] * 8,
-    "a batch": [10, 10, 10, 2] * 10,
-    "single rows": [1] * 41,
-    "two single rows": [1, 1],
-    "single rows beside others": [10, 1, 10, 7, 1, 1, 3, 9] * 4,
-    "one beside whole batches": [10, 10, 1],
-    "one beside one": [1, 10],
-}
+LAYOUTS = [
+    [9, 9, 9, 9, 2] * 8, [10, 10, 10, 2] * 10, [1] * 41, [1, 1],
+    [10, 1, 10, 7, 1, 1, 3, 9] * 4, [10, 10, 1], [1, 10],
+]  # fmt: skip
 
 
-def test_every_epoch_has_the_batches_that_it_promises():
-    for layout in LAYOUTS:
-        assert_batches(layout)
-
-
-def assert_batches(layout):
-    # The loss of a group counts for one of so many.
-    groups = np.random.default_rng(0).permutation(
-        np.repeat(np.arange(len(LAYOUTS[layout])), LAYOUTS[layout])
-    )
-    for batch_size in (10, 12, 17):
+def test_every_epoch_has_whole_groups_and_no_minibatch_of_one():
+    for sizes, batch_size in product(LAYOUTS, (10, 12, 17)):
+        groups = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
         batches = sampler(np.arange(len(groups)) % 2, groups, batch_size)
         for _ in range(20):
             epoch = [each.numpy() for each in batches]
             assert len(epoch) == len(batches)
             assert sorted(np.concatenate(epoch)) == [*range(len(groups))]
-            assert sum(len(np.unique(groups[each])) for each in epoch) == len(LAYOUTS[layout])
+            assert sum(len(np.unique(groups[each])) for each in epoch) == len(sizes)
             lengths = [len(each) for each in epoch]
             assert 2 <= min(lengths) <= max(lengths) < 2 * batch_size + 2
 
@@ -171,19 +151,16 @@ def test_parts_are_counted_and_no_batch_has_a_single_row():
 
 THRESHOLDS = {
     "largest": Largest("negatives"),
-    "largest of all": Largest("all"),
     "k-th": KthLargest("all", k=3),
-    "share": KthLargest("negatives", tau=0.2),
     "of positives": KthLargest("positives", tau=0.6),
     "mean": TopMean("negatives", k=3),
-    "quantile": SurrogateQuantile("negatives", 0.2),
     "hinge": SurrogateQuantile("all", 0.3, "hinge"),
 }
 every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
 KINDS = [
-    {"errors": errors, "surrogate": surrogate}
-    for errors in ("false_negatives", "false_positives")
-    for surrogate in ("quadratic", "hinge", "logistic")
+    {"errors": "false_negatives", "surrogate": "quadratic"},
+    {"errors": "false_negatives", "surrogate": "logistic"},
+    {"errors": "false_positives", "surrogate": "hinge"},
 ]
 
 
@@ -214,12 +191,7 @@ def in_groups(kind, threshold, buffer_size, groups, positive, weight, n_parts, n
     return criterion
 
 
-PROGRAMS = [
-    PairwiseAUCLoss(),
-    PairwiseAUCLoss(surrogate="logistic"),
-    FBetaLoss(beta=2.0),
-    RecallAtPrecisionLoss(precision=0.6),
-]
+PROGRAMS = [PairwiseAUCLoss(), FBetaLoss(beta=2.0), RecallAtPrecisionLoss(precision=0.6)]
 every_program = pytest.mark.parametrize("loss", PROGRAMS, ids=repr)
 
 
@@ -254,9 +226,7 @@ def ways(case, buffer_size):
 
 
 every_loss_of_batches = pytest.mark.parametrize(
-    "case",
-    [*THRESHOLDS.values(), *PROGRAMS],
-    ids=[*THRESHOLDS, *map(repr, PROGRAMS)],
+    "case", [*THRESHOLDS.values(), *PROGRAMS], ids=[*THRESHOLDS, *map(repr, PROGRAMS)]
 )
 
 
@@ -294,7 +264,7 @@ def test_the_mean_over_batches_of_groups_is_the_loss(case):
 
 @every_threshold
 def test_hard_rows_of_each_group_hold_its_threshold(threshold):
-    """Once a group was seen, parts of it are judged at the threshold of all of it."""
+    """Parts of a group that was seen have the threshold of the whole group."""
     scores, positive, groups, weight = table()
     kind = {"errors": "false_negatives", "surrogate": "quadratic"}
     ones = torch.ones_like(weight)
@@ -469,7 +439,7 @@ def test_busy_days_do_not_drown_the_others():
     day = np.repeat(np.arange(12), 100)
     rows = rng.standard_normal((1200, 2))
     y = np.where(day < 2, rows[:, 0] > 0, rows[:, 1] > 1.9).astype(int)
-    params = SMALL | {"hidden_layer_sizes": (), "max_epochs": 40, "pretrain": 0}
+    params = SMALL | {"hidden_layer_sizes": (), "max_epochs": 40, "batch_size": 1200, "pretrain": 0}
     of_days = RecallAtKClassifier(5, **params).fit(rows, y, groups=day)
     of_all = RecallAtKClassifier(60, **params).fit(rows, y)
 
@@ -481,20 +451,19 @@ def test_busy_days_do_not_drown_the_others():
 
 
 @pytest.mark.parametrize(
-    "params",
+    "clf",
     [
-        {"n_estimators": 3, "n_iter_no_change": 5, "calibration": "sigmoid"},
-        {"n_iter_no_change": 5},
-        {"pretrain": 0},
-        {"batch_size": 16, "buffer_size": 0},
-        {"batch_size": 16, "buffer_size": 5, "n_estimators": 2},
+        TopPushKClassifier(n_estimators=2, n_iter_no_change=5, calibration="sigmoid"),
+        RecallAtFPRClassifier(n_estimators=1, n_iter_no_change=5),
+        AUCClassifier(n_estimators=1, pretrain=0, batch_size=16),
+        RecallAtFPRClassifier(n_estimators=1, batch_size=16, buffer_size=0),
+        TopPushKClassifier(n_estimators=2, batch_size=16, buffer_size=5),
     ],
-    ids=str,
+    ids=repr,
 )
-@pytest.mark.parametrize("cls", [TopPushKClassifier, RecallAtFPRClassifier, AUCClassifier])
-def test_every_way_to_train_takes_groups(cls, params):
-    params = SMALL | {key: value for key, value in params.items() if key in cls().get_params()}
-    clf = cls(**params | {"max_epochs": 8}).fit(X, Y, groups=DAY)
+def test_every_way_to_train_takes_groups(clf):
+    clf.set_params(module=MLP, hidden_layer_sizes=(4,), max_epochs=6, random_state=0)
+    clf.fit(X, Y, groups=DAY)
     losses = [row["train_loss"] for row in clf.history_ if row["loss"] != "cross_entropy"]
     assert losses[-1] < losses[0]
     assert np.isfinite(clf.threshold_)
@@ -522,12 +491,8 @@ def test_score_and_predict_top_are_those_of_a_loop():
     assert (np.diff(score[top]) <= 0).all()
     found = precision_at_k_score(y_new, score, k=4, groups=day_new)
     assert y_new[top].mean() == pytest.approx(found)
-    weight = np.arange(len(y_new)) % 3
-    weighted = [
-        recall_at_k_score(y_new[day_new == d], score[day_new == d], k=4,
-                          sample_weight=weight[day_new == d])
-        for d in range(15) if d != 3
-    ]  # fmt: skip
+    weight, parts = np.arange(len(y_new)) % 3, [day_new == d for d in range(15) if d != 3]
+    weighted = [recall_at_k_score(y_new[p], score[p], k=4, sample_weight=weight[p]) for p in parts]
     assert clf.score(X_new, y_new, weight, groups=day_new) == pytest.approx(np.mean(weighted))
     assert np.isnan(clf.score(X_new[:5], np.zeros(5, int), groups=[1, 1, 2, 2, 2]))
 
@@ -560,14 +525,12 @@ def test_k_is_of_each_group_and_not_clipped_to_all():
     same_fit(share, PatMatClassifier(0.1, **SMALL).fit(X, Y))
 
 
-@pytest.mark.parametrize("routed", [False, True])
-def test_pipelines_and_searches_pass_groups_on(routed):
+def test_pipelines_and_searches_pass_groups_on():
     clf = RecallAtKClassifier(5, **SMALL)
     expected = sklearn.clone(clf).fit(StandardScaler().fit_transform(X), Y, groups=DAY)
-    with sklearn.config_context(enable_metadata_routing=routed):
-        if not routed:
-            pipe = make_pipeline(StandardScaler(), clf).fit(X, Y, recallatkclassifier__groups=DAY)
-            return same_fit(pipe[-1], expected)
+    pipe = make_pipeline(StandardScaler(), clf).fit(X, Y, recallatkclassifier__groups=DAY)
+    same_fit(pipe[-1], expected)
+    with sklearn.config_context(enable_metadata_routing=True):
         clf = clf.set_fit_request(groups=True).set_score_request(groups=True)
         pipe = make_pipeline(StandardScaler(), clf).fit(X, Y, groups=DAY)
         same_fit(pipe[-1], expected)
@@ -583,27 +546,20 @@ def test_pipelines_and_searches_pass_groups_on(routed):
         assert search.cv_results_["split0_test_score"][0] == pytest.approx(score)
 
 
-@pytest.mark.parametrize(
-    ("groups", "error", "message"),
-    [
-        (DAY[:-1], ValueError, "groups must name the group of each of the"),
-        (DAY[:, None], ValueError, "groups must name the group of each of the"),
-        (np.where(DAY == 0, np.nan, DAY), ValueError, "Input groups contains NaN"),
-        ([None, *NAMES[DAY[1:]]], ValueError, "groups must name the .* got None in row 0"),
-        ("day", ValueError, r"groups must name .* got 'day': pass .* such as X\['day'\]"),
-    ],
-)
-def test_bad_groups_are_refused(groups, error, message):
-    clf = RecallAtKClassifier(5, **SMALL)
-    for call in (clf.fit, clf.partial_fit):
-        with pytest.raises(error, match=message):
-            call(X, Y, groups=groups)
+def test_bad_groups_are_refused():
+    clf, fitted = RecallAtKClassifier(5, **SMALL), RecallAtKClassifier(5, **SMALL).fit(X, Y)
+    calls = clf.fit, clf.partial_fit, fitted.score, partial(fitted.predict_top, n=3)
+    for groups, message in [
+        (DAY[:-1], "groups must name the group of each of the"),
+        (DAY[:, None], "groups must name the group of each of the"),
+        (np.where(DAY == 0, np.nan, DAY), "Input groups contains NaN"),
+        ([None, *NAMES[DAY[1:]]], "groups must name the .* got None in row 0"),
+        ("day", r"groups must name .* got 'day': pass .* such as X\['day'\]"),
+    ]:
+        for call in calls:
+            with pytest.raises(ValueError, match=message):
+                call(X, **{} if isinstance(call, partial) else {"y": Y}, groups=groups)
     assert not hasattr(clf, "net_")
-    fitted = RecallAtKClassifier(5, **SMALL).fit(X, Y)
-    with pytest.raises(error, match=message):
-        fitted.score(X, Y, groups=groups)
-    with pytest.raises(error, match=message):
-        fitted.predict_top(X, 3, groups=groups)
 
 
 def test_a_threshold_without_groups_is_refused_by_name():
@@ -626,17 +582,12 @@ def test_a_threshold_without_groups_is_refused_by_name():
 
 
 def test_groups_of_several_classes_are_refused():
-    several = np.arange(len(Y)) % 3
-    for call in (AUCClassifier(**SMALL).fit, AUCClassifier(**SMALL).partial_fit):
-        with pytest.raises(ValueError, match="groups must be None for 3 classes: they are parts"):
+    several, clf = np.arange(len(Y)) % 3, AUCClassifier(**SMALL)
+    fitted = AUCClassifier(**SMALL).fit(X, several)
+    for call in (clf.fit, clf.partial_fit, fitted.score):
+        with pytest.raises(ValueError, match="groups must be None for 3 classes"):
             call(X, several, groups=DAY)
-    clf = AUCClassifier(**SMALL)
-    with pytest.raises(ValueError, match="groups must be None for 3 classes"):
-        clf.fit(X, several, groups=DAY)
     assert not hasattr(clf, "classes_")
-    clf.fit(X, several)
-    with pytest.raises(ValueError, match="groups must be None for 3 classes"):
-        clf.score(X, several, groups=DAY)
 
 
 def test_days_without_a_class_change_nothing_of_a_program():

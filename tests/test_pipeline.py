@@ -81,13 +81,6 @@ def test_frozen_pipelines_and_the_best_of_a_search_have_the_methods():
     assert wrapped.predict_top(X, 5).tolist() == expected
 
 
-def test_streams_are_transformed_piece_by_piece():
-    X, y = CANCER
-    pipe = make_pipeline(StandardScaler(), DeepTopPushClassifier(**QUICK)).fit(X, y)
-    pieces = iter(np.split(X, [100, 300]))
-    assert pipe.predict_top(pieces, 9).tolist() == pipe.predict_top(X, 9).tolist()
-
-
 class Doubles(BaseEstimator):
     """Resamples as imbalanced-learn does: it has no transform."""
 

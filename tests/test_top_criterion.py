@@ -10,12 +10,7 @@ import torch
 
 from sktopk import RecallAtKClassifier
 from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import (
-    KthLargest,
-    SurrogateQuantile,
-    TopMean,
-    accuracy_at_top_loss,
-)
+from sktopk.losses import KthLargest, SurrogateQuantile, TopMean, accuracy_at_top_loss
 from sktopk.losses._top_push import top_push_threshold
 
 N_ROWS = 60
@@ -33,12 +28,9 @@ THRESHOLDS = {
     **{
         f"{kind.__name__} {of} {rank}": kind(of, **rank)
         for kind in (KthLargest, TopMean)
-        for of in ("negatives", "positives", "all")
-        for rank in ({"k": 4}, {"tau": 0.8 if of == "positives" else 0.15})
+        for of, rank in (("negatives", {"k": 4}), ("positives", {"tau": 0.8}), ("all", {"k": 4}))
     },
     "surrogate quantile": SurrogateQuantile("negatives", 0.2),
-    "surrogate quantile of all": SurrogateQuantile("all", 0.4, "logistic"),
-    "hinge quantile": SurrogateQuantile("negatives", 0.2, "hinge"),
     "hinge quantile of all": SurrogateQuantile("all", 0.04, "hinge"),
     "function": middle,
 }
@@ -86,12 +78,12 @@ def table(weighted):
     return scores, positive, weight
 
 
-def begun(criterion, positive, weight, n_rows=N_ROWS, **params):
+def begun(criterion, positive, weight, **params):
     """A criterion that knows the rows in training."""
     groups = ~positive, positive
     total = torch.stack([weight[group].sum() for group in groups])
     mean = torch.stack([weight[group & (weight > 0)].mean() for group in groups])
-    criterion.begin(total, mean, n_rows, **params)
+    criterion.begin(total, mean, **params)
     return criterion
 
 
@@ -167,14 +159,9 @@ def assert_loss_of_a_sample(threshold, weighted, buffer_size):
         sample = counts(threshold, rows, len(batch), scores, positive.int(), weight)
         for kind, (loss, gradient, index) in zip(KINDS, results, strict=True):
             leaf = scores.clone().requires_grad_()
-            expected = accuracy_at_top_loss(
-                leaf,
-                positive,
-                threshold=lambda s, p, w, sample=sample: threshold(s, p, sample),
-                sample_weight=own,
-                reduction="sum",
-                **kind,
-            )
+            params = {"sample_weight": own, "reduction": "sum", **kind}
+            params["threshold"] = lambda s, p, w, sample=sample: threshold(s, p, sample)
+            expected = accuracy_at_top_loss(leaf, positive, **params)
             counted = positive if kind["errors"] == "false_negatives" else ~positive
             counted = counted & (weight > 0)
             expected = expected / (counted[list(batch)].sum() * weight[counted].mean())
@@ -196,21 +183,18 @@ def rebuilt(criterion):
     return new
 
 
-@pytest.mark.parametrize(
-    "again",
-    [rebuilt, copy.deepcopy, lambda criterion: pickle.loads(pickle.dumps(criterion))],
-    ids=["state_dict", "deepcopy", "pickle"],
-)
-def test_goes_on_from_its_state(again):
-    for threshold, buffer_size in product(THRESHOLDS.values(), BUFFERS):
-        assert_goes_on(threshold, buffer_size, again)
+def test_goes_on_from_its_state():
+
+    for again in (rebuilt, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))):
+        for threshold, buffer_size in product(THRESHOLDS.values(), BUFFERS):
+            assert_goes_on(threshold, buffer_size, again)
 
 
 def assert_goes_on(threshold, buffer_size, again):
     scores, positive, weight = table(weighted=True)
     criterion = TopCriterion(threshold, "false_negatives", "quadratic", buffer_size)
     # Totals are no numbers of float32.
-    begun(criterion, positive, weight / 3, 2 * N_ROWS)
+    begun(criterion, positive, weight / 3)
     data = scores, positive, weight / 3
     list(steps(criterion, *data, BATCHES[:2]))
     other = again(criterion)
@@ -219,19 +203,7 @@ def assert_goes_on(threshold, buffer_size, again):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
         # More rows, and on with them.
         for each in (other, criterion):
-            begun(each, positive, weight / 2, N_ROWS, resumed=True)
-
-
-def test_a_training_from_the_start_knows_nothing_of_the_one_before():
-    scores, positive, weight = table(weighted=False)
-    for threshold in THRESHOLDS.values():
-        used, new = (TopCriterion(threshold, "false_negatives", "hinge", 4) for _ in range(2))
-        list(steps(begun(used, positive, weight), 100 * scores, positive, None, BATCHES))
-        found, expected = (
-            list(steps(begun(each, positive, weight), scores, positive, None, BATCHES))
-            for each in (used, new)
-        )
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+            begun(each, positive, weight / 2, resumed=True)
 
 
 def test_the_float_type_of_the_network_is_not_that_of_its_totals():
@@ -243,17 +215,17 @@ def test_the_float_type_of_the_network_is_not_that_of_its_totals():
         assert totals.tolist() == [40 + 40 * 2.0**-40, 20 + 20 * 2.0**-40]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.filterwarnings("error")
-def test_nan_or_infinity_in_any_row_makes_the_loss_nan(value, library):
-    for _, (threshold, buffer_size) in crossed(library, THRESHOLDS.values(), (0, 5)):
+def test_nan_or_infinity_in_any_row_makes_the_loss_nan(library):
+    ways = THRESHOLDS.values(), (np.nan, np.inf), (0, 5)
+    for _, (threshold, value, buffer_size) in crossed(library, *ways):
         assert_nan(threshold, value, buffer_size)
 
 
 def assert_nan(threshold, value, buffer_size):
     scores, positive, _ = table(weighted=False)
     weight = torch.ones_like(scores)
-    for kind in KINDS[:4]:
+    for kind in KINDS[::4]:
         for row in (int(positive.nonzero()[0]), int((~positive).nonzero()[0])):
             bad = scores.clone()
             bad[row] = value

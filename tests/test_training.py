@@ -59,15 +59,14 @@ def weights(clf):
 # Epochs.
 
 
-@pytest.mark.parametrize(("pretrain", "n_first"), [(0, 0), (0.4, 2), (0.5, 3), (0.99, 5)], ids=str)
+@pytest.mark.parametrize(("pretrain", "n_first"), [(0, 0), (0.4, 2), (0.99, 5)], ids=str)
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 def test_the_history_says_which_epoch_trained_what(cls, pretrain, n_first):
     clf = quick(cls, pretrain=pretrain, n_iter_no_change=None)
     clf.fit(X, target(clf))
     name = "smooth_topk" if cls is TopKClassifier else "PatMat"
-    assert [row["loss"] for row in clf.history_] == n_first * ["cross_entropy"] + [name] * (
-        6 - n_first
-    )
+    losses = n_first * ["cross_entropy"] + [name] * (6 - n_first)
+    assert [row["loss"] for row in clf.history_] == losses
     assert clf.n_iter_ == clf.max_epochs_ == 6
     assert [row["epoch"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
     assert all(row["train_loss"] > 0 and row["dur"] > 0 for row in clf.history_)
@@ -150,23 +149,20 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
 
 
-@pytest.mark.parametrize("what", ["n_iter_no_change", "calibration"])
-def test_a_single_network_holds_out_a_tenth_but_no_class(what):
-    y = Y.copy()
+def test_a_single_network_holds_out_a_tenth_but_no_class():
+    y, shown = Y.copy(), []
     y[0] = 77
-    shown = []
 
     class Labels(Callback):
         def on_train_begin(self, net, X, y, **kwargs):
             shown.append(y)
 
-    params = {"n_iter_no_change": 2} if what == "n_iter_no_change" else {"calibration": "sigmoid"}
-    clf = quick(callbacks=[Labels()], **params).fit(X, y)
-    assert 77 in clf.classes_
-    assert (shown[0] == 3).sum() == 1
-    assert len(shown[0]) == 270
-    if what == "calibration":
-        assert clf.predict_proba(X).shape == (300, 4)
+    for params in ({"n_iter_no_change": 2}, {"calibration": "sigmoid"}):
+        clf = quick(callbacks=[Labels()], max_epochs=3, **params).fit(X, y)
+        assert 77 in clf.classes_
+        assert (shown[-1] == 3).sum() == 1
+        assert len(shown[-1]) == 270
+    assert clf.predict_proba(X).shape == (300, 4)
 
 
 def test_data_that_cannot_be_held_out_are_all_trained_on():
@@ -218,27 +214,26 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
 @pytest.mark.parametrize(
     "clf",
     [
-        quick(),
         quick(module=WithDropout, loss="noised_topk"),
         TopKClassifier(k=2, n_estimators=2, max_epochs=3, random_state=0),
         PatMatClassifier(n_estimators=2, max_epochs=3, random_state=0, calibration="sigmoid"),
         quick(DeepTopPushClassifier, buffer_size=3),
         quick(FScoreClassifier),
     ],
-    ids=["plain", "dropout", "default", "ranker", "hard samples", "program"],
+    ids=["dropout", "default", "ranker", "hard samples", "program"],
 )
-@pytest.mark.parametrize("midway", [False, True])
-def test_a_copy_predicts_and_trains_on_like_the_original(clf, midway, tmp_path):
-    clf, y = clone(clf), target(clf)
-    clf = clf.partial_fit(X[:150], y[:150], classes=np.unique(y)) if midway else clf.fit(X, y)
-    joblib.dump(clf, tmp_path / "clf")
-    twins = [joblib.load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
-    for twin in twins:
-        np.testing.assert_array_equal(clf.decision_function(X), twin.decision_function(X))
-        check_same(fitted_state(twin), fitted_state(clf))
-    clf.partial_fit(X[150:], y[150:])
-    for twin in twins:
-        check_same(fitted_state(twin.partial_fit(X[150:], y[150:])), fitted_state(clf))
+def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
+    y, half = target(clf), (X[:150], target(clf)[:150])
+    for train in (clf.fit, clf.partial_fit):  # a copy of the second is made midway
+        train(*half)
+        joblib.dump(clf, tmp_path / "clf")
+        twins = [joblib.load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
+        for twin in twins:
+            np.testing.assert_array_equal(clf.decision_function(X), twin.decision_function(X))
+            check_same(fitted_state(twin), fitted_state(clf))
+        clf.partial_fit(X[150:], y[150:])
+        for twin in twins:
+            check_same(fitted_state(twin.partial_fit(X[150:], y[150:])), fitted_state(clf))
 
 
 def test_the_parameters_of_the_fit_make_the_copy():
@@ -265,23 +260,19 @@ def test_fitted_state_is_arrays_and_plain_values():
     assert kinds(fitted) <= {np.ndarray, np.float64, str, int, float, bool, type(None)}
 
 
-@pytest.mark.parametrize(
-    ("classifier", "change"),
-    [
+def test_score_is_the_metric_that_was_trained_for():
+    for clf, change in [
         (TopPushKClassifier(k=1), {"k": 60}),
         (RecallAtKClassifier(k=10), {"k": 100}),
         (FScoreClassifier(beta=0.1), {"beta": 10.0}),
         (TopKClassifier(k=1), {"k": 2}),
         (AUCClassifier(multi_class="ovr"), {"multi_class": "mu"}),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_score_is_the_metric_that_was_trained_for(classifier, change):
-    y = Y if isinstance(classifier, TopKClassifier | AUCClassifier) else POSITIVE
-    clf = classifier.set_params(max_epochs=2, n_estimators=1, module=MLP, random_state=0).fit(X, y)
-    then = clf.score(X, y)
-    assert clf.set_params(**change).score(X, y) == then
-    assert clf.fit(X, y).score(X, y) != then
+    ]:
+        y = Y if isinstance(clf, TopKClassifier | AUCClassifier) else POSITIVE
+        clf.set_params(max_epochs=2, n_estimators=1, module=MLP, random_state=0).fit(X, y)
+        then = clf.score(X, y)
+        assert clf.set_params(**change).score(X, y) == then
+        assert clf.fit(X, y).score(X, y) != then
 
 
 # Failures.
@@ -305,18 +296,12 @@ class OneWrong(nn.Linear):
 
 
 DIVERGING = [
-    *(
-        TopKClassifier(loss, k=1)
-        for loss in ("cross_entropy", "smooth_topk", "noised_topk", "ldam")
-    ),
+    TopKClassifier("noised_topk", k=1),
     TopKClassifier(k=2),
     TopKClassifier(nn.CrossEntropyLoss()),
     DeepTopPushClassifier(),
-    RecallAtKClassifier(k=20),
     sktopk.RecallAtFPRClassifier(fpr=0.1),
-    sktopk.PrecisionAtRecallClassifier(),
     AUCClassifier(),
-    FScoreClassifier(),
     sktopk.RecallAtPrecisionClassifier(),
 ]
 
@@ -358,35 +343,27 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("how", "name"),
-    # In `partial_fit` the network, callbacks and optimizer of the first call go on.
-    [
-        *(("fit", name) for name in FAILURES),
-        ("partial_fit", "parameter"),
-        ("partial_fit", "scores"),
-    ],
-)
+# In `partial_fit` the network, callbacks and optimizer of the first call go on.
+WAYS = [*(("fit", name) for name in FAILURES), ("partial_fit", "parameter"), ("partial_fit", "X")]
+
+
 @pytest.mark.parametrize("cls", [TopKClassifier, DeepTopPushClassifier])
-def test_a_fit_that_fails_leaves_the_estimator_as_it_was(cls, name, how):
-    clf = quick(cls, n_estimators=2, net_params={"optimizer": torch.optim.SGD}, learning_rate=0.1)
-    y = target(clf)
-    clf.fit(X, y)
-    before, scores = pickle.dumps(clf.__getstate__()), clf.decision_function(X)
-    spoil, error = FAILURES.get(name, (None, ValueError))
-    rows = X
-    if name == "scores":
-        rows = 1e200 * X
-    else:
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(cls):
+    sgd = {"net_params": {"optimizer": torch.optim.SGD}, "learning_rate": 0.1, "max_epochs": 3}
+    fitted = quick(cls, n_estimators=2, **sgd)
+    y = target(fitted)
+    scores = fitted.fit(X, y).decision_function(X)
+    for how, name in WAYS:
+        clf = copy.deepcopy(fitted)
+        spoil, error = FAILURES.get(name, (lambda clf: None, ValueError))
         spoil(clf)
-    with pytest.raises(error):
-        getattr(clf, how)(rows, y)
-    state = pickle.loads(before)
-    now = clf.__getstate__()
-    for name in state.keys() | now.keys():
-        if name.endswith("_"):
-            check_same(now[name], state[name])
-    np.testing.assert_array_equal(clf.decision_function(X), scores)
+        with pytest.raises(error):
+            getattr(clf, how)(1e200 * X if name == "X" else X, y)
+        state, now = fitted.__getstate__(), clf.__getstate__()
+        for key in state.keys() | now.keys():
+            if key.endswith("_"):
+                check_same(now[key], state[key])
+        np.testing.assert_array_equal(clf.decision_function(X), scores)
 
 
 # Predictions during a training.
@@ -417,12 +394,14 @@ class Freeze(Callback):
         net.module_[1].eval()
 
 
-@pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize(
-    ("cls", "in_thread"),
+    ("cls", "in_thread", "frozen"),
     # A network that draws from torch's generator has it for itself.
-    [(TopKClassifier, False), (DeepTopPushClassifier, False), (DeepTopPushClassifier, True)],
-)
+    [
+        (TopKClassifier, False, True), (DeepTopPushClassifier, False, False),
+        (DeepTopPushClassifier, True, True),
+    ],
+)  # fmt: skip
 def test_predictions_between_steps_leave_the_training_as_it_is(cls, in_thread, frozen):
     module = MLP if cls is DeepTopPushClassifier else WithDropout
     params = {"module": module, "max_epochs": 2, "n_iter_no_change": None}
@@ -479,14 +458,12 @@ def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole():
     assert batches == pytest.approx(whole)
 
 
-@pytest.mark.parametrize(
-    "optimizer", [torch.optim.Adam, torch.optim.SGD, torch.optim.LBFGS, torch.optim.RMSprop]
-)
-def test_every_optimizer_lowers_the_loss(optimizer):
-    rate = {torch.optim.LBFGS: 0.5, torch.optim.SGD: 0.1}.get(optimizer, 1e-2)
-    clf = quick(net_params={"optimizer": optimizer}, learning_rate=rate, batch_size=300, pretrain=0)
-    losses = [row["train_loss"] for row in clf.fit(X, Y).history_]
-    assert losses[-1] < losses[0]
+def test_every_optimizer_lowers_the_loss():
+    optim, params = torch.optim, {"batch_size": 300, "pretrain": 0}
+    for optimizer, rate in ((optim.Adam, 0.01), (optim.SGD, 0.1), (optim.LBFGS, 0.5)):
+        clf = quick(net_params={"optimizer": optimizer}, learning_rate=rate, **params)
+        losses = [row["train_loss"] for row in clf.fit(X, Y).history_]
+        assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
@@ -503,7 +480,7 @@ def test_bfloat16_is_about_the_same(cls):
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_a_compiled_network_learns_the_same():
-    clf = quick(n_estimators=2, max_epochs=2)
+    clf = quick(max_epochs=1)
     expected = clf.fit(X, Y).decision_function(X)
     found = clf.set_params(net_params={"compile": True}).fit(X, Y).decision_function(X)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

@@ -1,6 +1,7 @@
 """Networks, losses and callbacks of a user that do not do what they should."""
 
 import warnings
+from itertools import product
 
 import joblib
 import numpy as np
@@ -77,10 +78,9 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("case", MODULES)
-def test_modules(case):
-    what, error, says = MODULES[case]
-    for kind in ESTIMATORS:
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_modules(kind):
+    for what, error, says in MODULES.values():
         with pytest.raises(error, match=says):
             fit(kind, **of(what))
 
@@ -127,11 +127,10 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("case", LOSSES)
-def test_losses(case):
-    value, error, says = LOSSES[case]
-    with pytest.raises(error, match=says):
-        fit("labels", loss=WrongLoss(value), calibration=None)
+def test_losses():
+    for value, error, says in LOSSES.values():
+        with pytest.raises(error, match=says):
+            fit("labels", loss=WrongLoss(value), calibration=None)
 
 
 class Unweighted(nn.Module):
@@ -147,21 +146,15 @@ def test_a_loss_that_takes_no_weights():
         clf.set_params(n_estimators=2, calibration="sigmoid").fit(X, OF_FOUR)
 
 
-@pytest.mark.parametrize(
-    "hook",
-    [
-        "on_train_begin",
-        "on_epoch_begin",
-        "on_batch_begin",
-        "on_grad_computed",
-        "on_batch_end",
-        "on_epoch_end",
-        "on_train_end",
-    ],
-)
-def test_callbacks_that_raise_leave_the_fit_before(hook):
-    callback = type("Raising", (Callback,), {hook: fail})()
-    for cls, y in ESTIMATORS.values():
+HOOKS = ("train_begin", "epoch_begin", "batch_begin", "grad_computed")
+HOOKS += ("batch_end", "epoch_end", "train_end")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_callbacks_that_raise_leave_the_fit_before(kind):
+    cls, y = ESTIMATORS[kind]
+    for hook in HOOKS:
+        callback = type("Raising", (Callback,), {f"on_{hook}": fail})()
         clf = cls(**QUICK)
         with pytest.raises(Failed):
             clf.set_params(callbacks=[callback]).fit(X, y)
@@ -180,12 +173,9 @@ DIVERGING = {
 }
 
 
-@pytest.mark.parametrize("case", DIVERGING)
-def test_a_training_that_diverges_names_what_is_too_large(case):
-    params, says = DIVERGING[case]
-    for kind in ESTIMATORS:
-        for dtype in (np.float32, np.float64):
-            cls, y = ESTIMATORS[kind]
+def test_a_training_that_diverges_names_what_is_too_large():
+    for params, says in DIVERGING.values():
+        for (cls, y), dtype in product(ESTIMATORS.values(), (np.float32, np.float64)):
             clf = cls(**QUICK | params | {"max_epochs": 3})
             with pytest.raises(ValueError, match=f"Training diverged: .*epoch [123].*{says}"):
                 clf.fit(X.astype(dtype), y)

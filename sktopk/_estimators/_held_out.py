@@ -80,6 +80,6 @@ def ensemble_scores_as_unseen(net, X, folds, target, weight):
     """
     known = folds.fold >= 0
     by_member = net.scores_by_member(X)[known].numpy()
-    unseen = (folds.take(known).unseen(slice(None)) > 0).numpy()
+    unseen = folds.fold[known, np.newaxis] == folds.of_member
     fresh = scores_as_unseen(by_member, unseen, target, weight)
     return fresh.astype(by_member.dtype)[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Rows of any table as tensors, whole minibatches at a time."""
+"""Samples of any table as tensors, in whole minibatches."""
 
 import copy
 import math
@@ -15,27 +15,26 @@ from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
 # A chunk of prediction: large enough to keep every core busy, small enough for the cache, which
-# the hidden layers of several members soon outgrow.
+# the hidden layers of several networks fill.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
-# A GPU has no such cache, and has more to do at once.
+# A GPU has no such cache and more cores.
 _CHUNK_ROWS_OF_GPU = 1 << 14
-# With fewer rows, the weights of a million classes take longer to read than to use.
+# With fewer samples, the weights of a million classes take longer to read than to use.
 _CHUNK_LEAST = 32
 # Images grow many times over inside a network.
 _CHUNK_IMAGES = 256
-# The share of a GPU's free memory that the data may take; the rest is for network and batches.
+# Share of a GPU's free memory that the data may take; the rest is for network and minibatches.
 RESIDENT_SHARE = 0.5
-# Parts of so many groups make a batch: of one alone, all of a batch pull at one threshold
-# (benchmarks/results/groups.md).
+# Number of groups whose parts make a minibatch: parts of a single one would all have one threshold.
 JOINED = 10
-# Where a first layer multiplies sparse rows faster than dense ones: the share of numbers stored,
-# and the columns from which that pays for what a call costs (benchmarks/large_data.py).
+# Share of stored numbers, and number of columns, from which a first layer multiplies sparse
+# samples faster than dense ones (benchmarks/large_data.py).
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
 def free_memory(device):
-    """Bytes that torch can still get of a GPU; no bound elsewhere."""
+    """Bytes that torch can still get of a GPU; infinity elsewhere."""
     if device.type != "cuda":
         return math.inf
     # What torch holds in reserve is free, too.
@@ -43,17 +42,11 @@ def free_memory(device):
     return torch.cuda.mem_get_info(device)[0] + reserve
 
 
-def stays_on(device, n_bytes):
-    """Tell whether a table of so many bytes is moved to the device once, or batch by batch."""
-    return n_bytes <= RESIDENT_SHARE * free_memory(device)
-
-
 def stays_sparse(X):
-    """Tell whether products with rows of X are faster the sparse way."""
-    n_stored = getattr(X, "nnz", None)
-    if n_stored is None or X.shape[1] < SPARSE_COLUMNS:
+    """Return whether sparse matrix multiplications with samples of X are faster."""
+    if not hasattr(X, "nnz") or X.shape[1] < SPARSE_COLUMNS:
         return False
-    return n_stored <= SPARSE_SHARE * X.shape[0] * X.shape[1]
+    return X.nnz <= SPARSE_SHARE * X.shape[0] * X.shape[1]
 
 
 def csr_tensor(X):
@@ -63,26 +56,20 @@ def csr_tensor(X):
 
 
 class Rows:
-    """Rows of X as tensors: a slice or a tensor of row numbers at a time.
+    """Samples of X as tensors, by a slice or a tensor of their numbers.
 
-    Writeable arrays in memory are wrapped without a copy. Sparse rows and rows of read-only
-    memory maps are copied when they are asked for, so that no dense or second copy of the
-    whole exists.
+    X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and those of
+    read-only memory maps are copied when they are asked for, so that no second copy of all exists.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
-        Never modified.
-    device : torch.device
-        Where the rows are asked for.
-    dtype : torch.dtype
-        Floating type of the rows.
     resident : bool, default=False
-        Whether to move X to `device` once, for many passes, if it is dense, in memory, and
-        takes at most `RESIDENT_SHARE` of what is free there. Other rows go to a GPU through
-        pinned memory, which the CPU does not wait for.
+        Whether to move X to `device` once, for many epochs, if it is dense, in memory and takes at
+        most `RESIDENT_SHARE` of the free memory there. Other samples go to a GPU through pinned
+        memory.
     sparse : bool, default=False
-        Whether the rows of a CSR matrix come as `SparseRows` where that is faster.
+        Whether samples of a CSR matrix come as `SparseRows` where that is faster.
     """
 
     def __init__(self, X, device, dtype, *, resident=False, sparse=False):
@@ -90,7 +77,8 @@ class Rows:
         self._sparse = sparse and stays_sparse(X)
         is_array = isinstance(X, np.ndarray)
         resident = resident and is_array and (X.base is None or not is_memory_map(X))
-        self.resident = resident and stays_on(device, X.size * dtype.itemsize)
+        n_bytes = X.size * dtype.itemsize if resident else 0
+        self.resident = resident and n_bytes <= RESIDENT_SHARE * free_memory(device)
         if resident and not X.flags.writeable:
             X = X.copy()  # frames hand out read-only arrays
         if is_array and X.flags.writeable:
@@ -106,9 +94,8 @@ class Rows:
     def __getitem__(self, index):
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
-            rows = self._X[index]
-            # A slice would be a view, through which a network that works in place reaches X.
-            return self._moved(rows, own)
+            # A copy: a network that works in place would change X through a view.
+            return self._moved(self._X[index], own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
             rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
@@ -117,7 +104,7 @@ class Rows:
         return self._moved(torch.from_numpy(rows))
 
     def dense(self):
-        """The same rows, dense whenever they are asked for."""
+        """The same samples, always dense."""
         rows = copy.copy(self)
         rows._sparse = False
         return rows
@@ -128,7 +115,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Slices of consecutive rows, bounded by the bytes of `n_columns` numbers a row."""
+        """Slices of consecutive samples, bounded by the bytes of `n_columns` numbers each."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -141,27 +128,18 @@ class Rows:
 
 
 class RowsAndMore:
-    """Rows followed by a few others, none of them copied before they are asked for.
-
-    Parameters
-    ----------
-    rows : Rows
-        Dense ones.
-    more : Tensor of shape (n_more, ...)
-        Their row numbers go on from those of `rows`.
-    """
+    """`Rows`, dense, followed by the samples of a tensor `more`."""
 
     def __init__(self, rows, more):
         self.rows, self.more = rows, more.to(rows.device, rows.dtype)
         self.device, self.resident = rows.device, rows.resident
 
     def dense(self):
-        """These rows, which are dense."""
         return self
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # What a GPU is asked for has a shape that does not depend on the numbers.
+        # On a GPU no shape may depend on the numbers.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -171,15 +149,9 @@ class RowsAndMore:
 
 
 class ShuffledBatches:
-    """Row numbers of shuffled minibatches.
+    """Numbers of the samples of shuffled minibatches.
 
-    A single row left over joins the last batch: batch normalisation has no variance of one row.
-
-    Parameters
-    ----------
-    n_samples, batch_size : int
-    generator : torch.Generator
-        Draws the order of each epoch.
+    A single last sample joins the minibatch before: batch normalization needs two.
     """
 
     def __init__(self, n_samples, batch_size, generator):
@@ -197,28 +169,20 @@ class ShuffledBatches:
 
 
 class GroupBatches:
-    """Row numbers of batches of whole groups, and of parts of those that are too large for one.
+    """Minibatches of whole groups, and of parts of groups that are too large for one.
 
-    A batch has so many whole groups as make `batch_size` rows, and one group more at most. Parts
-    of several large groups make a batch, each with its share of the positives, of at most ten and
-    of no more than leave each part twice `min_positives` rows. Groups, and the parts of each, come
-    in random order.
+    A minibatch has whole groups of together about `batch_size` samples. Parts of at most ten large
+    groups make a minibatch, and of so few that each part has twice `min_positives` samples. The
+    order of groups and of their parts is random.
 
-    Parameters
-    ----------
-    target : ndarray of int of shape (n_samples,)
-        Rows with 1 are the positives.
-    groups : ndarray of int of shape (n_samples,)
-    batch_size, min_positives : int
-        Of a part: its rows, and the least number of positives, see `StratifiedBatchSampler`.
-    generator : torch.Generator
+    The target is 1 for the positives; other parameters are those of `StratifiedBatchSampler`.
 
     Attributes
     ----------
     n_parts : ndarray of int of shape (n_groups,)
-        0 for a number that no row has.
+        0 for a number without samples.
     n_joined : int
-        Of how many groups parts make a batch.
+        Number of groups whose parts make a minibatch.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -243,14 +207,14 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # A group has no two parts in a batch.
+        # A minibatch has one part of a group at most.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
-        # Batch normalisation has no variance of one row: groups of one row come two at a time.
+        # Batch normalization needs two samples: groups of one come two at a time.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
         unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # The last one joins those before it, if there are some.
+            # The last one joins the one before, if there is one.
             unit = np.append(unit[:-1], unit[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
@@ -270,16 +234,16 @@ class GroupBatches:
             yield batches[i]
 
     def _of_whole_groups(self):
-        """Random groups in batches of about as many rows, each of one at least."""
+        """Random groups in minibatches of about equal size, at least one in each."""
         if not len(self._size):
             return []
         drawn = torch.randperm(len(self._size), generator=self.generator)
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # A group belongs to the batch in which its middle lies.
+        # A group belongs to the minibatch in which its middle lies.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # None is left without a group: there are at least as many groups as batches.
+        # No minibatch is empty: there are at least as many groups.
         place = torch.arange(len(batch))
         batch = batch.maximum(place + self._n_whole - len(batch))
         batch = place + (batch - place).cummin(0).values
@@ -290,7 +254,7 @@ class GroupBatches:
 
 
 def one_ahead(rows, batches):
-    """Yield the rows of each batch, which a stream of its own copies during the batch before."""
+    """Yield the samples of each minibatch; the next one is copied meanwhile, by its own stream."""
     copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
     ready = None
     for index in [*batches, None]:
@@ -305,26 +269,19 @@ def one_ahead(rows, batches):
 
 
 class MiniBatches:
-    """Minibatches ``(rows, (target, weight))``, fetched by one index operation each.
+    """Minibatches ``(rows, (target, weight))``, each fetched by one index operation.
 
-    On a GPU no batch waits for the CPU: the row numbers of an epoch are moved there at its
-    begin. Rows that do not lie there are copied while the batch before is computed on, but for
-    hard ones, which are known after it.
+    A GPU never waits for the CPU: the numbers of an epoch are moved there at its start. Samples
+    that are not on the GPU are copied during the minibatch before, except hard examples, which are
+    known after it.
 
     Parameters
     ----------
-    rows : Rows or RowsAndMore
-    target : Tensor of shape (n_samples,)
     weight : Tensor of shape (n_samples,), with folds (n_samples, n_members), or None
-        None stands for equal weights.
-    sampler : iterable
-        Row numbers of each batch of an epoch; all rows in the order given, if None.
-    hard : HardRows or MemberHardRows, default=None
-        Rows that are joined to each batch of the sampler.
-    folds : Folds, default=None
-        Which members of the network leave out which rows.
+    sampler : iterable or None
+        Sample numbers of each minibatch of an epoch; None for all samples in their order.
     criterion : Criterion, default=None
-        Says whether hard rows join the batches now.
+        Says whether hard examples join the minibatches now.
     """
 
     def __init__(self, rows, target, weight, sampler, hard=None, folds=None, criterion=None):
@@ -349,7 +306,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Row numbers of each batch, where the target is, and the rows if that was elsewhere."""
+        """Sample numbers of each minibatch on the device of the target, and samples or None."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]
@@ -361,47 +318,33 @@ class MiniBatches:
         return zip(moved, ahead, strict=True)
 
     def carry(self):
-        """Keep copies of the hard rows beyond these batches."""
+        """Copy the hard examples, for a training with other data."""
         for m, each in enumerate([] if self.hard is None else self.hard.each):
-            own = self.weight
-            if own is not None and own.ndim > 1:
-                own = own[:, m]
+            by_member = self.weight is not None and self.weight.ndim > 1
+            own = self.weight[:, m] if by_member else self.weight
             each.carry(self.rows.dense(), self.target, own)
 
 
 def make_batches(
-    net,
-    X,
-    target,
-    weight,
-    class_total,
-    *,
-    batch_size,
-    min_positives=None,
-    resumed=False,
-    folds=None,
-    groups=None,
-):
-    """Return the minibatches of a training, and tell the criterion what it is going to see.
+    net, X, target, weight, class_total, *,
+    batch_size, min_positives=None, resumed=False, folds=None, groups=None,
+):  # fmt: skip
+    """Return the minibatches of a training, and tell the criterion what they consist of.
 
     Parameters
     ----------
-    net : Net
     X : ndarray, CSR matrix or LazyRows
     target : ndarray of int of shape (n_samples,)
         Class indices.
     weight : ndarray of shape (n_samples,), or (n_samples, n_members) with folds
     class_total : ndarray of shape (n_classes,)
-        What the classes weigh in training, in all processes, with all that was trained on before.
-    batch_size : int
+        See :meth:`Criterion.begin`.
     min_positives : int, default=None
-        Least number of rows of class 1 in a batch; None if the loss asks for none.
+        Least number of samples of class 1 in a minibatch, if the loss needs some.
     resumed : bool, default=False
-        Whether these rows come on top of those of trainings before.
-    folds : Folds, default=None
-        Which members of the network leave out which rows.
+        Whether the samples come in addition to those of earlier trainings.
     groups : ndarray of int of shape (n_samples,), default=None
-        Of each of which the loss is to be taken.
+        Groups over which the loss is averaged.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     n_classes = len(class_total)
@@ -426,12 +369,12 @@ def make_batches(
     elif resumed and hard is not None:
         sampler = [torch.arange(n_rows)]
     n_batches, weighted = 1 if sampler is None else len(sampler), bool(np.any(weight != 1))
-    shared = all_objects((n_batches, n_rows, n_rows_of, weight_of, weighted))
-    lengths, n_rows_in_all, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
+    shared = all_objects((n_batches, n_rows_of, weight_of, weighted))
+    lengths, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: give each as many rows, for classifiers of two classes of each class"
+            f"{[*lengths]}: give each as many samples; rankers need as many of each class"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     if folds is None:
@@ -440,14 +383,14 @@ def make_batches(
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     for each in criterion.losses if hard is not None and groups is None else []:
-        # Of members that leave out rows, each about as many.
+        # With folds the mean over the members: each holds out about as many samples.
         totals = np.atleast_3d([class_total, mean_weight]).mean(2)
         each.hold_enough(*totals, batch_size * len(shared), len(criterion.losses))
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
-    criterion.begin(class_total, mean_weight, sum(n_rows_in_all), resumed=resumed)
+    criterion.begin(class_total, mean_weight, resumed=resumed)
     rows = net.rows(X, resident=True)
     if hard is not None:
         for each in hard.each:
@@ -462,24 +405,22 @@ def make_batches(
 
 
 def _by_group(target, groups, weights, sampler, net):
-    """Return what makes the `GroupRows` of a member; `weights` are those of each member, or all."""
+    """Return a function that makes the `GroupRows` of a member."""
     codes, n_groups = torch.from_numpy(groups).to(net.device), len(sampler.n_parts)
-    place = groups + n_groups * target
+    place, n_shares = groups + n_groups * target, net.n_members * sampler.n_joined
 
     def make(m):
         weight = weights[m % len(weights)]
         n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
         total = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
         mean = (total / np.maximum(n_rows, 1)).clip(min=1e-300)
-        return GroupRows(
-            codes, sampler.n_parts, len(sampler), total, mean, net.n_members * sampler.n_joined
-        )
+        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean, n_shares)
 
     return make
 
 
 def _with_carried(hard, rows, target, weight):
-    """The data followed by the hard rows that earlier pieces left behind."""
+    """The data followed by the hard examples of earlier trainings."""
     n_rows, carried = len(target), []
     for each in hard:
         each.batch, each.index = None, each.index[:0]
@@ -489,8 +430,7 @@ def _with_carried(hard, rows, target, weight):
             n_rows += len(each.index)
     if not carried:
         return rows, target, weight
-    target = np.concatenate([target, *(part["target"].numpy() for part in carried)]).astype(
-        target.dtype
-    )
-    weight = np.concatenate([weight, *(part["weight"].numpy() for part in carried)])
-    return RowsAndMore(rows.dense(), torch.cat([part["rows"] for part in carried])), target, weight
+    more = {name: torch.cat([part[name] for part in carried]) for name in carried[0]}
+    target = np.concatenate([target, more["target"].numpy()]).astype(target.dtype)
+    weight = np.concatenate([weight, more["weight"].numpy()])
+    return RowsAndMore(rows.dense(), more["rows"]), target, weight

@@ -35,16 +35,16 @@ class ProgressBar(Callback):
 
 
 class TrueThreshold(Callback):
-    """Record the threshold over all training samples before each step, beside its estimate.
+    """Record the threshold over all training samples before each step.
 
-    For the classifiers whose loss has a threshold, such as :class:`sktopk.DeepTopPushClassifier`:
-    `history_` then has `true_threshold` beside `threshold`, an array over the steps of each
-    epoch, in the scale of the network's scores. It costs a pass over the data per step.
+    `history_` then has `true_threshold` in addition to its estimate `threshold`, arrays over the
+    steps of each epoch, in the scale of the network's scores. The loss must have a threshold, as
+    that of :class:`sktopk.DeepTopPushClassifier`. Each step costs a pass over the data.
 
     Raises
     ------
     TypeError
-        When training begins, if the loss has no threshold, or one for each group.
+        In `fit`, if the loss has no threshold, or one for each group.
 
     Examples
     --------
@@ -85,22 +85,21 @@ class TrueThreshold(Callback):
         trace.append(self.threshold_().reshape(1))
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        # It holds on to the samples.
         del self.threshold_
 
 
 class Validation(Callback):
-    """Score samples that were not trained on after each epoch; keep the best weights, stop in time.
+    """Early stopping: score held-out samples after each epoch, and keep the best weights.
 
-    Only epochs of the named loss count: their weights are kept, and they end the training.
+    Only epochs of the named loss count.
 
     Parameters
     ----------
     score : callable
-        Gets the net; returns a float, the larger the better, or a list of floats, one per member
-        of the ensemble. Each member then keeps its own best weights.
+        Gets the net; returns a float, the larger the better, or a list of one per ensemble
+        member. Each member then keeps its own best weights.
     patience : int or None
-        Epochs without an improvement after which to stop; None only records the score.
+        Number of epochs without an improvement after which to stop. None only records the score.
     """
 
     def __init__(self, score, patience):
@@ -122,9 +121,9 @@ class Validation(Callback):
         if self.patience is None or getattr(net.criterion_, "pretraining", False):
             return
         if not hasattr(net.module_, "of_member"):
-            # Which weights belong to a member is not known.
+            # Unknown which weights belong to which member.
             scores = np.mean(scores)
-        # The same ranks are not better by the last digit of a sum.
+        # Equal ranks may differ in the last digit.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
         better = scores > self.best_ + rounding
         if np.any(better):
@@ -135,7 +134,7 @@ class Validation(Callback):
         net.stop_training = self.age_ >= self.patience
 
     def _keep(self, module, better):
-        """Copy the weights of the whole network, or of the members that improved."""
+        """Copy the weights of the members that improved."""
         if self.weights_ is None or np.all(better):
             self.weights_ = copied_weights(module)
             return
@@ -149,16 +148,11 @@ class Validation(Callback):
             net.module_.load_state_dict(self.weights_)
 
     def state_dict(self):
-        """What a checkpoint keeps."""
+        """State for a checkpoint."""
         best = torch.as_tensor(np.asarray(self.best_, dtype=np.float64))
-        return {
-            "best": best,
-            "age": self.age_,
-            "weights": self.weights_,
-            "best_loss": self.best_loss_,
-        }
+        state = {"best": best, "age": self.age_, "weights": self.weights_}
+        return state | {"best_loss": self.best_loss_}
 
     def load_state_dict(self, state):
-        """Put back what `state_dict` returned."""
         self.best_, self.age_ = state["best"].numpy(), state["age"]
         self.weights_, self.best_loss_ = state["weights"], state["best_loss"]

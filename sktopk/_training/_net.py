@@ -33,7 +33,7 @@ from .criteria._custom import CustomLoss
 
 # Networks that draw from a generator of their own instead of torch's.
 OURS = (MLP, TabularMLP)
-# Samples that show a network the scales of the columns.
+# Number of samples that a network sees before training, for the scales of the columns.
 MOST_SHOWN = 1 << 15
 # Training has diverged if the loss grows by this factor, or a weight to this size.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
@@ -47,60 +47,43 @@ class DivergedError(ValueError):
 
 
 def one_cycle(u):
-    """Return the learning-rate factor at share u of the training: linear up, then a half cosine."""
+    """Return the learning-rate factor at a share u of the training: linear up, half cosine down."""
     if u < RATE_INCREASE:
         return max(u / RATE_INCREASE, 1e-3)
     return max(0.5 * (1 + math.cos(math.pi * (u - RATE_INCREASE) / (1 - RATE_INCREASE))), 1e-3)
 
 
 def build_net(
-    module,
-    criterion,
-    head,
-    *,
-    n_features,
-    n_outputs,
-    n_classes,
-    n_members,
-    module_params,
-    learning_rate,
-    weight_decay,
-    callbacks,
-    net_params,
-    device,
-    dtype,
-    verbose,
-    seed,
-):
+    module, criterion, head, *,
+    n_features, n_outputs, n_classes, n_members, module_params, learning_rate, weight_decay,
+    callbacks, net_params, device, dtype, verbose, seed,
+):  # fmt: skip
     """Return an initialized, untrained `Net`.
 
     Parameters
     ----------
     module : callable
         Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
-    criterion : Criterion
     head : object
-        Has `decide`, see `sktopk._estimators._heads`.
+        See `sktopk._estimators._heads`.
     net_params : dict
         Other arguments of skorch's net; also ``precision`` and ``compile``.
     seed : int
-        Of initial weights, dropout, minibatches and noise.
+        Seed of initial weights, dropout, minibatches and noise.
     """
     params = dict(net_params)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
     if precision not in PRECISIONS:
-        raise ValueError(
-            f"net_params: precision must be one of {', '.join(map(repr, PRECISIONS))}; got "
-            f"{precision!r}"
-        )
+        allowed = ", ".join(map(repr, PRECISIONS))
+        raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
     optimizer = params.pop("optimizer", torch.optim.AdamW)
     accepted = inspect.signature(optimizer).parameters
     if "weight_decay" in accepted:
         params.setdefault("optimizer__weight_decay", weight_decay)
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # A generator of its own where nothing draws from torch's, which all threads share.
-    draws = module not in OURS or (criterion.draws and criterion.draws == "torch")
+    # All threads share torch's generators: networks of ours draw from their own.
+    draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
         built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
@@ -144,21 +127,17 @@ def build_net(
 
 
 class Net(NeuralNetClassifier):
-    """skorch's net on encoded labels, whose minibatches and losses are ours.
+    """skorch's net with our minibatches and losses, on encoded labels.
 
-    Three methods of skorch are replaced. `fit_loop` becomes `train`, as skorch takes Ctrl-C for a
-    normal end and knows no phases. `run_single_epoch` reads the loss from the device once per
-    epoch: skorch's records cost 100 microseconds per step, a tenth of a step of the default
-    network. `train_step` lets the criterion send its own gradient, which knows the samples of the
-    whole training set. The history holds one batch per epoch, with the mean loss of the epoch.
+    Three methods of skorch are replaced. `fit_loop` becomes `train`, since skorch takes Ctrl-C for
+    a normal end. `run_single_epoch` reads the loss from the device once per epoch, since skorch's
+    records take a tenth of a step of the default network. `train_step` lets the criterion
+    backpropagate. The history holds one batch per epoch, with the mean loss of the epoch.
     """
 
-    # During training: the module, with gradients averaged over all processes.
-    forward_in_training = None
-    # Loss of the first minibatch.
-    first_loss_ = None
-    # During training: weights of the samples, for callbacks.
-    weight_ = None
+    # Set during training: the module, with gradients averaged over all processes; the loss of the
+    # first minibatch; the sample weights, for callbacks; the part of the learning-rate cycle.
+    forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property
     def rng_state(self):
@@ -174,7 +153,7 @@ class Net(NeuralNetClassifier):
             self.own_generator.set_state(state[0])
 
     def isolated(self):
-        """Context in which torch's generators stay as they are."""
+        """Context that leaves torch's generators as they are."""
         if not self.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
@@ -188,11 +167,10 @@ class Net(NeuralNetClassifier):
             with self.autocast():
                 scores = self.module_.forward(rows[:])
         except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"module fails on samples of shape {rows.shape[1:]}: {error}"
-            ) from error
-        if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
-            is_tensor = isinstance(scores, torch.Tensor)
+            message = f"module fails on samples of shape {rows.shape[1:]}: {error}"
+            raise ValueError(message) from error
+        is_tensor = isinstance(scores, torch.Tensor)
+        if not is_tensor or not scores.is_floating_point():
             came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
             raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
         if not scores.requires_grad:
@@ -209,7 +187,7 @@ class Net(NeuralNetClassifier):
                 f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
                 f"for {len(rows)} samples"
             )
-        if self.criterion_.takes_scores and _are_probabilities(mean_of_members(scores)):
+        if self.criterion_.losses[0].takes_scores and _are_probabilities(mean_of_members(scores)):
             warn(
                 "module returns what looks like probabilities; the losses take scores: remove the "
                 "softmax at its end (torch.nn.Softmax)"
@@ -232,7 +210,7 @@ class Net(NeuralNetClassifier):
     def rows(self, X, resident=False):
         """Samples of X for the network: sparse where its first layer is faster that way.
 
-        `resident` ones, those of minibatches, are dense if a callback of the user looks at them.
+        Those of minibatches, `resident`, are dense if a callback of the user sees them.
         """
         sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
         sparse = sparse and world_size() == 1 and not (resident and self._shows())
@@ -253,27 +231,23 @@ class Net(NeuralNetClassifier):
         ----------
         batches : MiniBatches
         n_epochs, n_pretrain : int
-            Epochs in all, and those that train cross-entropy first.
+            Number of epochs, and of the first ones that train cross-entropy.
         callbacks : dict
-            Our callbacks by name, for this training only.
+            Callbacks of this training by name; they come before those of the user.
         cycle : bool
-            Whether the learning rate runs through one cycle, unless a callback of the user
-            schedules it.
+            Whether the learning rate runs through one cycle, unless a callback schedules it.
         checkpoint : Checkpoint or None
         data : dict
             X, y and weight for callbacks; X_val and y_val or None.
         """
         own = self.callbacks_
-        # Before those of the user, who may stop at our validation score.
+        # The user's may stop at our validation score.
         self.callbacks_ = [*callbacks.items(), *own]
         note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
-        X, y = data["X"], data["y"]
-        has_val = data.get("X_val") is not None
-        sets = {
-            "dataset_train": Dataset(X, y),
-            "dataset_valid": Dataset(data["X_val"], data["y_val"]) if has_val else None,
-        }
+        X, y, has_val = data["X"], data["y"], data.get("X_val") is not None
+        sets = {"dataset_train": Dataset(X, y)}
+        sets["dataset_valid"] = Dataset(data["X_val"], data["y_val"]) if has_val else None
         cycle = cycle and not any(isinstance(each, LRScheduler) for _, each in own)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         last_good = copied_weights(self.module_) if self.history_ else None
@@ -320,8 +294,6 @@ class Net(NeuralNetClassifier):
                     self.rng_state = rng_state(torch.device(self.device))
         return None
 
-    _rates = None
-
     def _end_epoch(self, own, sets):
         self.on_epoch_end(self, **sets)
         users = [callback for _, callback in own]
@@ -337,8 +309,7 @@ class Net(NeuralNetClassifier):
     def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
         """Train on the minibatches, and record their mean loss once."""
         self.module_.train()
-        begin = self._listeners("on_batch_begin")
-        end = self._listeners("on_batch_end")
+        begin, end = map(self._listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, trace = [], [], self.criterion_.trace
         for values in trace.values():
             values.clear()
@@ -356,10 +327,9 @@ class Net(NeuralNetClassifier):
             loss, scores = self.train_step(batch)
             losses.append(loss)
             sizes.append(len(scores))
+            shown = {"batch": batch, "training": training, "loss": loss, "y_pred": scores}
             for callback in end:
-                callback.on_batch_end(
-                    self, batch=batch, training=training, loss=loss, y_pred=scores
-                )
+                callback.on_batch_end(self, **shown)
         n_samples = total(np.array(sizes))
         losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_samples
         self._check_finite(torch.from_numpy(losses))
@@ -391,13 +361,9 @@ class Net(NeuralNetClassifier):
                 )
             loss = self.criterion_.backward(scores, target, weight)
             for callback in listeners:
-                callback.on_grad_computed(
-                    self,
-                    named_parameters=list(self.module_.named_parameters()),
-                    batch=batch,
-                    training=True,
-                )
-            # An optimizer that evaluates several times reports its first value.
+                named = list(self.module_.named_parameters())
+                callback.on_grad_computed(self, named_parameters=named, batch=batch, training=True)
+            # The first value counts for an optimizer that evaluates several times.
             if not result:
                 result.extend((loss, scores.detach()))
                 lengths.update({name: len(values) for name, values in trace.items()})
@@ -409,20 +375,26 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """The epochs of skorch's history, with what each step recorded but without batches."""
-        return [_plain_row(row) for row in self.history_.to_list()]
+        """The epochs of skorch's history, with arrays over the steps instead of batches."""
+        plain = []
+        for row in self.history_.to_list():
+            steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
+            values = {name: value for name, value in row.items() if name != "batches"}
+            values = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+            plain.append(steps | values)
+        return plain
 
     def autocast(self):
-        """Context of the forward pass: automatic mixed precision, or nothing."""
+        """Context of the forward pass, for automatic mixed precision."""
         if self.precision is None:
             return nullcontext()
         device = torch.device(self.device).type
         return torch.autocast(device, dtype=getattr(torch, self.precision))
 
     def score_chunks(self, rows, module=None):
-        """Yield ``(slice, output)`` over chunks of samples: the output of the network in eval mode.
+        """Yield ``(slice, output)`` over chunks of samples, with the network in eval mode.
 
-        It has shape (n, n_outputs), with several members (n, n_members, n_outputs).
+        The output has shape (n, n_outputs), or (n, n_members, n_outputs) for an ensemble.
         """
         module = self.module_ if module is None else module
         note_threads()
@@ -432,30 +404,18 @@ class Net(NeuralNetClassifier):
                     scores = module(rows[chunk])
                 yield chunk, scores.to(self.dtype)
 
-    def scores(self, X, function=None):
-        """Scores (n_samples, n_outputs), the mean over the members, as an array on the CPU.
-
-        `function`, if there is one, is applied to the scores of each chunk.
-        """
-        rows = X if isinstance(X, Rows) else self.rows(X)
-        parts = []
-        for _, scores in self.score_chunks(rows):
-            scores = mean_of_members(scores).reshape(len(scores), -1)
-            parts.append((scores if function is None else function(scores)).cpu())
-        return torch.cat(parts).numpy()
+    def scores(self, X):
+        """Scores (n_samples, n_outputs), the mean over the members, as an array."""
+        each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
+        return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 
     def scores_of_member(self, X, m):
-        """Scores (n_samples, n_outputs) of member m alone, a tensor."""
-        rows = X if isinstance(X, Rows) else self.rows(X)
-        one = score_of_member(self.module_, m)
-        parts = [scores.reshape(len(scores), -1) for _, scores in self.score_chunks(rows, one)]
-        return torch.cat(parts).cpu()
+        """Scores (n_samples, n_outputs) of member m alone, a tensor on the CPU."""
+        chunks = self.score_chunks(self.rows(X), score_of_member(self.module_, m))
+        return torch.cat([scores.reshape(len(scores), -1) for _, scores in chunks]).cpu()
 
     def scores_out_of_fold(self, X, folds):
-        """Scores (n_samples, n_outputs) by the members that have not seen a sample.
-
-        NaN where all members have.
-        """
+        """Scores (n_samples, n_outputs) by the members that hold a sample out, or NaN."""
         out = np.full((len(folds.fold), self.n_outputs), np.nan, str(self.dtype)[6:])
         for fold in range(folds.n_folds):
             index = np.flatnonzero(folds.fold == fold)
@@ -466,11 +426,11 @@ class Net(NeuralNetClassifier):
         return out
 
     def scores_by_member(self, X):
-        """Scores of shape (n_samples, n_members) of networks with one score per sample."""
+        """Scores (n_samples, n_members) of networks with one score per sample."""
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
     def loss_of(self, X, y):
-        """Mean loss of samples whose class was seen in training, without drawing from the noise."""
+        """Mean loss of the samples of known classes; the state of the noise does not change."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
@@ -484,25 +444,22 @@ class Net(NeuralNetClassifier):
     # For skorch's scoring callbacks, which see encoded labels.
 
     def decision_function(self, X):
-        """What the estimator's `decision_function` returns, for labels encoded as 0, 1, ..."""
         return self.head.decide(self.scores(X))
 
     def predict(self, X):
-        """Encoded labels: those of the largest score, or of scores above 0."""
         y_score = self.decision_function(X)
         return (y_score > 0).astype(int) if y_score.ndim == 1 else y_score.argmax(axis=1)
 
     def predict_proba(self, X):
-        """Softmax of the scores, before any calibration."""
         return self.head.proba(self.scores(X))
 
     def _listeners(self, method):
-        """Callbacks that do something at `method`."""
+        """Callbacks that override `method`."""
         silent = getattr(Callback, method)
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
     def _shows(self):
-        """Return whether code of the user is given minibatches; that of skorch needs no samples."""
+        """Return whether callbacks of the user see minibatches; skorch's do not look at samples."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
         heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
         places = [getattr(each, "__module__", "") for each in heard]
@@ -522,7 +479,7 @@ class Net(NeuralNetClassifier):
         decay = self.optimizer_.param_groups[0].get("weight_decay", 0.0)
         if decay * self.lr > 1:
             remedies.append(f"lower weight_decay (now {decay:g})")
-        remedies += self.criterion_.remedies
+        remedies += self.criterion_.losses[0].remedies
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
             f"{' or '.join(remedies)}"
@@ -531,7 +488,7 @@ class Net(NeuralNetClassifier):
 
 @contextmanager
 def evaluating(module):
-    """Put a module in evaluation mode, and each of its parts back in the mode that it had."""
+    """Put a module in evaluation mode, and restore the mode of each part afterwards."""
     training = [part for part in module.modules() if part.training]
     if training:
         module.eval()
@@ -545,15 +502,6 @@ def evaluating(module):
 def _is_bounded(parameter):
     """Return whether a parameter is finite and, if it is trained, not too large."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
-
-
-def _plain_row(row):
-    steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
-    return steps | {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in row.items()
-        if name != "batches"
-    }
 
 
 def _build_module(module, n_features, n_outputs, n_members, params, generator):

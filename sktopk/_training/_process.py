@@ -11,14 +11,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 # Torch's generators belong to the process: fits in several threads take turns.
 _RNG_LOCK = threading.RLock()
-
-
 # Whether a network of ours may have started torch's threads in this process.
 _USED_THREADS = threading.Event()
 
 
 def note_threads():
-    """Note that a network is about to run."""
+    """Note that a network runs."""
     if torch.get_num_threads() > 1:
         _USED_THREADS.set()
 
@@ -31,8 +29,8 @@ def _begin_child():
         torch.set_num_threads(1)
 
 
-# A fork copies no thread but the one that forks: a lock that another one held stays locked, and
-# OpenMP waits for the threads that it had started for ever.
+# A fork copies only the thread that forks: locks of other threads stay locked, and OpenMP waits
+# forever for the threads that it had.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
@@ -77,9 +75,8 @@ def check_device(device):
     try:
         torch.zeros(1, device=checked).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(
-            f"device={device!r} cannot be used here ({error}): use 'cpu' or 'auto'"
-        ) from error
+        message = f"device={device!r} cannot be used here ({error}): use 'cpu' or 'auto'"
+        raise ValueError(message) from error
     return checked
 
 
@@ -135,14 +132,7 @@ def share_buffers(module):
 
 
 def all_rows(rows, sizes):
-    """Tensor (n,) of this process joined with those of all others, without a gradient.
-
-    Parameters
-    ----------
-    rows : Tensor of shape (sizes[rank],)
-    sizes : list of int
-        Number of samples of each process.
-    """
+    """Tensor (n,) of the rows of all processes, of these sizes, without a gradient."""
     padded = rows.new_zeros(max(sizes))
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in sizes]

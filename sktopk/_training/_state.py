@@ -1,4 +1,4 @@
-"""What a trained net consists of, as arrays and plain values, and back."""
+"""The state of a trained net, as arrays and plain values."""
 
 import copy
 
@@ -8,11 +8,7 @@ import torch
 
 def copied_weights(module):
     """A snapshot that `load_state_dict` takes."""
-    return {
-        # The extra state of a module may be anything.
-        name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
-        for name, value in module.state_dict().items()
-    }
+    return copy.deepcopy(dict(module.state_dict()))
 
 
 def net_state(net):
@@ -28,14 +24,14 @@ def net_state(net):
 
 
 def load_net_state(net, state):
-    """Put what `net_state` returned into an initialized net of the same shape."""
+    """Restore what `net_state` returned, in an initialized net of the same shape."""
     net.module_.load_state_dict(state["weights"])
     net.optimizer_.load_state_dict(state["optimizer"])
     net.generator.set_state(state["generator"])
     net.rng_state = state["rng_state"]
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
-    # skorch keeps the best loss so far in the callback that records it.
+    # skorch's callback for the loss keeps the best one.
     recorder = dict(net.callbacks_).get("train_loss")
     if recorder is not None:
         losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)

@@ -156,7 +156,7 @@ def assert_nothing_changes(threshold, errors, weighted, buffer_size, repeats, mo
         if library is not None:
             monkeypatch.setattr("sktopk._training.criteria._top.arrays", library)
         criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
-        criterion.begin(torch.tensor([84.0, 6.0]), torch.ones(2), 90)
+        criterion.begin(torch.tensor([84.0, 6.0]), torch.ones(2))
         criterion.hard_rows.fresh_repeats = repeats
         result = []
         for batch in batches:

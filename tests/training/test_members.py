@@ -50,9 +50,9 @@ def test_networks_at_once_do_what_each_alone_does(name, buffer_size, library, mo
         each = [copy.deepcopy(alone) for _ in range(M)]
         total = torch.full((2, M), 30.0, dtype=torch.float64)
         for criterion in (found, loop):
-            criterion.begin(total, total / 30, N)
+            criterion.begin(total, total / 30)
         for criterion in each:
-            criterion.begin(total[:, 0], total[:, 0] / 30, N)
+            criterion.begin(total[:, 0], total[:, 0] / 30)
         rng = torch.Generator().manual_seed(0)
         for _ in range(4):
             scores = torch.randn(N, M, 1, generator=rng, dtype=torch.float64).mul(4).round() / 4

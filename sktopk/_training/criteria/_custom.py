@@ -1,4 +1,4 @@
-"""Any module as a loss."""
+"""Any nn.Module as a loss."""
 
 import inspect
 
@@ -10,32 +10,25 @@ from ._base import Criterion
 
 
 class CustomLoss(Criterion):
-    """Give a user's ``loss(scores, target)`` the sample weights and the mean that ours have.
+    """A user's ``loss(scores, target)``, an nn.Module, with sample weights.
 
-    Parameters
-    ----------
-    loss : nn.Module
-        Weights need a loss that takes `sample_weight`, as ours do, or one with a `reduction`
-        attribute, which is then "none". Losses of ours that draw noise, within it, too, draw
-        from the generator of the net.
+    Weights need a loss that takes `sample_weight`, or one with a `reduction`, which is set to
+    "none" for them. Losses of ours inside it draw from the generator of the net.
     """
 
     def __init__(self, loss):
         super().__init__()
         self.loss = loss
         self.takes_weight = "sample_weight" in inspect.signature(loss.forward).parameters
-        self._drawing = [
-            module
-            for module in loss.modules()
-            if isinstance(module, LossModule) and module.takes_generator
-        ]
+        ours = [each for each in loss.modules() if isinstance(each, LossModule)]
+        self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # One of the user's own may ask for anything.
+        # A loss of the user may take probabilities.
         self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
     @property
     def is_weighted(self):
-        """Whether rows may have weights."""
+        """Whether samples may have weights."""
         return self.takes_weight or getattr(self.loss, "reduction", None) in REDUCTIONS
 
     def seed(self, generator):
@@ -57,12 +50,12 @@ class CustomLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
-            # A loss of the minibatch as a whole has no other reduction.
+            # A loss of the minibatch as a whole may have no other reduction.
             if is_mean and sample_weight is None:
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=sample_weight))
-            # A mean of weights of classes is none of rows: with weights of rows there is another.
+            # Class weights change the mean, and "sum" is none: the mean is taken here.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))

@@ -1,4 +1,4 @@
-"""Accuracy at the top of each group of rows, on minibatches that have whole groups or parts."""
+"""Accuracy at the top of each group, on minibatches of whole groups or parts."""
 
 import math
 
@@ -10,31 +10,30 @@ from sktopk.losses._groups import Ordered, sum_in
 from sktopk.losses._loss import nan_above
 from sktopk.losses._thresholds import Largest, falling
 
-from ._top import MORE, MOST, SLACK, HardRows, rank_in_rows
+from ._top import MORE, MOST, SLACK, HardRows, rank_in_rows, with_gradient
 
 
 class GroupRows(HardRows):
-    r"""The rows in training by group, the hard ones of each, and the loss of a batch of them.
+    r"""The training set by group, the hard examples of each, and the loss of a minibatch.
 
     .. math:: L = \frac{1}{G} \sum_g L_g, \qquad
-        L \approx \frac{B}{G} \sum_{g \text{ in the batch}} \frac{L_g}{P_g}
+        L \approx \frac{B}{G} \sum_{g \text{ in the minibatch}} \frac{L_g}{P_g}
 
-    of G groups with rows that can be errors, in B batches, where group g comes in
-    :math:`P_g` parts. Whole groups have their threshold; of a part it is estimated as that of all
-    rows is, see :class:`TopCriterion`, with the hard rows of the group.
+    for G groups with samples that can be errors, B minibatches, and :math:`P_g` parts of group g.
+    A whole group has its own threshold. That of a part is estimated as in :class:`TopCriterion`,
+    with the hard examples of the group.
 
     Parameters
     ----------
     codes : Tensor of int of shape (n_samples,)
-        The number of the group of each row.
+        The group of each sample.
     n_parts : ndarray of int of shape (n_groups,)
-        In how many batches of an epoch a group comes.
+        Number of minibatches of an epoch that have samples of the group.
     n_batches : int
     class_total, mean_weight : ndarray of shape (2, n_groups)
-        What the classes weigh in each group, and their mean weight, those of weight 0 aside.
+        For each group, see :meth:`Criterion.begin`.
     n_shares : int
-        Among how many the hard rows that join a batch are shared: networks times the groups of
-        which it has parts.
+        Number of networks times groups in parts: those that share the hard examples of a minibatch.
     """
 
     def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_shares):
@@ -43,14 +42,12 @@ class GroupRows(HardRows):
         place = np.where(n_parts > 1, np.cumsum(n_parts > 1) - 1, -1)
         self.place = torch.from_numpy(place).to(codes.device)
         self._totals = class_total, mean_weight
-        self.class_total, self.mean_weight = (
-            torch.from_numpy(each).to(codes.device) for each in self._totals
-        )
+        self.class_total = torch.from_numpy(class_total).to(codes.device)
         self._shares = {}
         super().__init__(0)
 
     def hold(self, size, auto, threshold):
-        """Remember so many rows of each group that comes in parts, or as many as it takes."""
+        """Set the number of hard examples of each group in parts; `auto` chooses it."""
         if auto:
             cut = self.n_parts > 1
             n_of_class = self._totals[0] / np.where(self._totals[1] > 1e-200, self._totals[1], 1.0)
@@ -61,16 +58,13 @@ class GroupRows(HardRows):
         self.forget()
 
     def forget(self):
-        """Remember nothing, not even of the batch at hand."""
         super().forget()
-        if hasattr(self, "size"):
-            self.of_group = torch.full((self.n_cut, self.size), -1, device=self.codes.device)
+        self.of_group = torch.full((self.n_cut, self.size), -1, device=self.codes.device)
 
     def carry(self, rows, target, weight):
-        """Keep nothing: the groups of other data are others."""
+        """Keep nothing: other data have other groups."""
 
     def join(self, index):
-        """Row numbers of a batch followed by the remembered ones of its groups."""
         index = index.to(self.codes.device)
         if self.size:
             place = self.place[self.codes[index]]
@@ -81,29 +75,20 @@ class GroupRows(HardRows):
         return super().join(index)
 
     def get_state(self):
-        """The row numbers by group, as plain values."""
         return {"index": self.of_group.cpu(), "carried": None}
 
     def set_state(self, state):
-        """Put back what `get_state` returned."""
         self.of_group = state["index"].to(self.codes.device)
 
     def loss_and_gradient(self, criterion, scores, target, weight):
-        """Return the loss of a batch, its gradient and the mean of the thresholds, tensors.
-
-        Parameters
-        ----------
-        criterion : TopCriterion
-        scores, target, weight : Tensor
-            As :meth:`TopCriterion.loss_and_gradient` gets them.
-        """
+        """Return the loss of a minibatch, its gradient and the mean of the thresholds, tensors."""
         batch, n_fresh = self.batch, self.n_fresh
         values = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         values = values.flatten()
         positive = target if target.dtype == torch.bool else target == 1
         present, codes, own = self._in_batch(weight)
         n_groups = len(present)
-        remembered = repeated = None
+        remembered = None
         if n_fresh < len(batch):
             remembered, repeated = self.standing(torch)
             own = own.masked_fill(repeated, 0.0)
@@ -117,7 +102,7 @@ class GroupRows(HardRows):
         if self.size:
             smallest = of == "positives" and not isinstance(threshold, Largest)
             self._keep(values if smallest else -values, counts > 0, codes, present)
-        # The errors, over the rows of the batch alone.
+        # The errors, over the samples of the minibatch alone.
         loss, gradient = 0.0, 0.0
         for kind, factor in criterion.kinds:
             above = kind == "false_positives"
@@ -142,17 +127,9 @@ class GroupRows(HardRows):
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
     def in_proportion(self, positive, weight):
-        """What a loss of the batch as a whole needs, the mean of that of its groups.
+        """Return groups of the samples, weights, and a factor, for a loss averaged over groups.
 
-        Returns
-        -------
-        codes : Tensor of shape (n_samples,)
-            The groups of the rows of the batch.
-        weight : Tensor of shape (n_samples,)
-            Those under which the classes of each group weigh what they weigh in training.
-        share : Tensor of shape ()
-            What the mean over the groups of the batch counts for, of all those with both classes:
-            they are whole ones, or a part of one.
+        The weights give the classes of each group their shares of the training set.
         """
         present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)
@@ -161,24 +138,24 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """The groups of the batch, the place of each row among them, and what it weighs."""
+        """The groups of the minibatch, the place of each sample among them, and its weight."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own
 
     def _share_of(self, label):
-        """What the loss of a part of each group counts for, where errors have this label."""
+        """The weight of a part of each group, where errors have this label."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # A batch of light rows weighs little: what counts is the mean weight in training.
+            # A minibatch of light samples counts less: the mean weight is that of the training set.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
 
     def _counts(self, own, positive, remembered, codes, present):
-        """What each row stands for in its group: a remembered one for itself, see TopCriterion."""
+        """What each sample counts in its group, see TopCriterion."""
         known = torch.zeros_like(own) if remembered is None else own * remembered
         others, counts = own - known, known
         for label, mine in enumerate((~positive, positive)):
@@ -190,22 +167,15 @@ class GroupRows(HardRows):
         return counts
 
     def _located(self, threshold, values, positive, counts, codes, n_groups):
-        """The threshold of each group of the batch with its gradient, see `locate_each`."""
+        """The threshold of each group of the minibatch with its gradient, see `locate_each`."""
         if hasattr(threshold, "locate_each"):
             key = falling(torch, values, counts)
             return threshold.locate_each(key, counts, codes, n_groups)
-        leaf = values.detach().requires_grad_()
-        with torch.enable_grad():
-            t = threshold(leaf, positive, counts.to(values.dtype), codes)
-            share = None
-            if t.requires_grad:
-                total = torch.where(t == -math.inf, 0.0, t).sum()
-                (share,) = torch.autograd.grad(total, leaf, allow_unused=True)
-        share = torch.zeros_like(values) if share is None else share
-        return t.detach(), torch.arange(len(values), device=values.device), share, codes
+        t, share = with_gradient(threshold, values, positive, counts.to(values.dtype), codes)
+        return t, torch.arange(len(values), device=values.device), share, codes
 
     def _keep(self, key, candidates, codes, present):
-        """Remember the rows of lowest key of each group that comes in parts."""
+        """Keep the samples of lowest key of each group that comes in parts."""
         place = self.place[present]
         self.of_group[place[place >= 0]] = -1
         rows = (candidates & (place[codes] >= 0)).nonzero().squeeze(1)

@@ -1,4 +1,4 @@
-"""Accuracy at the top on minibatches: the threshold of all rows, estimated from a few."""
+"""Accuracy at the top on minibatches: the threshold of the training set, estimated from a few."""
 
 import math
 
@@ -12,226 +12,163 @@ from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
 
-# What buffer_size="auto" means. A rank is estimated well by twice as many rows and some more,
-# since the hard rows of a network that learns are no longer the hardest when they are used. 512
-# of them make a step on a table twice as long (benchmarks/trained_share.py).
+# Meaning of buffer_size="auto": the hard examples of a network that learns are no longer the
+# hardest when they are used, so more are kept than the rank of the threshold needs. 512 of them
+# double the time of a step on tabular data (benchmarks/trained_share.py).
 SLACK, MORE, MOST = 2, 100, 512
-# All members evaluate the hard rows of each: so many of all of them take half as long again. They
-# are too few where a batch has less than a row above the threshold: that of 5 of 19 000 negatives
-# is trained as that of 25, but that of 190, of which a batch has 2, as that of 230.
+# All members evaluate the hard examples of each: this many of all together take half as long again.
 MOST_OF_MEMBERS = 128
-# The rank in a batch from which its own estimate is off by less than a third.
+# Rank within a minibatch from which its own estimate is off by less than a third.
 ENOUGH = 10
 
 
 class HardRows:
-    """Remember the hardest rows so far and join them to each batch.
+    """The hardest samples so far, which join each minibatch.
 
-    The rows are known by their number: their scores are computed anew in each batch, so that
+    Samples are known by their numbers. Their scores are computed anew in each minibatch, so that
     the gradient through them is right (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    The numbers stay on the device where the batches have them. There `size` rows are kept of
-    every batch that has as many: how many of them belong to the group is known on the device
-    alone, and those that do not count for nothing in the next batch.
-
-    Parameters
-    ----------
-    size : int
-        Number of rows to remember, at least 1.
+    The numbers stay on the device of the minibatches. On a GPU `size` samples of every minibatch
+    are kept, since only the device knows how many belong to the group of the threshold; those that
+    do not count for nothing in the next minibatch.
     """
 
     def __init__(self, size):
         self.size = size
-        # Those of each member of the network, which is one.
+        # As for an ensemble, here of one network.
         self.each = [self]
         self.forget()
 
     def forget(self):
-        """Remember nothing, not even of the batch at hand."""
+        """Keep nothing, not even of the current minibatch."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
-        # Whether a batch may have a row twice; in doubt it is looked for.
+        # Whether a minibatch may have a sample twice.
         self.fresh_repeats = True
 
     def carry(self, rows, target, weight):
-        """Keep a copy of the remembered rows for data that will not have them."""
+        """Copy the kept samples, for a training with other data."""
         weight = torch.ones(len(target), dtype=torch.float32) if weight is None else weight
         index = self._distinct()
-        self.carried = {
-            "rows": rows[index].cpu(),
-            "target": target[index.to(target.device)].cpu(),
-            "weight": weight[index.to(weight.device)].cpu(),
-        }
+        parts = {"rows": rows[index], "target": target[index.to(target.device)]}
+        parts["weight"] = weight[index.to(weight.device)]
+        self.carried = {name: part.cpu() for name, part in parts.items()}
 
     def join(self, index):
-        """Row numbers of a batch followed by the remembered ones."""
+        """Append the kept samples to the numbers of a minibatch."""
         self.n_fresh = len(index)
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
 
-    def n_fresh_of(self, n_rows):
-        """How many of the rows of a batch did not join it for being hard."""
-        return n_rows if self.batch is None else self.n_fresh
-
     def keep(self, positions):
-        """Remember the rows at these positions of the joined batch."""
+        """Keep the samples at these positions of the joined minibatch."""
         if isinstance(positions, torch.Tensor):
             self.index = self.batch[positions.to(self.batch.device)]
         else:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
     def standing(self, xp):
-        """Two masks of the joined batch: rows that are remembered, and repeats of earlier ones.
-
-        The second is None if there are none.
-        """
+        """Two masks of the joined minibatch: kept samples, and repeats (None if there are none)."""
         return standing(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
-        """The row numbers and copies of rows, however many, as plain values."""
+        """Numbers and copies of the kept samples, as plain values."""
         return {"index": self._distinct(), "carried": self.carried}
 
     def _distinct(self):
-        """The row numbers on the CPU, the hardest first, each once."""
+        """The numbers on the CPU, the hardest first, each once."""
         return torch.tensor(list(dict.fromkeys(self.index.tolist())), dtype=torch.long)
 
     def set_state(self, state):
-        """Put back what `get_state` returned."""
+        """Restore what `get_state` returned."""
         self.index, self.carried = state["index"].cpu(), state["carried"]
 
 
 class TopCriterion(TwoClassCriterion):
-    r"""A threshold that speaks of the training set, one kind of error, a surrogate.
+    r"""The errors beyond a threshold over the whole training set.
 
-    A batch is a sample of the rows in which the classes have other proportions, and the hard
-    rows of earlier batches are known in addition. So hard rows count as themselves when the
-    threshold is computed, and the others of class c as
+    A minibatch is a sample of the training set in which the classes have other shares. Hard
+    examples of earlier minibatches are known in addition. When the threshold is computed, hard
+    examples count as themselves, and the other samples of class c count
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{others})}
 
-    each, times their own weight: together as much as the class weighs in training,
-    :math:`N_c`. The threshold of such rows is that of the training set if it lies among the
-    hard ones, and its estimate at the same quantile if not. Which rows are hard was settled
-    before the batch was drawn: a row of the batch that scores as high, because the network has
-    changed or the row was never seen, stands for the others like it. The errors are counted
-    over the rows of the batch alone.
+    times their own weight: together as much as the class weighs in training, :math:`N_c`. The
+    result is the threshold of the training set if it lies among the hard examples, otherwise an
+    estimate at the same quantile. Hard examples are chosen before the minibatch is drawn: a new
+    sample that scores as high stands for others like it. Only the samples of the minibatch count
+    as errors.
 
     Parameters
     ----------
     threshold : callable
-        One of :mod:`sktopk.losses`, or any other function of scores, mask of the positives and
-        weights that returns a scalar with its gradient. The weights are what the rows count for.
+        One of :mod:`sktopk.losses`, or any function of scores, mask of the positives and weights
+        that returns a scalar with its gradient. The weights are the counts above.
     errors : {"false_negatives", "false_positives"} or dict
         A kind, or the weight of each.
     surrogate : str
     buffer_size : int or "auto"
-        Number of hard rows carried from batch to batch: the largest scores of the rows that
-        the threshold is computed from, or the smallest of the positives. "auto" is as many as
-        the rank of the threshold needs, up to `MOST`; if it needs more, 1 where a batch does
-        without.
-
-    Attributes
-    ----------
-    missing : dict or None
-        With "auto" what estimates the threshold badly: its `rank` among the training rows,
-        `in_batch`, what that is among those of a batch, and how many hard rows are `enough`.
-    trace : dict of list
-        The threshold of each batch, an array or a tensor of shape (1,).
+        Number of hard examples kept: the largest scores of the group of the threshold, or the
+        smallest of the positives. "auto" keeps what the rank of the threshold needs, up to `MOST`,
+        and 1 if it needs more and a minibatch suffices.
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
-        auto = buffer_size == "auto"
-        hard_rows = HardRows(MOST if auto else buffer_size) if buffer_size else None
         super().__init__()
         self.threshold, self.surrogate = threshold, surrogate
-        self.kinds = check_errors(errors)
-        self.auto, self.missing, self.hard_rows = auto, None, hard_rows
+        self.kinds, self.auto = check_errors(errors), buffer_size == "auto"
+        self.hard_rows = HardRows(MOST if self.auto else buffer_size) if buffer_size else None
         self.trace, self.groups = {"threshold": []}, None
 
     def set_groups(self, make):
-        """Take a mean over groups from now on; see the base."""
         if self.groups is not None:
-            # What was hard in a group says nothing of other rows.
+            # Hard examples of a group mean nothing for other samples.
             self.groups, self.hard_rows = None, self._of_one_list
             if self.hard_rows is not None:
                 self.hard_rows.forget()
         if make is not None:
-            self._of_one_list, self.missing = self.hard_rows, None
+            self._of_one_list = self.hard_rows
             size = 0 if self.hard_rows is None else self.hard_rows.size
             self.groups = self.hard_rows = make(0)
             self.groups.hold(size, self.auto, self.threshold)
 
-    def begin(self, class_total, mean_weight, n_rows, *, resumed=False):
-        """Take note of the rows in training; see the base."""
+    def begin(self, class_total, mean_weight, *, resumed=False):
         if self.hard_rows is not None and not resumed:
             self.hard_rows.forget()
-        super().begin(class_total, mean_weight, n_rows, resumed=resumed)
+        super().begin(class_total, mean_weight, resumed=resumed)
 
     def hold_enough(self, class_total, mean_weight, batch_size, n_members):
-        """Choose the number of hard rows where it is "auto", before the training begins.
+        """Choose the number of hard examples if it is "auto", before `begin`.
 
-        Parameters
-        ----------
-        class_total, mean_weight : ndarray of shape (2,)
-            As in `begin`.
-        batch_size : int
-            Number of rows of a batch, of all processes together.
-        n_members : int
-            How many of these criteria have hard rows of their own, which join every batch.
+        The minibatches of all processes have `batch_size` samples together; `n_members` networks
+        have hard examples of their own.
         """
         if not self.auto:
             return
         most = MOST if n_members == 1 else max(1, MOST_OF_MEMBERS // n_members)
-        # A class that the rows to come lack has no mean weight.
+        # A class without samples has no mean weight.
         n_of_class = class_total / np.where(mean_weight > 1e-200, mean_weight, 1.0)
         rank = rank_in_rows(self.threshold, n_of_class, class_total)
         in_batch = rank * batch_size / max(1.0, n_of_class.sum())
-        enough = SLACK * rank + MORE
-        self.missing, self.hard_rows.size = None, min(enough, most)
-        if n_members > 1:
-            # Rank 1 may be that of a function of which nothing is known, and positives come to
-            # batches by more than their share.
-            of_positives = getattr(self.threshold, "of", "all") == "positives"
-            lacks = enough > most and in_batch < 1 < rank and not of_positives
-        else:
-            # It would need as many at the least.
-            lacks, enough = rank > most and in_batch < ENOUGH, SLACK * rank
-        if lacks:
-            self.missing = {"rank": rank, "in_batch": in_batch, "enough": enough}
-        elif rank > most and in_batch >= ENOUGH:
-            self.hard_rows.size = 1
+        suffices = rank > most and in_batch >= ENOUGH
+        self.hard_rows.size = 1 if suffices else min(SLACK * rank + MORE, most)
 
     def get_extra_state(self):
-        """What `state_dict` saves beside tensors of fixed shape."""
         return None if self.hard_rows is None else self.hard_rows.get_state()
 
     def set_extra_state(self, state):
-        """Put back what `state_dict` saved."""
         if self.hard_rows is not None:
             self.hard_rows.set_state(state)
 
     def forward(self, scores, target, sample_weight=None):
-        """Return the loss of rows that are a sample of no batch, such as validation rows."""
         values = arrays(scores.flatten(), target, sample_weight)
         located, _ = self._locate(*values, None, self.class_total)
         return as_tensor(self._errors(*values, located, self.mean_weight)[0])
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of a batch and its gradient; remember its hard rows for the next one.
-
-        Parameters
-        ----------
-        scores : Tensor of shape (n_samples,) or (n_samples, 1)
-        target : Tensor of shape (n_samples,)
-        weight : Tensor of shape (n_samples,) or None
-
-        Returns
-        -------
-        loss, gradient : Tensor of shape () and Tensor of the shape and dtype of `scores`
-        """
+        """Return the loss of a minibatch and its gradient; keep its hard examples for the next."""
         if self.groups is not None:
-            values = torch.as_tensor(scores.detach()), target, weight
-            loss, gradient, t = self.groups.loss_and_gradient(self, *values)
+            loss, gradient, t = self.groups.loss_and_gradient(self, scores.detach(), target, weight)
             self.trace["threshold"].append(t)
             return loss, gradient
         hard = self.hard_rows
@@ -247,44 +184,35 @@ class TopCriterion(TwoClassCriterion):
                 hard.keep(known)
             self.trace["threshold"].append(located[0])
             loss, gradient = self._errors(*values, located, self.mean_weight, n_fresh)
-        gradient = as_tensor(gradient.reshape(scores.shape))
-        if gradient.dtype != scores.dtype:
-            gradient = gradient.to(scores.dtype)
-        return as_tensor(loss), gradient
+        return as_tensor(loss), as_tensor(gradient.reshape(scores.shape)).to(scores.dtype)
 
     def _errors(self, xp, scores, positive, weight, located, mean_weight, n_fresh=None):
-        """Value and gradient of the errors among the first `n_fresh` rows."""
-        found, values = None, (xp, scores, positive, weight)
+        """Value and gradient of the errors among the first `n_fresh` samples."""
+        found = None
         for kind, factor in self.kinds:
-            value, gradient = self._errors_of(kind, *values, located, mean_weight, n_fresh)
-            value, gradient = factor * value, factor * gradient
+            above = kind == "false_positives"
+            counted = positive ^ above
+            if n_fresh is not None:
+                counted[..., n_fresh:] = False
+            if weight is None:
+                total = counted.sum(-1, keepdims=True)
+            elif n_fresh is None:
+                total = (weight * counted).sum(-1, keepdims=True)
+            else:
+                # A minibatch of light samples counts less.
+                n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
+                total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
+            values = scores, counted, weight, total, located, kind, self.surrogate
+            value, gradient = (factor * each for each in errors_and_gradient(xp, *values))
             found = (value, gradient) if found is None else (found[0] + value, found[1] + gradient)
         return found
 
-    def _errors_of(self, kind, xp, scores, positive, weight, located, mean_weight, n_fresh):
-        """Those of one kind."""
-        above = kind == "false_positives"
-        counted = positive ^ above
-        if n_fresh is not None:
-            counted[..., n_fresh:] = False
-        if weight is None:
-            total = counted.sum(-1, keepdims=True)
-        elif n_fresh is None:
-            total = (weight * counted).sum(-1, keepdims=True)
-        else:
-            # A batch of light rows weighs little.
-            n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
-            total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
-        return errors_and_gradient(
-            xp, scores, counted, weight, total, located, kind, self.surrogate
-        )
-
     def _locate(self, xp, scores, positive, weight, hard, class_total):
-        """The threshold with its gradient, and the positions of the rows to remember."""
+        """The threshold with its gradient, and the positions of the samples to keep."""
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # A remembered row that was drawn again is one row; the largest score may stand twice.
+        # A kept sample that is drawn again counts once; the largest score may stand twice.
         remembered = repeated = None
         if size > (1 if largest else 0):
             remembered, repeated = hard.standing(xp)
@@ -294,7 +222,7 @@ class TopCriterion(TwoClassCriterion):
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        # The hard rows are the largest scores, or the smallest of the positives.
+        # Hard are the largest scores, or the smallest of the positives.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
         order = known = None
@@ -315,12 +243,12 @@ class TopCriterion(TwoClassCriterion):
             else:
                 located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and hard.index.shape[-1] < size:
-            # A group may have fewer rows than are remembered.
+            # The group may have fewer samples than are kept.
             known = known[own[known] > 0]
         return located, known
 
     def _counts(self, xp, own, positive, remembered, class_total):
-        """What each row counts for: a remembered one for itself, the others for all the rest."""
+        """What each sample counts: a kept one as itself, the others for all the rest."""
         class_total = as_arrays(xp, class_total)
         of = getattr(self.threshold, "of", "all")
         own = xp.asarray(own, dtype=xp.float64)
@@ -338,12 +266,12 @@ class TopCriterion(TwoClassCriterion):
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
-        """The loss over the batches of all processes; each keeps its own hard rows."""
+        """The loss over the minibatches of all processes; each keeps its own hard examples."""
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
         mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         fresh = torch.cat([torch.arange(length) < n for n, length in sizes])
-        # Fresh rows before remembered ones, as in a batch of one process.
+        # New samples before kept ones, as in a minibatch of one process.
         order = (~fresh).to(torch.int8).argsort(stable=True)
         whole = None
         if hard is not None:
@@ -370,21 +298,10 @@ class TopCriterion(TwoClassCriterion):
 
 
 def losses_of_members(criteria, scores, target, weight):
-    """The losses of a batch by members of a network, each on the rows that it looks at.
+    """Return losses, their gradients and thresholds of several members, by one computation.
 
-    What :meth:`TopCriterion.loss_and_gradient` says of each, with the steps of one: a batch costs
-    more by their number than by their size. Each remembers its hard rows.
-
-    Parameters
-    ----------
-    criteria : sequence of TopCriterion
-        Those of the members, of which `can_join` is true.
-    scores, target, weight : Tensor of shape (n_members, n_samples)
-        `weight` may be None.
-
-    Returns
-    -------
-    loss, gradient, threshold : Tensor of shape (n_members,), like `scores`, and (n_members, 1)
+    The result is that of :meth:`TopCriterion.loss_and_gradient` for each, and `can_join` must be
+    true. Scores, target and weight have shape (n_members, n_samples).
     """
     values, one = arrays(scores, target, weight), criteria[0]
     own_rows, hard, n_fresh = [each.hard_rows for each in criteria], None, scores.shape[1]
@@ -404,11 +321,7 @@ def losses_of_members(criteria, scores, target, weight):
 
 
 def can_join(criteria, scores):
-    """Tell whether `losses_of_members` takes criteria and scores.
-
-    Each must have as many rows to look at, in one process, and a threshold that sorting finds.
-    Diverged scores are left to each alone.
-    """
+    """Return whether `losses_of_members` can be used: same shapes, and a threshold by sorting."""
     one = criteria[0]
     if not isinstance(one, TopCriterion) or one.groups is not None or one.n_processes > 1:
         return False
@@ -419,17 +332,14 @@ def can_join(criteria, scores):
         n_rows = len(own_rows[0].batch)
         if any(len(own.index) != own.size or len(own.batch) != n_rows for own in own_rows):
             return False
-    # A GPU need not be asked: its way knows what is undefined.
+    # A GPU handles scores that are not finite, and must not be waited for.
     return scores.device.type != "cpu" or bool(scores.max() < math.inf)
 
 
 def standing(xp, batch, n_fresh, fresh_repeats):
-    """Which rows of a joined batch, by their numbers, are remembered, and which repeat others.
-
-    See :meth:`HardRows.standing`; a batch of shape (n_members, n_samples) has one of each member.
-    """
+    """The masks of :meth:`HardRows.standing`; a batch may have shape (n_members, n_samples)."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # Tensors may have remembered a row twice, in a group of few rows.
+    # Tensors may have a sample twice among the kept ones, in a group of few samples.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
@@ -451,10 +361,7 @@ def standing(xp, batch, n_fresh, fresh_repeats):
 
 
 def rank_in_rows(threshold, n_of_class, class_total):
-    """The rank of a threshold, counted in rows from the end of its group where the hard ones are.
-
-    Of a function of which nothing is known it is 1, like that of the largest score.
-    """
+    """The rank of a threshold in samples, from the hard end of its group; 1 for any function."""
     if not isinstance(threshold, KthLargest | TopMean | SurrogateQuantile):
         return 1
     k = getattr(threshold, "k", None)
@@ -468,10 +375,7 @@ def rank_in_rows(threshold, n_of_class, class_total):
 
 
 def arrays(scores, target, weight):
-    """Return the library and what it computes with: scores, mask of positives, weights.
-
-    The scores have no gradient; half precision becomes float32.
-    """
+    """Return numpy or torch, and in its arrays scores, mask of the positives, weights."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -483,7 +387,7 @@ def arrays(scores, target, weight):
 
 
 def as_arrays(xp, tensor):
-    """A tensor as what `xp` computes with."""
+    """A tensor as an array of `xp`."""
     return tensor.numpy() if xp is np else tensor
 
 
@@ -497,12 +401,17 @@ def located_by_autograd(xp, threshold, scores, positive, order, counts):
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
     weight[order] = counts.to(scores.dtype)
-    scores = scores.detach().requires_grad_()
-    with torch.enable_grad():
-        t = threshold(scores, positive, weight)
-        share = None
-        if t.requires_grad:
-            (share,) = torch.autograd.grad(t, scores, allow_unused=True)
-    share = torch.zeros_like(weight) if share is None else share
-    t = t.detach().to(scores.dtype).reshape(1)
+    t, share = with_gradient(threshold, scores, positive, weight)
+    t = t.to(scores.dtype).reshape(1)
     return as_arrays(xp, t), slice(None), as_arrays(xp, share)
+
+
+def with_gradient(threshold, scores, *args):
+    """A threshold, or that of each group, and the gradient of the sum of the finite ones."""
+    leaf = scores.detach().requires_grad_()
+    with torch.enable_grad():
+        t, share = threshold(leaf, *args), None
+        if t.requires_grad:
+            total = torch.where(t == -math.inf, 0.0, t).sum() if t.ndim else t
+            (share,) = torch.autograd.grad(total, leaf, allow_unused=True)
+    return t.detach(), torch.zeros_like(leaf) if share is None else share
