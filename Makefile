@@ -13,14 +13,11 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 PARALLEL := -n auto --dist worksteal
 # A process for each core: threads of scikit-learn's trees would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
-# What no version of scikit-learn, skorch, NumPy, SciPy, pandas or matplotlib can change, as it is
-# of torch alone (the losses whose programs SciPy does not solve; the GPU; several processes), of
-# bytes in files, a simulation of what a promise is worth, or about the text of this repository.
-OF_ANY_VERSION := tests/docs tests/gpu tests/benchmarks tests/modules tests/test_evidence.py \
-	tests/test_top_criterion.py tests/test_resources.py tests/training/test_distributed.py \
-	$(addprefix tests/io/test_,fuzz.py atomic.py hostile.py) \
-	$(addprefix tests/decisions/test_,conformal.py guarantees.py selection.py exploration.py) \
-	$(filter-out tests/losses/test_linear_% tests/losses/test_program_%, \
+# Tests that depend on no version of scikit-learn, skorch, NumPy, SciPy, pandas or matplotlib: of
+# torch alone, of documentation, of files of this repository.
+OF_ANY_VERSION := tests/docs tests/gpu tests/modules tests/test_no_waiting.py \
+	tests/test_resources.py tests/training/test_distributed.py \
+	$(filter-out tests/losses/test_linear_% tests/losses/test_program%, \
 	$(wildcard tests/losses/test_*.py))
 
 .PHONY: demo dist test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
@@ -62,7 +59,7 @@ dist: $(VENV)/.installed
 # Property tests on 10 000 new examples each.
 test-nightly: $(VENV)/.installed
 	$(VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile=nightly \
-		tests/losses/test_properties.py tests/metrics/test_properties.py
+		tests/losses/test_thresholds.py tests/metrics/test_properties.py tests/test_samplers.py
 
 # Warnings are errors, and every example runs.
 docs: $(DOCS)/.installed

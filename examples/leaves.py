@@ -33,6 +33,7 @@ from sktopk.metrics import (
     set_coverage_score,
     set_size_score,
 )
+from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -79,11 +80,11 @@ print(f"{len(names)} species, {len(train)} photos to learn from")
 # fold; one that is smaller than its interval may be chance, and then the simplest loss will do.
 
 METRIC = "macro top-5 accuracy"
-shared = dict(k=5, hidden_layer_sizes=(), max_epochs=25, learning_rate=1e-2, random_state=0)
+shared = dict(k=5, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=0)
 grid = [
     {"clf__loss": ["cross_entropy", "smooth_topk"], "clf__class_weight": ["balanced"]},
     {"clf__loss": ["logit_adjusted"]},
-    {"clf__loss": ["noised_topk_imbalanced"], "clf__module__normalize": [True]},
+    {"clf__loss": ["noised_topk_imbalanced"], "clf__net_params": [{"module__normalize": True}]},
 ]
 search = GridSearchCV(
     Pipeline([("scale", StandardScaler()), ("clf", TopKClassifier(**shared))]),
@@ -120,7 +121,7 @@ for guess, truth in zip(guesses, species[some], strict=True):
 
 plain = Pipeline([("scale", StandardScaler()), ("clf", TopKClassifier("cross_entropy", **shared))])
 plain.fit(X[train], species[train])
-counts = best["clf"].class_count_
+counts = plain["clf"].class_count_
 few, many = np.quantile(counts, [1 / 3, 2 / 3]).round()
 models = {"plain cross_entropy": plain, "best of the search": best}
 figure, (curve_ax, shot_ax) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
@@ -136,13 +137,10 @@ plt.show()
 # %%
 # As many names as it takes
 # -------------------------
-# Sets hold one name where the leaf is clear, and up to ten where it is not. They are
-# calibrated, on photos of their own, to hold the right species nine times out of ten; the cut
-# at ten names takes a little of that.
+# A set has one name if the leaf is clear, and several if it is not. Sets are calibrated on photos
+# that trained nothing, so that nine in ten contain the right species.
 
-sets = SetClassifier(
-    FrozenEstimator(best), method="pas", coverage=0.9, max_size=10, prevalence=counts
-)
+sets = SetClassifier(FrozenEstimator(best), method="pas", coverage=0.9, prevalence=counts)
 sets.fit(X[calibration], species[calibration])
 y_set = sets.predict_set(X[test])
 coverage = set_coverage_score(species[test], y_set, labels=sets.classes_)

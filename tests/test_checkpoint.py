@@ -38,7 +38,8 @@ from tests.crashing import (
     in_process,
     quick,
     target,
-)  # fmt: skip
+)
+from tests.ids import without_address
 
 ENSEMBLE = {"module": TabularMLP, "n_estimators": 3}
 MAKE = {
@@ -156,7 +157,9 @@ def test_callbacks_with_a_state_remember_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "callbacks", [[], [("lr", LRScheduler("StepLR", step_size=2))], [OwnState(0.5)]], ids=str
+    "callbacks",
+    [[], [("lr", LRScheduler("StepLR", step_size=2))], [OwnState(0.5)]],
+    ids=without_address,
 )
 def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_path):
     clf = quick(n_iter_no_change=9, callbacks=callbacks)

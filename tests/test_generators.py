@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from sktopk.modules import MLP, NormalizedLinear
+from sktopk.modules import MLP
 from sktopk.modules._mlp import Dropout
+from sktopk.modules._normalized_linear import NormalizedLinear
 
 
 def test_a_copied_network_draws_from_torchs_generator():

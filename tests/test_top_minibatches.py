@@ -25,7 +25,7 @@ from sktopk.losses import (
     SurrogateQuantile,
     TopMean,
 )
-from sktopk.metrics import partial_auc_log_score
+from sktopk.metrics._top_curves import partial_auc_log_score
 from sktopk.modules import MLP
 
 # A learning rate that leaves the scores as they are: what remains is the estimate.

@@ -24,11 +24,11 @@ from torch import nn
 
 from sktopk.datasets import make_circle_modes
 from sktopk.losses import (
-    cross_entropy_loss,
     smooth_topk_loss,
     topk_grouping_loss,
     topk_transition_loss,
 )
+from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.metrics import topk_accuracy_score
 
 K = 2

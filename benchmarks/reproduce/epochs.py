@@ -18,7 +18,8 @@ from _networks import ConvNet
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 
-from sktopk.losses import cross_entropy_loss, noised_topk_loss, smooth_topk_loss
+from sktopk.losses import noised_topk_loss, smooth_topk_loss
+from sktopk.losses._cross_entropy import cross_entropy_loss
 
 SIDE, PER_CLASS, BATCH_SIZE, RATE, N_NOISE = 16, 20, 64, 0.01, 10
 K, SIGMA = 5, 0.2

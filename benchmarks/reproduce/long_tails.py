@@ -29,7 +29,8 @@ from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, wr
 from sktopk import TopKClassifier
 from sktopk.datasets import make_long_tail
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
-from sktopk.modules import MLP, NormalizedLinear
+from sktopk.modules import MLP
+from sktopk.modules._normalized_linear import NormalizedLinear
 
 DATA = {"clinc150": clinc150, "CIFAR-100, patch features": patch_features}
 FACTOR, HIDDEN = 100, 512

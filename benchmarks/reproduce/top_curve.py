@@ -41,11 +41,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from sktopk.losses import (
-    cross_entropy_loss,
     smooth_topk_loss,
     topk_grouping_loss,
     topk_transition_loss,
 )
+from sktopk.losses._cross_entropy import cross_entropy_loss
 
 K, N_CLASSES, KS = 5, 100, (1, 2, 3, 5, 10, 25)
 AIM = 0.99

@@ -17,7 +17,7 @@ from skorch.callbacks import Callback
 from top_one import images, untrained
 
 from sktopk.losses import top_push_loss
-from sktopk.metrics import auc_at_quantile_score
+from sktopk.metrics._top_curves import auc_at_quantile_score
 
 DATA, METHOD, QUANTILE = "CIFAR100", "DeepTopPush", 0.1
 N_EPOCHS, EVERY, RATE = 30, 3, 0.025

@@ -38,11 +38,11 @@ from sktopk import (
 )
 from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import (
-    auc_at_quantile_score,
     positives_at_top_score,
     precision_at_recall_score,
     true_positive_rate_at_fpr_score,
 )
+from sktopk.metrics._top_curves import auc_at_quantile_score
 
 DATA = {
     "FashionMNIST": load_fashion_mnist,

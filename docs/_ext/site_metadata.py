@@ -1,6 +1,6 @@
-"""What machines read of the site: cards of OpenGraph, llms.txt, versions, parameters in the search.
+"""Metadata of the site: OpenGraph cards, llms.txt, versions.json, parameters in the search.
 
-Addresses need `html_baseurl`, where this version is served, and other versions beside it.
+Addresses need `html_baseurl`.
 """
 
 import inspect
@@ -21,7 +21,7 @@ def first_paragraph(doctree):
 
 
 def add_card(app, pagename, templatename, context, doctree):
-    """Meta tags of the page, by which a link to it becomes a card."""
+    """Add the OpenGraph tags of a page."""
     if doctree is None:
         return
     title = re.sub("<.*?>", "", context.get("title", ""))
@@ -43,7 +43,7 @@ def add_card(app, pagename, templatename, context, doctree):
 
 
 def write_texts(app, exception):
-    """llms.txt: a line for each page; versions.json: what the switcher of versions offers."""
+    """Write llms.txt, a line per page, and versions.json for the version switcher."""
     if exception is not None or app.builder.format != "html":
         return
     if not app.env.found_docs <= getattr(app.env, "site_pages", {}).keys():
@@ -77,7 +77,8 @@ def index_parameters(app, what, name, value, options, lines):
         return
     # An entry is found by a query of half its length at least: the name alone.
     if parameters:
-        lines[:0] = [".. index::", *(f"   ! single: {each}" for each in parameters), ""]
+        # At the end: autosummary takes the first paragraph for the summary.
+        lines += ["", ".. index::", *(f"   ! single: {each}" for each in parameters), ""]
 
 
 def setup(app):

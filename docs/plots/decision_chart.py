@@ -1,4 +1,4 @@
-"""From what is looked at to an estimator: a chart."""
+"""From what is reviewed to an estimator: a chart."""
 
 import matplotlib.pyplot as plt
 
@@ -31,13 +31,13 @@ def arrow(start, end, text=None):
         )
 
 
-box(5.3, 6.0, "What is looked at?", QUESTION)
+box(5.3, 6.0, "What is reviewed?", QUESTION)
 box(2.1, 4.7, "Is the model ample,\nthe data clean?", QUESTION)
-box(5.55, 4.7, "Rows or labels?", QUESTION)
+box(5.55, 4.7, "Samples or labels?", QUESTION)
 box(9.3, 4.7, "Where is the cut?", QUESTION)
-arrow((4.3, 5.9), (2.4, 5.15), "a few labels\nof each row")
+arrow((4.3, 5.9), (2.4, 5.15), "a few labels\nof each sample")
 arrow((5.35, 5.7), (5.5, 5.0), "I have scores")
-arrow((6.3, 5.9), (9.0, 5.0), "a few rows of many")
+arrow((6.3, 5.9), (9.0, 5.0), "a few samples of many")
 
 box(0.9, 3.3, 'TopKClassifier\nloss="cross_entropy"', ANSWER)
 box(3.2, 3.3, "Do rare classes\ncount as much?", QUESTION)
@@ -45,19 +45,19 @@ arrow((1.8, 4.3), (1.05, 3.7), "yes")
 arrow((2.4, 4.3), (3.05, 3.7), "no")
 box(1.05, 1.75, 'loss="logit_adjusted",\n"smooth_topk_adjusted"\nor "ldam"', ANSWER)
 box(4.4, 1.75, 'loss="smooth_topk"\nor "topk_transition"', ANSWER)
-box(2.6, 0.35, 'loss="auto", or compare_losses', ANSWER)
+box(2.6, 0.35, "compare_losses", ANSWER)
 arrow((2.9, 2.9), (1.5, 2.3), "yes")
 arrow((3.5, 2.9), (4.2, 2.3), "no")
 arrow((3.0, 2.9), (2.7, 0.65), "not sure")
 
 box(4.93, 3.5, "BudgetClassifier", ANSWER)
 box(5.85, 2.75, "SetClassifier", ANSWER)
-arrow((5.3, 4.4), (5.05, 3.8), "rows")
+arrow((5.3, 4.4), (5.05, 3.8), "samples")
 arrow((5.95, 4.4), (6.05, 3.05), "labels")
 
-ROWS = [
-    ("k rows, of each day", "RecallAtKClassifier"),
-    ("a share of the rows", "PatMatClassifier"),
+CUTS = [
+    ("k samples of each day", "RecallAtKClassifier"),
+    ("a share of the samples", "PatMatClassifier"),
     ("at most 1 % false alarms", "RecallAtFPRClassifier"),
     ("the same, at a score", "PatMatNPClassifier"),
     ("at the first false alarm", "DeepTopPushClassifier"),
@@ -67,7 +67,7 @@ ROWS = [
     ("where both balance", "FScoreClassifier"),
     ("nowhere", "AUCClassifier"),
 ]
-for i, (cut, name) in enumerate(ROWS):
+for i, (cut, name) in enumerate(CUTS):
     y = 3.75 - 0.41 * i
     ax.text(8.5, y, cut, fontsize=10, ha="right", va="center", color="0.25")
     ax.text(

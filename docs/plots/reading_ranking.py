@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from sktopk import PatMatNPClassifier
-from sktopk.metrics import EnrichmentDisplay, PrecisionQuantileDisplay
+from sktopk.metrics import BudgetCurveDisplay, EnrichmentDisplay
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 X, y = make_classification(
@@ -19,9 +19,10 @@ models = {
     "PatMatNP": PatMatNPClassifier(tau=0.05, hidden_layer_sizes=(), max_epochs=30, random_state=0),
     "logistic regression": LogisticRegression(),
 }
-figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.8), layout="constrained")
+figure, (enrichment_ax, budget_ax) = plt.subplots(1, 2, figsize=(10.5, 3.8), layout="constrained")
 for name, model in models.items():
     model.fit(X[:3000], y[:3000])
-    for display, ax in zip((EnrichmentDisplay, PrecisionQuantileDisplay), axes, strict=True):
-        display.from_estimator(model, X[3000:], y[3000:], name=name, ax=ax)
-axes[1].set_xlim(right=0.2)
+    EnrichmentDisplay.from_estimator(model, X[3000:], y[3000:], name=name, ax=enrichment_ax)
+    BudgetCurveDisplay.from_estimator(
+        model, X[3000:], y[3000:], budget=100, max_k=400, name=name, ax=budget_ax
+    )

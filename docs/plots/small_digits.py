@@ -27,7 +27,7 @@ def data(seed):
 
 def fit(seed, **params):
     X, _, y, _ = data(seed)
-    defaults = {"hidden_layer_sizes": (), "max_epochs": 30, "learning_rate": 3e-3, "k": 3}
+    defaults = {"k": 3, "hidden_layer_sizes": (), "n_estimators": 1, "calibration": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return TopKClassifier(**defaults | params, random_state=seed).fit(X, y)

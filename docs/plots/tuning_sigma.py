@@ -27,7 +27,7 @@ share_ax.legend()
 
 sigmas = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]
 rows = np.array([accuracies((1, 3), loss="noised_topk", sigma=sigma) for sigma in sigmas])
-baseline = accuracies((1, 3), loss="cross_entropy", score_scale=10)
+baseline = accuracies((1, 3), loss="cross_entropy")
 for i, (k, color) in enumerate(((1, "#0072b2"), (3, "#d55e00"))):
     accuracy_ax.plot(sigmas, rows[:, i], "o-", color=color, label=f"top-{k}, noised loss, k = 3")
     accuracy_ax.axhline(baseline[i], color=color, linestyle=":", label=f"top-{k}, cross-entropy")

@@ -28,7 +28,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # Train, calibrate, test
 # ----------------------
-# Calibration rows must be new to the classifier; a frozen one is not trained again.
+# Calibration samples must be new to the classifier. A frozen classifier is not trained again.
 
 digits = load_digits()
 X, X_rest, y, y_rest, _, images = train_test_split(
@@ -42,15 +42,13 @@ X_cal, y_cal, X_test, y_test, images = (
     y_rest[half:],
     images[half:],
 )
-clf = TopKClassifier(
-    "cross_entropy", k=3, hidden_layer_sizes=(), score_scale=10, max_epochs=40, random_state=0
-)
+clf = TopKClassifier("cross_entropy", k=3, hidden_layer_sizes=(), n_estimators=1, random_state=0)
 model = make_pipeline(StandardScaler(), PCA(5, random_state=0), clf).fit(X, y)
 
 # %%
 # Five kinds of sets
 # ------------------
-# Three labels for everyone, beside four methods that promise a coverage of at least 90 %.
+# Three labels for each sample, and four methods that guarantee a coverage of at least 90 %.
 
 methods = {
     "topk": {"method": "topk", "k": 3},
@@ -76,9 +74,9 @@ for name, params in methods.items():
 # %%
 # Sizes
 # -----
-# Bars are the share of rows with a set of that size, dots the coverage of these sets. "lac" is the
-# smallest on average; "aps" gives hard rows more labels, and covers more than was asked unless
-# ``randomized=True`` lets it drop some at random.
+# Bars are the share of samples with a set of that size, dots the coverage of these sets. "lac" has
+# the smallest sets on average. "aps" gives hard samples more labels, and covers more than 90 %
+# unless ``randomized=True`` drops some labels at random.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
 for ax, name in zip(axes, ("lac", "aps"), strict=True):

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktopk import TopKClassifier
 from sktopk.datasets import make_circle_modes
 from sktopk.metrics import topk_accuracy_score
+from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -36,12 +37,14 @@ test = {d: make_circle_modes(3000, distance=d, random_state=1) for d in DISTANCE
 # The further the second mode, the more a linear model has to choose.
 
 LOSSES = {
-    "cross_entropy": {"loss": "cross_entropy", "score_scale": 10},
+    "cross_entropy": {"loss": "cross_entropy"},
     "topk_grouping": {"loss": "topk_grouping"},
     "topk_transition": {"loss": "topk_transition"},
     "smooth_topk": {"loss": "smooth_topk"},
 }
-shared = dict(k=2, hidden_layer_sizes=(), max_epochs=30, learning_rate=1e-2, random_state=0)
+shared = dict(
+    k=2, pretrain=0, order=None, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=0
+)
 accuracy = {name: [] for name in LOSSES}
 at_90 = {}
 for name, params in LOSSES.items():

@@ -31,13 +31,13 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_
 # --------
 # A list of grids: each loss has its own parameters, and cross-entropy is one of the candidates.
 
-clf = TopKClassifier(hidden_layer_sizes=(), max_epochs=15, learning_rate=5e-3, random_state=0)
+clf = TopKClassifier(hidden_layer_sizes=(), n_estimators=1, max_epochs=15, random_state=0)
 pipe = Pipeline([("scale", StandardScaler()), ("pca", PCA(5, random_state=0)), ("clf", clf)])
 TAUS, SIGMAS, KS = [0.3, 1.0, 3.0], [0.1, 0.3, 1.0], [2, 3, 4]
 grid = [
     {"clf__loss": ["smooth_topk"], "clf__tau": TAUS, "clf__k": KS},
     {"clf__loss": ["noised_topk"], "clf__sigma": SIGMAS, "clf__k": KS},
-    {"clf__loss": ["cross_entropy"], "clf__score_scale": [1, 10, 30]},
+    {"clf__loss": ["cross_entropy"], "clf__learning_rate": [0.01, 0.02, 0.05]},
 ]
 scorer = make_topk_scorer(3)
 search = GridSearchCV(pipe, grid, scoring=scorer, cv=3).fit(X, y)
@@ -55,7 +55,7 @@ for label, guess in zip(y_test[:2], guesses[:2], strict=True):
 # %%
 # All of it at a glance
 # ---------------------
-# A plateau is a good sign: the choice does not hang on one fold.
+# A plateau is a good sign: the choice does not depend on one fold.
 
 results = pd.DataFrame(search.cv_results_)
 loss = results["param_clf__loss"]
@@ -74,5 +74,5 @@ for ax, (name, parameter) in zip(
     ax.set_xticks(range(len(table.columns)), table.columns)
     ax.set_yticks(range(len(table.index)), table.index.astype(int))
     ax.set(title=name, xlabel=parameter, ylabel="k")
-figure.colorbar(image, ax=axes, label="Points beside the best cross-entropy")
+figure.colorbar(image, ax=axes, label="Points more than the best cross-entropy")
 plt.show()

@@ -61,16 +61,16 @@ class SmallConvNet(nn.Sequential):
 # like any other.
 
 models = {}
-for loss, params in {"smooth_topk": {}, "cross_entropy": {"score_scale": 10}}.items():
+for loss in ("smooth_topk", "cross_entropy"):
     clf = TopKClassifier(
         loss,
         k=3,
         module=SmallConvNet,
         net_params={"module__width": 8},
-        early_stopping=True,
+        n_estimators=1,
+        n_iter_no_change=8,
         max_epochs=25,
         random_state=0,
-        **params,
     ).fit(X, y)
     models[loss] = clf
     accuracy = make_topk_scorer(3)(clf, X_test, y_test)

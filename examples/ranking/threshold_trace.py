@@ -3,8 +3,8 @@ The threshold while it is learned
 =================================
 
 DeepTopPush pushes positives above the highest negative of all. A minibatch has a few dozen
-negatives, whose highest is far below that. One hard row carried over from the batches before is
-enough to follow the truth: the delayed sample of *DeepTopPush: Simple and Scalable Method for
+negatives, whose highest is far lower. One hard example kept from earlier minibatches is enough to
+follow the true threshold: the delayed sample of *DeepTopPush: Simple and Scalable Method for
 Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), figure 3.
 """
 
@@ -29,15 +29,18 @@ X = X.astype("float32")
 X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 
 # %%
-# Without and with hard rows
-# --------------------------
-# ``TrueThreshold`` scores all rows before each step, which is slow and only for pictures like this
-# one. ``module=MLP`` is the training of the paper: one network, with this loss from the start.
+# Without and with hard examples
+# ------------------------------
+# ``TrueThreshold`` scores all samples before each step, which is slow and only for figures like
+# this. One plain network is trained with this loss from the start, as in the paper.
 
 models = {}
 for buffer_size in (0, 1, 8):
     clf = DeepTopPushClassifier(
         buffer_size=buffer_size,
+        pretrain=0,
+        n_iter_no_change=None,
+        n_estimators=1,
         module=MLP,
         hidden_layer_sizes=(20,),
         batch_size=32,
@@ -57,9 +60,9 @@ for buffer_size in (0, 1, 8):
 # %%
 # Two epochs of each
 # ------------------
-# Dashed is the truth. Without a hard row the estimate jumps and is far too low: positives are
-# pushed above a threshold that is not there. One row follows the truth, once the batches have
-# come across it; eight follow it more closely, and find no more positives for that.
+# The dashed line is the true threshold. Without hard examples the estimate jumps and is far too
+# low. One example from earlier minibatches follows the true threshold, eight are closer.
+# An exact threshold does not guarantee a better model: compare the printed shares of positives.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 7), sharex=True, sharey=True, layout="constrained")
 for ax, (buffer_size, clf) in zip(axes, models.items(), strict=True):

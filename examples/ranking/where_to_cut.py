@@ -2,9 +2,9 @@
 Where will you cut?
 ===================
 
-Five rankers learn the same problem. Each looks at another place of the ranking, and the
-estimator asks for it: the highest negative, the fiftieth row, a false-positive rate, a recall, no
-place at all. Beside them stands logistic regression, which looks nowhere in particular.
+Five rankers learn the same problem. Each is trained for another threshold: the highest negative,
+the fiftieth sample, a false-positive rate, a recall, and no threshold at all. Logistic regression
+is the baseline.
 """
 
 import warnings
@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from sktopk import (
     AUCClassifier,
@@ -20,14 +21,16 @@ from sktopk import (
     PatMatNPClassifier,
     PrecisionAtRecallClassifier,
     RecallAtKClassifier,
+    make_pipeline,
 )
 from sktopk.metrics import (
+    BudgetCurveDisplay,
     EnrichmentDisplay,
-    PrecisionQuantileDisplay,
     precision_at_k_score,
     precision_at_recall_score,
     true_positive_rate_at_fpr_score,
 )
+from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -44,7 +47,10 @@ X, X_test, y, y_test = X[:4000], X[4000:], y[:4000], y[4000:]
 # Linear models
 # -------------
 
-shared = dict(hidden_layer_sizes=(), max_epochs=30, learning_rate=3e-3, random_state=0)
+shared = dict(
+    pretrain=0, n_iter_no_change=None, module=MLP, hidden_layer_sizes=(), n_estimators=1,
+    weight_decay=0.01, random_state=0,
+)  # fmt: skip
 models = {
     "DeepTopPush": DeepTopPushClassifier(**shared),
     "RecallAtK": RecallAtKClassifier(k=50, **shared),
@@ -56,7 +62,7 @@ models = {
 print(f"{'':20s}{'P at 50':>10s}{'P at R=.5':>12s}{'TPR at .03':>12s}")
 scores = {}
 for name, model in models.items():
-    scores[name] = model.fit(X, y).decision_function(X_test)
+    scores[name] = make_pipeline(StandardScaler(), model).fit(X, y).decision_function(X_test)
     print(
         f"{name:20s}{precision_at_k_score(y_test, scores[name], k=50):10.3f}"
         f"{precision_at_recall_score(y_test, scores[name], recall=0.5):12.3f}"
@@ -66,14 +72,14 @@ for name, model in models.items():
 # %%
 # The left end
 # ------------
-# The higher a curve at the place where you stop looking, the better. A threshold that some share of
-# the negatives may pass has the best first rows here, and pays for them further down. The
-# highest negative of all is an outlier where labels are wrong: DeepTopPush, which looks at
-# nothing else, learns from an error.
+# The higher a curve at your number of reviews, the better. PatMatNP, whose threshold lets a share
+# of the negatives pass, has the best first samples here. The highest negative of all is an outlier
+# where labels are wrong, so that DeepTopPush learns from an error.
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
 for name in ("DeepTopPush", "PatMatNP", "AUC", "logistic regression"):
-    for display, ax in zip((EnrichmentDisplay, PrecisionQuantileDisplay), axes, strict=True):
-        display.from_predictions(y_test, scores[name], name=name, ax=ax)
-axes[1].set_xlim(0, 0.2)
+    EnrichmentDisplay.from_predictions(y_test, scores[name], name=name, ax=axes[0])
+    BudgetCurveDisplay.from_predictions(
+        y_test, scores[name], budget=50, max_k=200, name=name, ax=axes[1]
+    )
 plt.show()

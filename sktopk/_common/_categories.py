@@ -1,6 +1,6 @@
 """Columns of a frame that hold categories, as numbers of these.
 
-Without narwhals: what pandas and polars do differently here are eight lines.
+Without narwhals: pandas and polars differ in eight lines here.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,11 @@ import numpy as np
 from ._frames import holds_numbers
 from ._warnings import warn
 
-# Of a column of more categories, the rarer ones count as one.
+# If a column has more categories, the rarest ones share a number.
 MOST = 50
-# How the dtypes of pandas, polars and pyarrow begin that stand for categories, and for texts.
+# First letters of the dtypes of categories and of strings, in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
-_TEXTS = ("object", "str", "large_string", "utf8")
-# Kinds of values, as pandas calls them, that need no look at each.
-_PLAIN = ("string", "empty", "integer", "floating", "boolean")
+_STRINGS = ("object", "str", "large_string", "utf8")
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,10 @@ class Categories:
     Parameters
     ----------
     values : dict of {int: list}
-        By the number of the column: its categories, the most frequent first. None, before all
-        others, is a missing value.
+        The categories by the number of the column, the most frequent first. None, in front of all
+        others, stands for missing values.
     pooled : tuple of int
-        The columns that had more: the rarer ones have the number ``len(values[column])``.
+        Columns with more categories: the rare ones have the number ``len(values[column])``.
     """
 
     values: dict
@@ -38,47 +36,45 @@ class Categories:
 
     @classmethod
     def of(cls, X, weight):
-        """Find the categories of the columns of X that hold some; None if there are none.
+        """Return the categories of X, or None if no column holds categories.
 
-        Those are columns of the dtype of categories, and of texts and missing values alone unless
-        all the texts are numbers. `weight` is what the rows weigh: how often a category counts.
+        Columns with a dtype of categories hold categories, and columns of strings of which at least
+        one is no number. Categories count by the `weight` of their samples.
         """
         values, pooled = {}, []
         for j, name in enumerate(X.columns):
             column = X[name]
-            if not _may_hold_categories(column):
+            if not str(column.dtype).lower().startswith(_CATEGORIES + _STRINGS):
                 continue
             objects = _objects(column)
-            if _is_text(column) and not _are_categories(objects):
+            if _is_of_strings(column) and not _are_categories(objects):
                 continue
             values[j] = _by_frequency(_plain(objects), weight)
             _check_one_kind(name, values[j])
             if len(values[j]) > MOST:
-                if _is_text(column):
-                    _warn_of_texts(name, values[j], np.count_nonzero(weight))
+                if _is_of_strings(column):
+                    _warn_of_strings(name, values[j], np.count_nonzero(weight))
                 del values[j][MOST - 1 :]
                 pooled.append(j)
         return cls(values, tuple(pooled)) if values else None
 
     @property
     def sizes(self):
-        """How many categories the columns have, by their number."""
+        """Number of categories by the number of the column."""
         return {j: len(values) + (j in self.pooled) for j, values in self.values.items()}
 
     def encode(self, X):
-        """Return a frame of pandas with the numbers of the categories in their place.
+        """Return a pandas frame with numbers instead of categories.
 
-        A category that `fit` has not seen has the number of the rarer ones or, where there were
-        none, -1: it is none. So is a missing value if there was none in `fit`.
+        Unknown categories have the number of the rare ones, or -1 if there are none. Missing values
+        are -1 if `fit` had none.
         """
         import pandas as pd
 
         columns = dict(enumerate(X[name] for name in X.columns))
-        numbers = {
-            str(column.dtype).lower() for j, column in columns.items() if j not in self.values
-        }
-        # What the numbers are stored as is no reason for float64 beside columns of float32.
-        dtype = np.float32 if numbers == {"float32"} else np.float64
+        others = {str(each.dtype).lower() for j, each in columns.items() if j not in self.values}
+        # The numbers of categories are no reason for float64 if all other columns are float32.
+        dtype = np.float32 if others == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
                 objects = _plain(_objects(column))
@@ -90,19 +86,14 @@ class Categories:
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
 
     def _check_kind(self, j, name, objects):
-        """Raise if a column has numbers in the place of texts, or texts in that of numbers."""
-        import pandas as pd
-
-        known = [each for each in self.values[j] if each is not None]
-        kind = pd.api.types.infer_dtype(objects, skipna=True)
-        if not known or kind == "empty" or (kind == "string" and _is_str(known[0])):
-            return
-        for each in objects:
-            if each is not None and _is_str(each) != _is_str(known[0]):
+        """Raise if a column has numbers instead of strings, or strings instead of numbers."""
+        known = next((each for each in self.values[j] if each is not None), None)
+        for each in objects if known is not None else []:
+            if each is not None and isinstance(each, str) != isinstance(known, str):
                 raise TypeError(
                     f"X must hold the columns of fit: column {name!r} held categories such as "
-                    f"{known[0]!r} ({type(known[0]).__name__}); got {each!r} "
-                    f"({type(each).__name__}), which is of another kind"
+                    f"{known!r} ({type(known).__name__}); got {each!r} ({type(each).__name__}), "
+                    "which is of another kind"
                 )
 
     def _codes(self, j, objects):
@@ -115,12 +106,8 @@ class Categories:
         return codes
 
 
-def _may_hold_categories(column):
-    return str(column.dtype).lower().startswith(_CATEGORIES) or _is_text(column)
-
-
-def _is_text(column):
-    return str(column.dtype).lower().startswith(_TEXTS)
+def _is_of_strings(column):
+    return str(column.dtype).lower().startswith(_STRINGS)
 
 
 def _objects(column):
@@ -133,33 +120,24 @@ def _objects(column):
 
 
 def _are_categories(objects):
-    """Whether these are texts, of which one at least is no number, or nothing at all."""
-    import pandas as pd
-
-    kind = pd.api.types.infer_dtype(objects, skipna=True)
-    if kind != "string":
-        return kind == "empty"
-    return not holds_numbers(objects[~pd.isna(objects)])
-
-
-def _is_str(value):
-    return isinstance(value, str)
+    """Whether all are missing, or all others strings, not all of which are numbers."""
+    known = [each for each in objects if each is not None]
+    return not known or (all(isinstance(v, str) for v in known) and not holds_numbers(known))
 
 
 def _check_one_kind(name, values):
-    """Raise if categories are texts and numbers: a new one would be of either kind."""
-    texts = [each for each in values if _is_str(each)]
-    numbers = [each for each in values if each is not None and not _is_str(each)]
-    if texts and numbers:
+    strings = [each for each in values if isinstance(each, str)]
+    numbers = [each for each in values if each is not None and not isinstance(each, str)]
+    if strings and numbers:
         raise TypeError(
             f"X must hold columns of one kind: column {name!r} holds categories that are texts, "
-            f"such as {texts[0]!r}, and others that are none, such as {numbers[0]!r}: make texts "
+            f"such as {strings[0]!r}, and others that are none, such as {numbers[0]!r}: make texts "
             "of all"
         )
 
 
-def _warn_of_texts(name, values, n_rows):
-    """Warn of many texts that are hardly categories: numbers but for some, or one for each row."""
+def _warn_of_strings(name, values, n_samples):
+    """Warn of many strings that are hardly categories: nearly all numbers, or one per sample."""
     said = f"column {name!r} of X holds {len(values)} different texts"
     others = [each for each in values if each is not None and not holds_numbers(each)]
     if len(others) <= len(values) / 10:
@@ -168,34 +146,31 @@ def _warn_of_texts(name, values, n_rows):
             "it is one of numbers, make it so by pandas.to_numeric(errors='coerce'), for which the "
             "others are missing"
         )
-    elif len(values) > n_rows / 2:
+    elif len(values) > n_samples / 2:
         warn(
-            f"{said} in {n_rows} rows, such as {others[0]!r}, and is taken as categories: drop it "
-            "if it names the rows, and make columns of what counts of dates and of sentences"
+            f"{said} in {n_samples} rows, such as {others[0]!r}, and is taken as categories: drop "
+            "it if it names the rows, and make columns of what counts of dates and of sentences"
         )
 
 
 def _plain(objects):
-    """The same with the text of what is neither a text nor a number, such as an interval."""
-    import pandas as pd
-
-    if pd.api.types.infer_dtype(objects, skipna=True) in _PLAIN:
-        return objects
-    plain = [
+    """Return strings for all but strings and numbers, for example for intervals."""
+    plain = np.empty(len(objects), dtype=object)
+    plain[:] = [
         each if each is None or isinstance(each, str | Real | np.bool_) else str(each)
         for each in objects
     ]
-    return np.array([*plain, None], dtype=object)[:-1]
+    return plain
 
 
 def _by_frequency(objects, weight):
-    """Categories by what their rows weigh, those that weigh something; a missing one is first."""
+    """Return the categories of positive weight, the heaviest first, but a missing one in front."""
     import pandas as pd
 
     index, values = pd.factorize(objects)
     is_missing = index < 0
     total = np.bincount(index[~is_missing], weight[~is_missing], minlength=len(values))
     values = [each.item() if isinstance(each, np.generic) else each for each in values]
-    # Ties have an order that is not that of the rows.
+    # The order of ties does not depend on the order of the samples.
     order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
     return [None] * bool(weight[is_missing].any()) + [values[i] for i in order]

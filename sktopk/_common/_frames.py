@@ -1,21 +1,18 @@
-"""Columns of a frame that are no numbers, in words that name them."""
+"""Errors that name the column of a frame that is no column of numbers."""
 
 import numpy as np
 
-# What those who meet missing values or categories with another network can do.
-TAKES_TABLES = (
-    "the default network takes {what} as they are, in fit (module=None with hidden layers, or "
-    "module=sktopk.modules.TabularMLP, in partial_fit as well)"
-)
-# How the dtypes of pandas, polars and pyarrow begin that stand for moments and durations.
+# What other networks cannot take.
+TAKES_TABLES = "the default network takes {what} as they are (module=TabularMLP)"
+# First letters of the dtypes of times, in pandas, polars and pyarrow.
 _TIMES = ("date", "time", "period", "duration")
 _OF_TIMES = "turn it into what counts, such as the hour, the weekday or the days since a date"
 
 
 def check_columns(X):
-    """Raise if a frame has names that occur twice, or columns of times.
+    """Raise if two columns of a frame have the same name, or if a column holds times.
 
-    Some versions and frames read the first as one of the two columns, the second as nanoseconds.
+    Some versions and frames read the first as one column, the second as nanoseconds.
     """
     seen = set()
     for name in X.columns:
@@ -34,7 +31,7 @@ def check_columns(X):
 
 
 def holds_numbers(values):
-    """Whether all values of a column, or a value alone, can be read as numbers."""
+    """Whether all values of a column, or a single value, can be read as numbers."""
     try:
         np.asarray(values).astype(np.float64)
     except (TypeError, ValueError):
@@ -43,10 +40,9 @@ def holds_numbers(values):
 
 
 def explain(X, error, takes_missing=False):
-    """Raise an error that names the first column of a frame that is no column of finite numbers.
+    """Raise an error that names the first column that is no column of finite numbers.
 
-    Returns if there is none: then the frame was refused for something else. NaN is not the
-    reason where the network takes it.
+    Returns if there is no such column. NaN is allowed if the network takes missing values.
     """
     for name in X.columns:
         values = np.asarray(X[name])
@@ -62,50 +58,37 @@ def explain(X, error, takes_missing=False):
 
 def _explain_objects(name, values, error, takes_missing):
     """Raise for the first value of a column that is no number."""
-    missing = []
+    missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
-        if value is None or type(value).__name__ in ("NAType", "NaTType"):
-            missing.append(row)
-            continue
         try:
-            is_nan = np.isnan(float(value))
+            is_none = value is None or type(value).__name__ in ("NAType", "NaTType")
+            missing[row] = is_none or np.isnan(float(value))
         except (TypeError, ValueError) as reason:
             kind = ValueError if isinstance(value, str) else TypeError
             advice = f": {_OF_TIMES}" if hasattr(value, "isoformat") else ""
-            if isinstance(value, str):
+            if isinstance(value, str) and takes_missing:
                 advice = (
                     ". A column is one of categories if it holds nothing but texts in fit: make "
                     "numbers of them, or texts of all"
                 )
-                if not takes_missing:
-                    advice = (
-                        ". Encode it first, for example by scikit-learn's OneHotEncoder in a "
-                        f"ColumnTransformer; {TAKES_TABLES.format(what='columns of texts')}"
-                    )
+            elif isinstance(value, str):
+                advice = (
+                    ". Encode it first, for example by scikit-learn's OneHotEncoder in a "
+                    f"ColumnTransformer; {TAKES_TABLES.format(what='columns of texts')}"
+                )
+            text = repr(value)
+            text = text if len(text) <= 40 else f"{text[:37]}..."
             raise kind(
-                f"X must hold numbers; column {name!r} has {_shortened(value)} in row {row}: "
-                f"{reason}{advice}"
+                f"X must hold numbers; column {name!r} has {text} in row {row}: {reason}{advice}"
             ) from error
-        if is_nan:
-            missing.append(row)
-    if missing and not takes_missing:
-        wrong = np.zeros(len(values), bool)
-        wrong[missing] = True
-        raise ValueError(_missing(name, wrong, "NaN")) from error
+    if missing.any() and not takes_missing:
+        raise ValueError(_missing(name, missing, "NaN")) from error
 
 
 def _missing(name, wrong, what):
-    count = int(wrong.sum())
-    advice = "clip them first"
-    if what == "NaN":
-        takes = TAKES_TABLES.format(what="missing values")
-        advice = f"impute them first, or drop the rows; {takes}"
+    takes = TAKES_TABLES.format(what="missing values")
+    advice = f"impute them first, or drop the rows; {takes}" if what == "NaN" else "clip them first"
     return (
-        f"Input X contains {what}: column {name!r}, in {count} of {len(wrong)} rows, the first of "
-        f"them row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
+        f"Input X contains {what}: column {name!r}, in {int(wrong.sum())} of {len(wrong)} rows, "
+        f"the first of them row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
     )
-
-
-def _shortened(value):
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,6 +1,4 @@
-"""Rows that are looked up when they are asked for."""
-
-import math
+"""Samples that are read when they are asked for."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -12,11 +10,6 @@ class LazyRows:
     @property
     def ndim(self):
         return len(self.shape)
-
-    @property
-    def nbytes(self):
-        """What all rows would take in memory, dense."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def __len__(self):
         return self.shape[0]

@@ -1,4 +1,4 @@
-"""Numbers that stand for the content of rows, whatever table they come in."""
+"""Random numbers that depend on the content of samples."""
 
 import math
 from hashlib import blake2b
@@ -11,22 +11,19 @@ from scipy.sparse import csr_array, issparse
 
 from ._input import as_lazy
 
-# Values that are looked at together, so that no copy of all rows is made.
+# Numbers that are copied at a time.
 _CHUNK_SIZE = 2**20
 
 
 def row_keys(X, seed):
-    """Return a random number of 64 bits for each row, fixed by its content and the seed.
+    """Return a random number of 64 bits for each sample, fixed by its content and the seed.
 
-    The content of a row is its numbers in float64 with their positions, zeros left out, and its
-    other values with theirs. It is thus the same in an array, a sparse matrix, a frame and a
-    list, for 0.0 and -0.0, and for float32 and what float64 makes of it; names of columns do not
-    count. None is NaN, a text its characters, and whatever else is no number its `repr`.
+    The number is the same for an array, a sparse matrix, a frame and a list, for 0.0 and -0.0, and
+    for float32 and the same numbers in float64. None counts as NaN.
 
     Parameters
     ----------
-    X : array, sparse matrix, frame, series, list or Dataset of n_samples rows
-        A row may have any shape, or be a single number or text.
+    X : array, sparse matrix, frame, series, list or Dataset of n_samples samples
     seed : int
         Nonnegative, less than 2 ** 64.
 
@@ -40,7 +37,7 @@ def row_keys(X, seed):
 
 
 def _contents(X):
-    """Yield the content of each row as bytes."""
+    """Yield the content of each sample as bytes."""
     if isinstance(X, list | tuple):
         yield from map(_content, X)
         return
@@ -58,20 +55,18 @@ def _contents(X):
 
 
 def _contents_of_numbers(rows):
-    """Yield for each row of an array or CSR matrix what `_content` gives for a list of them."""
+    """Yield the `_content` of the rows of an array or CSR matrix."""
     rows = csr_array(rows, dtype=np.float64)
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    rows.data[np.isnan(rows.data)] = np.nan  # of many representations this one
-    columns, values = (
-        memoryview(each.tobytes()) for each in (rows.indices.astype("i8"), rows.data)
-    )
+    rows.data[np.isnan(rows.data)] = np.nan  # one of its many representations
+    columns, values = rows.indices.astype("i8").tobytes(), rows.data.tobytes()
     for start, end in pairwise((8 * rows.indptr.astype(np.int64)).tolist()):
-        yield bytes(columns[start:end]) + values[start:end]
+        yield columns[start:end] + values[start:end]
 
 
 def _content(row):
-    """Return the content of a row of values of any kind, which may be a single one."""
+    """Return positions and values of the numbers but 0, then of what is no number."""
     row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):

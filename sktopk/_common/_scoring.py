@@ -1,4 +1,4 @@
-"""What users pass in as `scoring`, checked, and what a scorer is given."""
+"""Checks of `scoring`, and the arguments of a scorer."""
 
 import inspect
 from contextlib import suppress

@@ -1,42 +1,38 @@
-"""What several members, each trained without some rows, would say together of fresh rows."""
+"""Scores of an ensemble for its training samples, as if they were new."""
 
 import numpy as np
 
-# Fewer unseen rows of a class say nothing about how its scores spread.
+# Fewer unseen samples say nothing about the spread of the scores of a class.
 LEAST_UNSEEN = 3
 
 
 def scores_as_unseen(scores, unseen, target, weight):
-    r"""Mean scores that rows would have if no member had been trained on them.
+    r"""Return the scores that an ensemble would give samples that no network was trained on.
 
-    A fresh row is scored by the mean of members that have not seen it. A row of the training has
-    been left out by one of them, or a few, and the mean of these few spreads more; the others have
-    learnt its label. Among the rows of class c let :math:`F_{mc}` be the distribution of the scores
-    that member m gives rows it has seen, :math:`G_{mc}` of those that it gives the others. A score
-    s of a seen row becomes about the one of the same rank among the unseen ones,
+    New samples are scored by the mean of all networks, but few networks have not seen a sample of
+    the training set. In class c let :math:`F_{mc}` be the distribution of the scores of network m
+    for samples that it has seen, :math:`G_{mc}` for the others. A score s of a seen sample becomes
 
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
 
-    with the distance between both, computed at the ranks of the unseen rows, on a line between
-    these, and beyond the last by as much as there: distances at the very top stay. What each member
-    says of unseen rows of a class is right then; how far members agree is taken from all rows.
+    with the difference interpolated between the ranks of the unseen samples, and constant beyond.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_members)
     unseen : ndarray of bool of shape (n_samples, n_members)
-        Whether a member was trained without a row; of each row at least one was.
+        Whether a network was trained without the sample; true for one network at least.
     target : ndarray of shape (n_samples,)
         Classes, in any form.
     weight : ndarray of shape (n_samples,)
-        A row of weight 2 counts as two, one of weight 0 for none.
+        Weight 2 equals the sample given twice, weight 0 its absence.
 
     Returns
     -------
     scores : ndarray of shape (n_samples,), float64
-        The mean over members. Of a class of which a member left out fewer than three rows, the mean
-        over the members that left a row out, as it is.
+        Means over the networks. If a network holds out fewer than three samples of a class: means
+        over the networks that have not seen the sample.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

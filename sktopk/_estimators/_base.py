@@ -435,12 +435,15 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             if folds is not None:
                 self._finish_out_of_fold(data, target, folds)
                 return
+            if held_out is not None:
+                own, scores = self._target(held_out.y), net.scores(held_out.X)
             if head.n_outputs(2) == 1:
-                scores = net.scores(data.X)
-                vars(self).update(head.finish(scores, target, data.weight, data.groups))
+                of_all = net.scores(data.X)
+                vars(self).update(head.finish(of_all, target, data.weight, data.groups))
+            elif held_out is not None:
+                head.finish(scores, own, held_out.weight, None)
             if held_out is not None and self.calibration is not None:
-                own = self._target(held_out.y)
-                self._calibrate(net.scores(held_out.X), own, held_out.weight)
+                self._calibrate(scores, own, held_out.weight)
 
     def _finish_out_of_fold(self, data, target, folds):
         head, net, known = self._head, self.net_, folds.fold >= 0
@@ -450,6 +453,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
             groups = None if data.groups is None else data.groups[known]
             vars(self).update(head.finish(fresh, target, weight, groups))
+        else:
+            head.finish(own, target, weight, None)
         decision = self._decision(own)
         of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
         of_all[known] = decision

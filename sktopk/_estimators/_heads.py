@@ -21,15 +21,19 @@ import torch
 from scipy.special import softmax
 
 from sktopk._common._groups import rows_of_groups
+from sktopk._common._warnings import warn
 from sktopk._training._process import all_objects, joined
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._phases import Phases, TwoClassCrossEntropy
-from sktopk.losses import cross_entropy_loss
-from sktopk.metrics import partial_auc_log_score
+from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.metrics._top_curves import partial_auc_log_score
 from sktopk.modules._members import ordered_sets
 
 from ._between_scores import midway_below
+
+# An order of k labels is one by chance if the first is right less often than this times 1 / k.
+CHANCE = 1.25
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class LabelHead:
         Whether the loss corrects for class frequencies.
     pretrain : bool
         Whether cross-entropy may come first.
+    orders : bool
+        Whether the loss, which asks for a set of k labels, also orders them.
     """
 
     name: str
@@ -63,8 +69,8 @@ class LabelHead:
     models_proba: bool = False
     balanced: bool = False
     pretrain: bool = True
+    orders: bool = False
 
-    counts_weights = False
     min_positives = None
 
     @property
@@ -117,7 +123,17 @@ class LabelHead:
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Nothing of the decision depends on the training scores."""
+        """Warn if the loss leaves the order of the k labels to chance; return nothing."""
+        known = target >= 0
+        if self.orders and known.any():
+            own = scores[known, target[known]][:, np.newaxis]
+            above = (scores[known] > own).sum(axis=1)
+            first, among = (np.average(above < k, weights=weight[known]) for k in (1, self.k))
+            if first < CHANCE * among / self.k:
+                warn(
+                    f"predict is right for {first:.0%} of the held-out samples, predict_topk for "
+                    f'{among:.0%}: this loss does not order the labels. Set order="cross_entropy"'
+                )
         return {}
 
     def scorer(self):
@@ -183,7 +199,7 @@ class RankingHead:
     min_positives: int = 5
     pretrain: bool = True
 
-    counts_weights, models_proba, order, n_heads = True, False, False, 1
+    models_proba, order, n_heads = False, False, 1
 
     def n_outputs(self, n_classes):
         """One score per sample."""

@@ -12,7 +12,9 @@ from torch import nn
 from sktopk import losses
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
+from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import LossModule
+from sktopk.losses._mixtures import topk_distribution_loss
 
 
 class NamedLoss(NamedTuple):
@@ -28,7 +30,7 @@ class NamedLoss(NamedTuple):
 
 
 LOSSES = {
-    "cross_entropy": NamedLoss(losses.cross_entropy_loss, models_proba=True),
+    "cross_entropy": NamedLoss(cross_entropy_loss, models_proba=True),
     "smooth_topk": NamedLoss(losses.smooth_topk_loss, ("k", "tau")),
     "topk_hinge": NamedLoss(losses.topk_hinge_loss, ("k",)),
     "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, ("k",)),
@@ -50,7 +52,7 @@ _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 def named_like(module):
     """Return the named loss that a module of ours, or of torch, computes; None for any other."""
-    function = losses.cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
+    function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
     if isinstance(module, LossModule):
         function = module.function
     return next((each for each in LOSSES.values() if each.function is function), None)
@@ -97,7 +99,7 @@ def make_criterion(loss, params, n_classes, k):
         return CustomLoss(copy.deepcopy(loss))
     named, function = LOSSES[loss], LOSSES[loss].function
     if "k" in params and isinstance(k, dict):
-        params, function = params | {"k": k, "loss": function}, losses.topk_distribution_loss
+        params, function = params | {"k": k, "loss": function}, topk_distribution_loss
     counts = n_classes if named.counts else None
     criterion = RowLoss(function, params, n_counts=counts, draws=named.draws)
     # Values that the loss does not allow are refused before the training.

@@ -7,11 +7,12 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._groups import encode_groups, rows_of_groups
 from sktopk._common._input import own_labels
-from sktopk._common._labels import check_classes, encode_labels
+from sktopk._common._labels import check_classes, check_length, encode_labels
 from sktopk._common._scalars import (
     check_auto,
     check_number,
@@ -225,7 +226,8 @@ class RankingClassifier(BaseNetClassifier):
             The larger, the better; NaN, with a warning, if y lacks the class that it needs.
         """
         scores = self._scores(X)
-        y = np.asarray(on_host(own_labels(X, y, needed=True), "y"))
+        y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
+        check_length(y, len(scores))
         target = encode_labels(self.classes_, y) if len(y) else np.empty(0, dtype=int)
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
         if not self._ranks():

@@ -244,8 +244,8 @@ class PatMatClassifier(RankingClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     Pat&Mat with the threshold at the quantile itself [1]_. Choose tau at least as large as the
-    share of the positives: below it t is the score of a positive, and the loss gains by equal scores
-    at the top. With more positives use :class:`RecallAtFPRClassifier`, the ranker to begin with.
+    share of the positives: below it t is the score of a positive, and the loss gains by equal
+    scores at the top. With more positives use :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower one. On other samples it may select more

@@ -215,6 +215,7 @@ class TopKClassifier(BaseNetClassifier):
             order=self.order is not None and has_k and self.k_ > 1,
             models_proba=self._plans_proba() and (self.k_ > 1 or not has_k),
             balanced=named is not None and named.counts,
+            orders=self.order is None and has_k and self.k_ > 1,
             pretrain=self.pretrain > 0 and loss != "cross_entropy",
         )
 

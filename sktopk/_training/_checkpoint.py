@@ -1,4 +1,4 @@
-"""The file that keeps the progress of `fit`, so that training continues after a crash."""
+"""Training that continues after a crash: the file in which one call of fit keeps its progress."""
 
 import inspect
 import io
@@ -19,7 +19,7 @@ from sktopk._common._warnings import warn
 from ._process import rng_state, world_size
 from ._state import load_net_state, net_state
 
-# Content of a file.
+# What a file holds.
 KINDS = {
     "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "callbacks": dict,
     "trainable": list,
@@ -33,21 +33,35 @@ class CheckpointError(OSError):
 class Checkpoint:
     """The file of one call of fit.
 
-    It holds tensors and plain values and is read with ``torch.load(weights_only=True)``, which
-    runs no code. It restores network, optimizer, random generators, history, early stopping and
-    learning-rate schedules. Parameters come from the estimator, never from the file. `call` are
-    the hashes of `describe_call`.
+    It holds tensors and plain values and is read with ``torch.load(weights_only=True)``, so that
+    reading it runs no code. It restores network, optimizer, random generators, history, early
+    stopping and learning-rate schedules; parameters come from the estimator, never from the file.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    call : dict
+        What makes a call the same, see `describe_call`.
+
+    Raises
+    ------
+    CheckpointError
+        If the file, or its folder, cannot be read or written.
+    ValueError
+        If the file is damaged or belongs to another call.
     """
 
     def __init__(self, path, call):
         if world_size() > 1:
-            n = world_size()
-            raise ValueError(f"checkpoint needs a single process; got {n} that train together")
+            raise ValueError(
+                "checkpoint needs a single process; got "
+                f"{world_size()} processes that train together"
+            )
         check_path(path)
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
         try:
-            # To notice another writer later.
+            # What was read is what is written later: another writer shows.
             self.mark, content = self._mark(), None
             if self.mark is not None:
                 with open(self.path, "rb") as file:
@@ -64,14 +78,16 @@ class Checkpoint:
             except Exception as error:  # a damaged file can make anything fail
                 name = type(error).__name__
                 raise self._refused(f"is damaged or no checkpoint ({name})") from error
-            kinds = {key: type(found.get(key)) for key in KINDS} if type(found) is dict else {}
-            if kinds != KINDS:
+            if not isinstance(found, dict) or any(
+                type(found.get(key)) is not kind for key, kind in KINDS.items()
+            ):
                 raise self._refused("is no checkpoint")
             self.found, then = found, found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
-                names = ", ".join(changed)
-                raise self._refused(f"belongs to another call of fit, with other {names}")
+                raise self._refused(
+                    f"belongs to another call of fit, with other {', '.join(changed)}"
+                )
 
     def seed(self, seed):
         """The seed of the call that wrote the file, or `seed` for a new one."""
@@ -79,9 +95,9 @@ class Checkpoint:
         return self._seed
 
     def begin(self, net):
-        """Restore the state of the file in a net; return the number of epochs done."""
+        """Put a net that starts to train where the file left it; return the epochs done."""
         if self.found is None:
-            # Shows before hours of training whether the file can be written.
+            # Whatever makes writing impossible shows before hours of training.
             self.end_epoch(net, 0)
             return 0
         found, self.found = self.found, None
@@ -108,7 +124,7 @@ class Checkpoint:
         """Write the file."""
         if net.draws:
             net.rng_state = rng_state(torch.device(net.device))
-        parts = {name: part for name, each in net.callbacks_ if (part := _part(each)) is not None}
+        parts = {name: _part(callback) for name, callback in net.callbacks_}
         state = {
             "call": self.call,
             "seed": self._seed,
@@ -116,7 +132,9 @@ class Checkpoint:
             "stopped": bool(net.stop_training),
             "net": _plain(net_state(net)),
             "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
-            "callbacks": {name: _plain(part.state_dict()) for name, part in parts.items()},
+            "callbacks": {
+                name: _plain(part.state_dict()) for name, part in parts.items() if part is not None
+            },
         }
         content = io.BytesIO()
         torch.save(state, content)
@@ -175,10 +193,11 @@ def check_path(path):
 
 
 def describe_call(estimator, data, validation):
-    """Return hashes of parameters, data and versions, by name: they identify a call of fit."""
+    """What makes a call of fit the same: parameters, data and versions, as hashes by name."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes go by name, callbacks by their parameters, since training changes them.
+    # Functions and classes go by name, callbacks by their parameters, other objects by their
+    # content: a training leaves its marks on callbacks.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
@@ -186,7 +205,7 @@ def describe_call(estimator, data, validation):
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:
-            # A Dataset is read during training only.
+            # Samples of a Dataset are read during training only.
             X = part.X.shape if isinstance(part.X, LazyRows) else part.X
             call |= {f"X{which}": _hash(X), f"y{which}": _hash(part.y)}
             call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
@@ -200,7 +219,7 @@ def _hash(value):
         state = {name: each.numpy() for name, each in value.state_dict().items()}
         return joblib.hash((repr(value), state))
     if isinstance(value, Callback):
-        # Not `get_params`, where skorch has all attributes.
+        # Those of its constructor: skorch's `get_params` has all attributes.
         names = inspect.signature(type(value)).parameters
         params = [(name, _hash(getattr(value, name, None))) for name in names]
         value = (type(value).__qualname__, params)
@@ -211,7 +230,7 @@ def _hash(value):
 
 
 def _part(callback):
-    """The part of a callback that has a state to keep, or None."""
+    """The object whose state a checkpoint keeps for a callback, or None."""
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
@@ -219,7 +238,7 @@ def _part(callback):
 
 
 def _plain(value):
-    """Nested values in the types that ``weights_only`` allows."""
+    """Nested plain values and tensors, as ``weights_only`` allows them."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -13,8 +13,8 @@ from skorch.dataset import Dataset
 from sktopk._common._input import take
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
-from sktopk.modules import MLP, Members, TabularMLP
-from sktopk.modules._members import mean_of_members, packs_members, score_of_member
+from sktopk.modules import MLP, TabularMLP
+from sktopk.modules._members import Members, mean_of_members, packs_members, score_of_member
 from sktopk.modules._mlp import takes_sparse
 
 from ._batches import Rows

@@ -1,7 +1,4 @@
-"""Boosted trees trained for the top: objectives and evaluation functions for other libraries.
-
-They work on the arrays that LightGBM's and XGBoost's scikit-learn wrappers pass, and need neither.
-"""
+"""Objectives and metrics of the top for the scikit-learn wrappers of LightGBM and XGBoost."""
 
 from ._metric import metric
 from ._objective import initial_score, objective

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sktopk import metrics
 from sktopk._common._scalars import check_option
+from sktopk.metrics import _top_curves
 
 from ._objective import group_codes
 
@@ -17,39 +18,30 @@ LIBRARIES = ("lightgbm", "xgboost")
 
 
 def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
-    r"""A score of the top as the `eval_metric` of LightGBM's and XGBoost's wrappers.
-
-    .. math::
-        \mathrm{metric}(y, s) = \mathrm{score}(y, s) \quad \text{or} \quad - \mathrm{score}(y, s)
-
-    of the function of :mod:`sktopk.metrics` called `name` followed by ``_score``. Of raw scores
-    and of probabilities it is the same, as they have the same order.
+    """Return a score of the top as `eval_metric` of LightGBM and XGBoost.
 
     Parameters
     ----------
     name : str
-        A name that :func:`sktopk.metrics.make_top_scorer` takes, such as "precision_at_k"; or
-        "topk_accuracy" for labels per row.
+        A name that :func:`sktopk.metrics.make_top_scorer` takes, such as "precision_at_k", or
+        "topk_accuracy" for several classes.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        LightGBM is told the name, the score and that the larger is the better. XGBoost
-        minimises what has no such word: it gets minus the score.
+        LightGBM gets the name, the score, and that larger is better. XGBoost minimizes: it gets
+        the negative score.
     **params
-        Parameters of the function, such as ``k=100``.
+        Parameters of the function of :mod:`sktopk.metrics`, such as ``k=100``.
 
     Returns
     -------
     metric : Metric
         Called as ``metric(y_true, y_score, sample_weight=None, group=None)`` with labels 0 and 1
-        or class indices. Pass it as `eval_metric`. It can be pickled and cloned.
+        or class indices; `group` has the sizes of consecutive groups. It can be pickled and
+        cloned.
 
     Raises
     ------
     TypeError, ValueError
         If the name is unknown, or a parameter is missing, unknown or out of its range.
-
-    See Also
-    --------
-    objective : What a training minimises.
 
     Examples
     --------
@@ -61,7 +53,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
 
 
 class Metric:
-    """What `metric` returns, which documents the parameters."""
+    """Result of `metric`."""
 
     def __init__(self, name, library, params):
         self.name = name
@@ -69,7 +61,7 @@ class Metric:
         self.params = params
         check_option(library, "library", LIBRARIES)
         if name == "topk_accuracy":
-            metrics.make_topk_scorer(**params)  # raises what is not allowed
+            metrics.make_topk_scorer(**params)
             self.__name__ = "_".join(map(str, [name, *params.values()]))
         else:
             self.__name__ = metrics.make_top_scorer(name, **params).__name__
@@ -85,20 +77,7 @@ class Metric:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> Any:
-        """Return the score as the library takes it.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-        y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-        sample_weight : array-like of shape (n_samples,), default=None
-        group : array-like of shape (n_groups,), default=None
-            Numbers of rows, of groups that lie one after another, as LightGBM has them.
-
-        Returns
-        -------
-        found : tuple (str, float, bool) or float
-        """
+        """Return the score as the library takes it, see `metric`."""
         y_true, y_score = np.asarray(y_true), np.asarray(y_score)
         params = {**self.params, "sample_weight": sample_weight}
         if self.name == "topk_accuracy":
@@ -106,7 +85,8 @@ class Metric:
             params["labels"] = np.arange(n_classes)
         else:
             params["pos_label"] = 1
-        function = getattr(metrics, f"{self.name}_score")
+        name = f"{self.name}_score"
+        function = getattr(metrics, name, None) or getattr(_top_curves, name)
         if group is not None:
             if "groups" not in inspect.signature(function).parameters:
                 raise ValueError(

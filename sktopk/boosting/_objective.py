@@ -1,4 +1,4 @@
-"""Losses of the top as objectives of boosted trees: gradients, Hessians, where scores start."""
+"""Losses of the top as objectives of boosted trees."""
 
 from __future__ import annotations
 
@@ -14,32 +14,24 @@ from scipy.special import softmax
 from sktopk import losses
 from sktopk._common._labels import check_weight
 from sktopk._common._scalars import check_number, check_option
+from sktopk.losses._cross_entropy import cross_entropy_loss
 
 HESSIANS = ("auto", "curvature", "gradient")
-# Of the mean: what no row's Hessian is below.
+# Lower bound of the Hessian, as a share of its mean.
 FLOOR = 1e-3
-# What the caller of a loss brings along, beside its parameters.
+# Arguments of a loss that are not its parameters.
 _OF_A_CALL = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
-LOSSES = {
+LOSSES = {"cross_entropy": cross_entropy_loss} | {
     name.removesuffix("_loss"): getattr(losses, name)
     for name in losses.__all__
     if name.endswith("_loss")
 }
 # Losses of a ranking of samples, of two classes; the others compare the labels of a sample.
-LOSSES_OF_RANKINGS = {
-    "accuracy_at_top",
-    "fbeta",
-    "pat_mat",
-    "pat_mat_np",
-    "precision_at_k",
-    "precision_at_recall",
-    "precision_at_recall_program",
-    "recall_at_fpr",
-    "recall_at_k",
-    "recall_at_precision",
-    "top_push",
-    "top_push_k",
-}
+LOSSES_OF_RANKINGS = set(
+    "accuracy_at_top fbeta pat_mat pat_mat_np precision_at_k precision_at_recall "
+    "precision_at_recall_program recall_at_fpr recall_at_k recall_at_precision top_push "
+    "top_push_k".split()
+)
 LOSSES_OF_BOTH = {"cross_entropy", "pairwise_auc"}
 
 
@@ -51,75 +43,56 @@ def objective(
     hessian: str = "auto",
     **loss_params: Any,
 ) -> Objective:
-    r"""A loss of the top as the `objective` of LightGBM's and XGBoost's scikit-learn wrappers.
+    r"""Return a loss of the top as `objective` of LightGBM and XGBoost.
 
     .. math::
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    with the log loss :math:`L'` of gradient g' and Hessian h', its share a, and any loss L of
-    :mod:`sktopk.losses`, whose gradient is that of autograd. Trees see all rows in every round,
-    so that a threshold is exact. By its factor c, a loss that is a mean pulls as strongly as the
-    log loss, which is a sum.
-
-    Alone (a = 0) a loss of the top moves the few rows near its threshold, and the ranking of all
-    others is left to chance; the share of the log loss keeps it. What that gains, and where it
-    does not, is in the guide.
+    g' and h' are gradient and Hessian of the log loss, a is its share, and L is a loss of
+    :mod:`sktopk.losses`. The factor c gives both gradients the same size. Trees see all samples in
+    each round, so the threshold of the loss is exact. A loss of the top alone (a = 0) moves only
+    the samples near its threshold; the log loss ranks the others.
 
     Parameters
     ----------
     loss : str or callable
-        The name of a function of :mod:`sktopk.losses` without its ``_loss``, such as
-        "accuracy_at_top", "top_push_k" or "smooth_topk"; or a module or function called as
-        ``loss(scores, target)``, and with `sample_weight` and `groups` if it takes them.
+        Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "accuracy_at_top" or
+        "smooth_topk"; or a module or function called as ``loss(scores, target)``, with
+        `sample_weight` and `groups` if it takes them.
     log_loss_share : float, default=0.6
-        The share a of the log loss, in [0, 1].
+        Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        What stands for the second derivatives :math:`h_L` of the loss, see the notes. "auto" is
-        "curvature" where the loss is smooth: where it has a second derivative that is not 0.
+        Second derivatives :math:`h_L`. "curvature" is
+        :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an upper bound of the
+        second derivatives for the losses of the accuracy at the top. "gradient" is
+        :math:`h_i = |g_i|`: a leaf moves by the learning rate at most. "auto" is "curvature" if
+        the loss has second derivatives other than 0.
     **loss_params
         Parameters of the function `loss`, such as ``k=100``. `class_counts` are counted if the
-        loss takes them and they are not given.
+        loss takes them.
 
     Returns
     -------
     objective : Objective
-        Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels
-        (n_samples,), 0 and 1 or class indices, and scores (n_samples,) or (n_samples,
-        n_classes); it returns gradient and Hessian, float64 arrays of the shape of the scores. It
-        can be pickled and cloned.
+        Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels 0
+        and 1 or class indices, and scores of shape (n_samples,) or (n_samples, n_classes).
+        Returns gradient and Hessian, float64 arrays of the shape of the scores. It can be pickled
+        and cloned.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is not allowed, or the function lacks a parameter; when called, if labels
-        and scores are not what the loss takes, or a gradient is not finite.
-
-    See Also
-    --------
-    initial_score : Where a training with an objective of one's own should start.
-    metric : Scores of the top as `eval_metric`.
-    sktopk.TopBoostClassifier : An estimator on LightGBM with all that.
+        and scores do not suit the loss, or a gradient is not finite.
 
     Notes
     -----
-    A Hessian is divided by, so it has to be positive and of the size of what it stands for:
+    The Hessian is at least a thousandth of its mean. A sample of weight 2 counts as two samples.
 
-    - "curvature": :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`. The
-      surrogates of the accuracy at the top are functions of :math:`t(s) - s_i`, where t grows
-      in each of its scores: then the sum is that of the absolute values of the row of second
-      derivatives, and the diagonal matrix of these sums is an upper bound of them all. A step
-      that it is divided by cannot overshoot the quadratic model of the loss.
-    - "gradient": :math:`h_i = |g_i|`. A leaf then moves by the learning rate at most.
-
-    It is at least a thousandth of the mean. All of it is proportional to weights: a row of weight
-    2 counts as the row given twice.
-
-    LightGBM begins an objective of one's own at a score of 0: pass
-    ``init_score=np.full(len(y), initial_score(y))``, which a prediction then lacks. CatBoost is
-    not among them: it gives an objective of one's own a piece of the rows at a time
-    (`calc_ders_range`), which have no common threshold. Groups are those of LightGBM's
-    `LGBMRanker`; `XGBRanker` takes no objective of one's own.
+    LightGBM starts such an objective at scores of 0: pass
+    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. Groups are those
+    of LightGBM's `LGBMRanker`. CatBoost cannot train these losses: it passes parts of the samples.
 
     Examples
     --------
@@ -135,7 +108,7 @@ def objective(
 
 
 class Objective:
-    """What `objective` returns, which documents the parameters."""
+    """Result of `objective`."""
 
     def __init__(self, loss, log_loss_share, hessian, loss_params):
         self.loss = loss
@@ -150,10 +123,8 @@ class Objective:
 
     def __repr__(self):
         params = "".join(f", {name}={value!r}" for name, value in self.loss_params.items())
-        return (
-            f"objective({self.loss!r}, log_loss_share={self.log_loss_share!r}, "
-            f"hessian={self.hessian!r}{params})"
-        )
+        share = f"log_loss_share={self.log_loss_share!r}"
+        return f"objective({self.loss!r}, {share}, hessian={self.hessian!r}{params})"
 
     def __call__(
         self,
@@ -162,22 +133,7 @@ class Objective:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient and the Hessian of each score.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-            0 and 1, or class indices where there is a score for each class.
-        raw_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-        sample_weight : array-like of shape (n_samples,), default=None
-        group : array-like of shape (n_groups,), default=None
-            Numbers of rows, of groups that lie one after another, as LightGBM has them.
-
-        Returns
-        -------
-        gradient, hessian : ndarray of the shape of raw_score
-            float64.
-        """
+        """Return gradient and Hessian, see `objective`; `group` has the sizes of the groups."""
         score = np.asarray(raw_score, dtype=np.float64)
         target = _check_target(y_true, score)
         weight = check_weight(sample_weight, len(score))
@@ -198,52 +154,46 @@ class Objective:
         return gradient, np.maximum(hessian, _floor(hessian, weight))
 
     def _of_the_loss(self, target, score, weight, is_weighted, group):
-        """Gradient of the loss at these scores, and what stands for its Hessian."""
+        """Return gradient and Hessian of the loss."""
         scores = torch.tensor(score, requires_grad=True)
         params = self._params(target, score, weight, is_weighted, group)
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)
         if value.ndim:
-            raise ValueError(
-                f"loss={self.loss!r} must return one number; got shape {tuple(value.shape)}"
-            )
+            came = f"shape {tuple(value.shape)}"
+            raise ValueError(f"loss={self.loss!r} must return one number; got {came}")
         gradient = curvature = None
         if self.hessian != "gradient":
             gradient, curvature = _curvature(value, scores)
         if gradient is None:
             (gradient,) = torch.autograd.grad(value, scores)
         if curvature is None and self.hessian == "curvature":
-            raise ValueError(
-                "hessian='curvature' needs a loss with second derivatives, which "
-                f"loss={self.loss!r} has not: set hessian='gradient'"
-            )
+            what = f"a loss with second derivatives; got loss={self.loss!r}"
+            raise ValueError(f"hessian='curvature' needs {what}: set hessian='gradient'")
         curvature = gradient.abs() if curvature is None else curvature
         return gradient.numpy(), curvature.numpy()
 
     def _params(self, target, score, weight, is_weighted, group):
-        """What the loss is called with beside scores and target."""
+        """Return the other arguments of the loss."""
         params = dict(self.loss_params)
         if is_weighted:
             if "sample_weight" not in self._takes:
-                raise TypeError(
-                    f"loss={self.loss!r} must take sample_weight where rows have weights"
-                )
+                raise TypeError(f"loss={self.loss!r} must take sample_weight; samples have weights")
             params["sample_weight"] = torch.from_numpy(weight)
         if group is not None:
             if "groups" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} must take groups where rows have groups")
+                raise TypeError(f"loss={self.loss!r} must take groups; samples have groups")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params:
-            params["class_counts"] = torch.from_numpy(
-                np.bincount(target, weight, minlength=score.shape[1])
-            )
+            counts = np.bincount(target, weight, minlength=score.shape[1])
+            params["class_counts"] = torch.from_numpy(counts)
         if "generator" in self._takes and "generator" not in params:
-            # The same noise in every round: the loss that is minimised stays the same.
+            # The same noise in each round.
             params["generator"] = torch.Generator().manual_seed(0)
         return params
 
 
 def _curvature(value, scores):
-    """Gradient of a loss, and sums of its second derivatives; None for what it has not."""
+    """Return gradient and curvature of a loss; None without first or second derivatives."""
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
     except RuntimeError as error:
@@ -254,7 +204,6 @@ def _curvature(value, scores):
     if gradient.requires_grad:
         along = (gradient * found.sign()).sum()
         (curvature,) = torch.autograd.grad(along, scores, allow_unused=True)
-    # Of straight pieces all second derivatives are 0.
     return found, curvature.abs() if curvature is not None and curvature.any() else None
 
 
@@ -272,30 +221,28 @@ def loss_function(loss):
 
 
 def parameters_of(loss):
-    """Return the parameters of a loss that a call does not bring along, by name."""
+    """Return the parameters of a loss by name, without scores, target and the like."""
     known = _signature(loss)
     return {name: each for name, each in list(known.items())[2:] if name not in _OF_A_CALL}
 
 
 def _signature(loss):
-    """Return the parameters of a loss by name, as far as Python knows them."""
+    """Return the arguments of a loss by name, if Python knows them."""
     function = loss_function(loss)
     try:
         return inspect.signature(getattr(function, "forward", function)).parameters
-    except (TypeError, ValueError):  # as of some builtins
+    except (TypeError, ValueError):  # some builtins
         return {}
 
 
 def _check_loss_params(loss, params):
-    """Raise unless the loss has these parameters, and needs no others."""
+    """Raise if the loss lacks one of the parameters, or needs another one."""
     known = parameters_of(loss)
     if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
         unknown = sorted(set(params) - set(known))
         if unknown:
-            raise TypeError(
-                f"loss={loss!r} has the parameters {', '.join(known) or 'of no name'}; got "
-                f"{', '.join(unknown)}"
-            )
+            names = ", ".join(known) or "of no name"
+            raise TypeError(f"loss={loss!r} has the parameters {names}; got {', '.join(unknown)}")
     counted = {"class_counts", *params}
     needed = [
         name
@@ -309,7 +256,7 @@ def _check_loss_params(loss, params):
 def initial_score(
     y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float | np.ndarray:
-    r"""Scores of the log loss before any tree: where a training should start.
+    r"""Return the scores that a training should start from: the best constants for the log loss.
 
     .. math::
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
@@ -318,20 +265,15 @@ def initial_score(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        0 and 1, or class indices from 0 on.
+        0 and 1, or class indices.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; a class counts as what its rows weigh.
+        Nonnegative weights.
 
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Of label 1 where no label is larger, else of each class. A class without rows, or a
-        missing one, counts as half a row.
-
-    Raises
-    ------
-    ValueError
-        If a label is negative or no whole number, or there are none.
+        Score of label 1 for labels 0 and 1, otherwise of each class. A class without samples
+        counts as half a sample.
 
     Examples
     --------
@@ -354,13 +296,11 @@ def _check_indices(y_true):
     """Return labels as int64 class indices."""
     labels = np.asarray(y_true)
     if labels.ndim != 1 or labels.dtype.kind not in "fiub":
-        raise ValueError(
-            f"y_true must be 0 and 1, or class indices, of shape (n_samples,); got dtype "
-            f"{labels.dtype} and shape {labels.shape}"
-        )
-    refused = labels[~((labels >= 0) & (labels == np.floor(labels)))]
-    if len(refused):
-        raise ValueError(f"y_true must hold class indices from 0 on; got {refused[0]}")
+        came = f"dtype {labels.dtype} and shape {labels.shape}"
+        raise ValueError(f"y_true must be 0 and 1, or class indices, in one dimension; got {came}")
+    wrong = labels[~((labels >= 0) & (labels == np.floor(labels)))]
+    if len(wrong):
+        raise ValueError(f"y_true must hold class indices from 0 on; got {wrong[0]}")
     return labels.astype(np.int64)
 
 
@@ -369,8 +309,7 @@ def _check_target(y_true, score):
     target = _check_indices(y_true)
     if score.ndim not in (1, 2) or len(score) != len(target):
         raise ValueError(
-            f"raw_score must have shape (n_samples,) or (n_samples, n_classes) with "
-            f"{len(target)} rows; got shape {score.shape}"
+            f"raw_score must have one or two dimensions and {len(target)} rows; got {score.shape}"
         )
     n_classes = 2 if score.ndim == 1 else score.shape[1]
     if len(target) and target.max() >= n_classes:
@@ -379,27 +318,22 @@ def _check_target(y_true, score):
 
 
 def _log_loss(target, score, weight):
-    """Gradient and Hessian of the weighted sum of log losses.
+    """Return gradient and Hessian of the weighted sum of log losses.
 
-    The Hessian of one score is p (1 - p), of several K / (K - 1) p (1 - p), as in LightGBM.
+    With K scores per sample the Hessian is K / (K - 1) p (1 - p), as in LightGBM.
     """
-    if score.ndim == 1:
-        columns = np.column_stack([np.zeros_like(score), score])
-    else:
-        columns = score
+    columns = score if score.ndim == 2 else np.column_stack([np.zeros_like(score), score])
     proba = softmax(columns, axis=1)
-    gradient = proba.copy()
-    gradient[np.arange(len(target)), target] -= 1
-    gradient *= weight[:, None]
     hessian = proba * (1 - proba) * weight[:, None]
+    proba[np.arange(len(target)), target] -= 1
+    gradient = proba * weight[:, None]
     if score.ndim == 1:
         return gradient[:, 1], hessian[:, 1]
-    n_classes = score.shape[1]
-    return gradient, hessian * (n_classes / (n_classes - 1))
+    return gradient, hessian * (score.shape[1] / (score.shape[1] - 1))
 
 
 def _floor(hessian, weight):
-    """The least Hessian of each row; 0 for those of weight 0."""
+    """Return the least Hessian of each sample; 0 for those of weight 0."""
     n_scores = hessian.size / max(1, len(hessian))
     mean = hessian.sum() / (weight.sum() * n_scores)
     floor = weight * (FLOOR * mean if mean > 0 else FLOOR)
@@ -407,8 +341,8 @@ def _floor(hessian, weight):
 
 
 def group_codes(group, n_samples):
-    """The number of the group of each row."""
+    """Return the number of the group of each sample."""
     sizes = np.asarray(group)
     if sizes.sum() != n_samples:
-        raise ValueError(f"group must sum to the {n_samples} rows; got {sizes.sum()}")
+        raise ValueError(f"group must sum to the {n_samples} samples; got {sizes.sum()}")
     return np.repeat(np.arange(len(sizes)), sizes)

@@ -6,7 +6,6 @@ under "What the numbers may be".
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import sample_candidates
-from ._cross_entropy import CrossEntropyLoss, cross_entropy_loss
 from ._margins import (
     FocalLoss,
     LDAMLoss,
@@ -15,7 +14,6 @@ from ._margins import (
     ldam_loss,
     logit_adjusted_loss,
 )
-from ._mixtures import TopKDistributionLoss, topk_distribution_loss
 from ._noised_topk import (
     NoisedTopKImbalancedLoss,
     NoisedTopKLoss,
@@ -60,11 +58,7 @@ from ._topk_hinge import (
     topk_hinge_loss,
 )
 from .programs._fbeta import FBetaLoss, fbeta_loss
-from .programs._linear_program import (
-    LinearProgramError,
-    LinearProgramWarning,
-    linear_program,
-)
+from .programs._linear_program import linear_program
 from .programs._linear_program_loss import LinearProgramLoss
 from .programs._operating_points import (
     PrecisionAtRecallProgramLoss,
@@ -81,15 +75,12 @@ from .programs._precision import (
 )
 
 __all__ = [
-    "CrossEntropyLoss",
     "DeepTopPushLoss",
     "FBetaLoss",
     "FocalLoss",
     "KthLargest",
     "LDAMLoss",
-    "LinearProgramError",
     "LinearProgramLoss",
-    "LinearProgramWarning",
     "LogitAdjustedLoss",
     "NoisedTopKImbalancedLoss",
     "NoisedTopKLoss",
@@ -105,7 +96,6 @@ __all__ = [
     "SmoothTopKAdjustedLoss",
     "SmoothTopKLoss",
     "SurrogateQuantile",
-    "TopKDistributionLoss",
     "TopKGroupingLoss",
     "TopKHingeCalibratedLoss",
     "TopKHingeConvexLoss",
@@ -114,7 +104,6 @@ __all__ = [
     "TopMean",
     "TopPushKLoss",
     "accuracy_at_top_loss",
-    "cross_entropy_loss",
     "fbeta_loss",
     "focal_loss",
     "ldam_loss",
@@ -136,7 +125,6 @@ __all__ = [
     "smooth_topk_loss",
     "top_push_k_loss",
     "top_push_loss",
-    "topk_distribution_loss",
     "topk_grouping_loss",
     "topk_hinge_calibrated_loss",
     "topk_hinge_convex_loss",

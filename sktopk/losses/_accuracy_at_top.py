@@ -128,23 +128,14 @@ def accuracy_at_top_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, surrogate, groups, sample_weight
+        As in :func:`top_push_loss`.
     threshold : callable
         Called as ``threshold(scores, positive, weight)``, with the groups as fourth argument if
         given: :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both with the given weights lambda.
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups that can have errors. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold.
     reduction : {"none", "sum", "mean"}, default="mean"
         "none" returns the loss of each sample times its lambda, 0 for the class without errors.
 

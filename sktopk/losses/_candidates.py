@@ -35,9 +35,8 @@ def sample_candidates(
     - the smooth top-k loss of ``scores + k * tau * log_weight``. The sum over the subsets A of k
       classes estimates that of :math:`\prod_{j \in A} e_j`, times
       :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}` for subsets with r of the
-      :math:`N = C - |B|` classes outside of B. The factor lies between :math:`1 - r(r-1)/(2|D|)`
-      and 1. If no class stands out, the loss is too small by about
-      :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
+      :math:`N = C - |B|` classes outside of B. If no class stands out, the loss is too small by
+      about :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
     Losses of the k-th largest score (hinges, noised, grouping, transition) cannot be estimated in
     this way. Memory and cost do not depend on C. Nothing is copied from a GPU to the host.
@@ -72,10 +71,6 @@ def sample_candidates(
     TypeError, ValueError
         If an argument has the wrong type, shape or range. Labels on a GPU are not checked.
 
-    See Also
-    --------
-    sktopk.TopKClassifier : Its `n_candidates` draws classes in this way.
-
     References
     ----------
     .. [1] Jean, Cho, Memisevic and Bengio (2015). On using very large target vocabulary for
@@ -109,16 +104,6 @@ def sample_candidates(
             raise ValueError(
                 f"target must hold class indices from 0 to {n_classes - 1}; got {refused[0].item()}"
             )
-    return draw_candidates(target, n_classes, n_candidates, generator)
-
-
-def draw_candidates(target, n_classes, n_candidates, generator=None, seen=None):
-    """Return what `sample_candidates` does, for checked labels, perhaps for several networks.
-
-    `seen`, of shape (n_samples, n_members), tells which samples each network learns from. The
-    networks share draws and columns. `log_weight` then has shape (n_members, m), unless all
-    classes are there: -inf for a class that is neither drawn nor a label of the network's samples.
-    """
     n_rows, device = len(target), target.device
     if n_rows + n_candidates >= n_classes:
         everything = torch.arange(n_classes, device=device)
@@ -129,19 +114,10 @@ def draw_candidates(target, n_classes, n_candidates, generator=None, seen=None):
     first = torch.ones_like(classes, dtype=torch.bool)
     first[1:] = classes[1:] != classes[:-1]
     position = torch.searchsorted(classes, target.contiguous())
-    if seen is None:
-        # A stable sort leaves a label before the draws of its class.
-        is_label, is_drawn = first & (order < n_rows), first
-    else:
-        n_labels = torch.zeros(seen.shape[1], len(classes), device=device)
-        is_label = n_labels.index_add_(1, position, seen.T.to(n_labels.dtype)) > 0
-        is_drawn = torch.zeros_like(first)
-        is_drawn[torch.searchsorted(classes, drawn)] = True
-    is_sampled = is_drawn & ~is_label
+    # A stable sort leaves a label before the draws of its class.
+    is_label = first & (order < n_rows)
+    is_sampled = first & ~is_label
     # Given their number, every set of classes is as likely as any other.
-    n_others = n_classes - is_label.sum(-1, keepdim=True)
-    weight = n_others.float() / is_sampled.sum(-1, keepdim=True)
+    weight = (n_classes - is_label.sum()).float() / is_sampled.sum()
     log_weight = torch.where(is_sampled, weight.log(), 0.0)
-    return Candidates(
-        classes, position, log_weight.masked_fill(~(is_label | is_sampled), -torch.inf)
-    )
+    return Candidates(classes, position, log_weight.masked_fill(~first, -torch.inf))

@@ -1,10 +1,10 @@
-"""Cross-entropy: the baseline that every top-k loss is held against."""
+"""Cross-entropy, which the estimators train first or as the baseline."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ._loss import LossModule, check_nonnegative, check_soft, reduce
+from ._loss import check_nonnegative, check_soft, reduce
 
 _NO_LABEL = torch.iinfo(torch.int64).min
 
@@ -17,48 +17,13 @@ def cross_entropy_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the cross-entropy of the softmax of the scores.
+    r"""Compute the cross-entropy of the softmax of the scores, of class indices or probabilities.
 
     .. math::
         L(s, y) = -s_y + \log \sum_j \exp s_j
 
-    It is calibrated for every k: with enough data and a large enough network, it ranks the
-    classes by their probability.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or probabilities of the classes.
-    label_smoothing : float, default=0.0
-        Share of the target, in [0, 1], that is spread evenly over the classes [1]_.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Szegedy, Vanhoucke, Ioffe, Shlens and Wojna (2016). Rethinking the Inception
-       architecture for computer vision. CVPR. Section 7.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import cross_entropy_loss
-    >>> cross_entropy_loss(torch.zeros(1, 4), torch.tensor([2]))
-    tensor(1.3863)
+    `label_smoothing` is the share of the target, in [0, 1], that is spread evenly over the classes
+    (Szegedy et al., CVPR 2016, section 7). Other arguments are those of :func:`smooth_topk_loss`.
     """
     scores, target = check_soft(scores, target)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
@@ -92,15 +57,3 @@ def negative_log_likelihood(log_proba, target):
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
     # Not nll_loss, which ignores the index -100.
     return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
-
-
-class CrossEntropyLoss(LossModule, of=cross_entropy_loss):
-    """Module of :func:`cross_entropy_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import CrossEntropyLoss
-    >>> CrossEntropyLoss()(torch.zeros(1, 4), torch.tensor([2]))
-    tensor(1.3863)
-    """

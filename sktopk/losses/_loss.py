@@ -281,13 +281,23 @@ def reduce_checked(loss, sample_weight, reduction):
     return mean.to(dtype)
 
 
+# Indented as the example of a class that follows.
+_DOCSTRING = """Module of :func:`{function}`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.losses import {name}
+    """
+
+
 class LossModule(nn.Module):
     """Call a loss function with the parameters that the constructor stored.
 
     ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` is the module of that function.
     Its constructor takes the parameters of the function, except those of a call, in their order
     and with their defaults or the ones given here. Class counts are a buffer, so that they move
-    with the module.
+    with the module. A docstring that starts with an example becomes a complete one.
 
     Attributes
     ----------
@@ -305,6 +315,9 @@ class LossModule(nn.Module):
         super().__init_subclass__()
         if of is None:  # a subclass of the module of a function
             return
+        if (cls.__doc__ or "").startswith(">>> "):
+            start = _DOCSTRING.format(function=of.__name__, name=cls.__name__)
+            cls.__doc__ = start + cls.__doc__.rstrip()
         of_function = inspect.signature(partial(of, **defaults)).parameters.values()
         positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [p.replace(kind=positional) for p in of_function if p.name not in _OF_A_CALL]

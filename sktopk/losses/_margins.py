@@ -50,16 +50,10 @@ def focal_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
+    scores, target, sample_weight, reduction
+        As in :func:`topk_hinge_loss`.
     gamma : float, default=2.0
         Focus on badly classified samples, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -109,26 +103,20 @@ def ldam_loss(
         \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
     with the training samples :math:`n_c` of class c, ``max_margin`` :math:`m` and ``scale``
-    :math:`\alpha` [1]_. The scores should be cosines, as :class:`sktopk.modules.NormalizedLinear`
-    returns them, so that a margin means the same for every sample. The loss is at least log(k+1)
-    times the top-k error.
+    :math:`\alpha` [1]_. The scores should be cosines, as the last layer of
+    ``sktopk.modules.MLP(normalize=True)`` returns them, so that a margin means the same for every
+    sample. The loss is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
+    scores, target, sample_weight, reduction
+        As in :func:`topk_hinge_loss`, with scores before scaling.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. Values on a GPU are not checked.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0
         Factor of scores and margins, positive.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -182,18 +170,12 @@ def logit_adjusted_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
+    scores, target, sample_weight, reduction
+        As in :func:`topk_hinge_loss`.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. Values on a GPU are not checked.
     tau : float, default=1.0
         Strength of the adjustment, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -226,37 +208,19 @@ def logit_adjusted_loss(
 
 
 class FocalLoss(LossModule, of=focal_loss):
-    """Module of :func:`focal_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import FocalLoss
-    >>> FocalLoss(gamma=1.0)(torch.zeros(1, 4), torch.tensor([2]))
+    """>>> FocalLoss(gamma=1.0)(torch.zeros(1, 4), torch.tensor([2]))
     tensor(1.0397)
     """
 
 
 class LDAMLoss(LossModule, of=ldam_loss):
-    """Module of :func:`ldam_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import LDAMLoss
-    >>> loss = LDAMLoss(class_counts=[160, 10], scale=1.0)
+    """>>> loss = LDAMLoss(class_counts=[160, 10], scale=1.0)
     >>> loss(torch.tensor([[0.9, 0.8]]), torch.tensor([1]))
     tensor(1.0375)
     """
 
 
 class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss):
-    """Module of :func:`logit_adjusted_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import LogitAdjustedLoss
-    >>> LogitAdjustedLoss(class_counts=[3, 1])(torch.zeros(1, 2), torch.tensor([1]))
+    """>>> LogitAdjustedLoss(class_counts=[3, 1])(torch.zeros(1, 2), torch.tensor([1]))
     tensor(1.3863)
     """

@@ -36,27 +36,18 @@ def noised_topk_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
-    k : int
-        Number of predicted classes, ``1 <= k < n_classes``.
+    scores, target, k, margin, sample_weight, reduction
+        As in :func:`topk_hinge_loss`.
     sigma : float
         Standard deviation of the noise, nonnegative, on the scale of the scores.
     n_noise : int or "exact", default=5
         Number of draws B. "exact" computes the expectation (B to infinity) by quadrature. Cost
         and memory are then about ``100 k n_samples n_classes``.
-    margin : float, default=1.0
-        Margin m, nonnegative.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
         Standard normal noise to use instead of draws; `n_noise` is then ignored.
     generator : torch.Generator, default=None
-        Source of the noise; None means torch's default generator.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
+        Source of the noise; None means torch's default generator. On the CPU, noise is drawn
+        only for classes that can have the (k+1)-th largest score.
 
     Returns
     -------
@@ -68,11 +59,6 @@ def noised_topk_loss(
     TypeError, ValueError
         If an argument has the wrong type, shape or range.
 
-    Notes
-    -----
-    On the CPU, noise is drawn only for the classes that can have the (k+1)-th largest score. The
-    distribution of value and gradient is the same.
-
     References
     ----------
     .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
@@ -83,9 +69,6 @@ def noised_topk_loss(
     >>> import torch
     >>> from sktopk.losses import noised_topk_loss
     >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
-    >>> noise = torch.tensor([[[0.0], [0.0], [0.0], [1.0]]])
-    >>> noised_topk_loss(scores, torch.tensor([0]), k=1, sigma=2.0, noise=noise)
-    tensor(0.5000)
     >>> noised_topk_loss(scores, torch.tensor([1]), k=1, sigma=0.5, n_noise="exact")
     tensor(1.0028)
     """
@@ -120,34 +103,18 @@ def noised_topk_imbalanced_loss(
     with :math:`t` of :func:`noised_topk_loss`, the training samples :math:`n_c` of class c,
     ``max_margin`` :math:`m` and ``scale`` :math:`\alpha` [1]_ (equation 13). As in the published
     code, the rarest class has the margin m and the scale multiplies the hinge after the noise.
-    The scores should be cosines, as :class:`sktopk.modules.NormalizedLinear` returns them.
+    The scores should be cosines, as in :func:`ldam_loss`.
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
+    scores, target, k, sigma, n_noise, noise, generator, sample_weight, reduction
+        As in :func:`noised_topk_loss`, with scores before scaling.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. Values on a GPU are not checked.
-    k : int
-        Number of predicted classes, ``1 <= k < n_classes``.
-    sigma : float
-        Standard deviation of the noise, nonnegative, on the scale of the scores.
-    n_noise : int or "exact", default=5
-        Number of draws; "exact" takes the expectation, as in :func:`noised_topk_loss`.
     max_margin : float, default=0.2
         Margin of the rarest class, nonnegative.
     scale : float, default=50.0
         Factor of the loss, positive.
-    noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise to use instead of draws; `n_noise` is then ignored.
-    generator : torch.Generator, default=None
-        Source of the noise; None means torch's default generator.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -168,14 +135,8 @@ def noised_topk_imbalanced_loss(
     --------
     >>> import torch
     >>> from sktopk.losses import noised_topk_imbalanced_loss
-    >>> scores = torch.tensor([[0.75, 0.5, 0.0]])
-    >>> noised_topk_imbalanced_loss(
-    ...     scores, torch.tensor([0]), k=1, class_counts=[16, 1, 1], sigma=0.0, scale=10.0
-    ... )
-    tensor(0.)
-    >>> noised_topk_imbalanced_loss(
-    ...     scores, torch.tensor([1]), k=1, class_counts=[16, 1, 1], sigma=0.0, scale=10.0
-    ... )
+    >>> scores, options = torch.tensor([[0.75, 0.5, 0.0]]), {"k": 1, "sigma": 0.0, "scale": 10.0}
+    >>> noised_topk_imbalanced_loss(scores, torch.tensor([1]), class_counts=[16, 1, 1], **options)
     tensor(2.)
     """
     scores, target = check_hard(scores, target, "noised_topk_imbalanced_loss")
@@ -187,26 +148,14 @@ def noised_topk_imbalanced_loss(
 
 
 class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):
-    """Module of :func:`noised_topk_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import NoisedTopKLoss
-    >>> loss = NoisedTopKLoss(k=1, sigma=0.5, n_noise="exact")
+    """>>> loss = NoisedTopKLoss(k=1, sigma=0.5, n_noise="exact")
     >>> loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([1]))
     tensor(1.0028)
     """
 
 
 class NoisedTopKImbalancedLoss(LossModule, of=noised_topk_imbalanced_loss, k=5, sigma=0.2):
-    """Module of :func:`noised_topk_imbalanced_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import NoisedTopKImbalancedLoss
-    >>> loss = NoisedTopKImbalancedLoss([16, 1, 1], k=1, sigma=0.0, scale=10.0)
+    """>>> loss = NoisedTopKImbalancedLoss([16, 1, 1], k=1, sigma=0.0, scale=10.0)
     >>> loss(torch.tensor([[0.75, 0.5, 0.0]]), torch.tensor([1]))
     tensor(2.)
     """

@@ -182,13 +182,7 @@ def smooth_topk_loss(
 
 
 class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
-    """Module of :func:`smooth_topk_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import SmoothTopKLoss
-    >>> loss = SmoothTopKLoss(k=2, tau=0.1)
+    """>>> loss = SmoothTopKLoss(k=2, tau=0.1)
     >>> scores = torch.zeros(3, 4, requires_grad=True)
     >>> loss(scores, torch.tensor([0, 1, 2])).backward()
     >>> scores.grad[0]
@@ -221,22 +215,10 @@ def smooth_topk_adjusted_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or weights of the classes, as in :func:`smooth_topk_loss`.
+    scores, target, k, tau, margin, sample_weight, reduction
+        As in :func:`smooth_topk_loss`. With ``tau=0`` the frequencies do not matter.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. Values on a GPU are not checked.
-    k : int
-        Number of predicted classes, 1 <= k < n_classes, at most 600.
-    tau : float, default=1.0
-        Temperature, nonnegative; 0 is :func:`topk_hinge_loss`, without the frequencies.
-    margin : float, default=1.0
-        Cost of a label outside the top k, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -281,13 +263,7 @@ def smooth_topk_adjusted_loss(
 
 
 class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
-    """Module of :func:`smooth_topk_adjusted_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import SmoothTopKAdjustedLoss
-    >>> loss = SmoothTopKAdjustedLoss(class_counts=[2, 1, 1], k=1, margin=0.0)
+    """>>> loss = SmoothTopKAdjustedLoss(class_counts=[2, 1, 1], k=1, margin=0.0)
     >>> loss(torch.zeros(1, 3), torch.tensor([1]))
     tensor(1.3863)
     """

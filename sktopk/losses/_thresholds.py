@@ -195,10 +195,8 @@ class KthLargest(_Ranked):
 
     Raises
     ------
-    ValueError
-        If `of` is unknown, `k` or `tau` is out of range, or not exactly one of them is passed.
-    TypeError
-        If `k` or `tau` is not a number.
+    TypeError, ValueError
+        If an argument has the wrong type or range, or not exactly one of `k` and `tau` is passed.
 
     References
     ----------
@@ -248,19 +246,13 @@ class TopMean(_Ranked):
 
     Parameters
     ----------
-    of : {"negatives", "positives", "all"}
-        Samples whose scores are ranked.
-    k : int, default=None
-        The number j of scores, at least 1.
-    tau : float, default=None
-        The number j as a share of the group, in (0, 1]. Pass either `k` or `tau`.
+    of, k, tau
+        As in :class:`KthLargest`.
 
     Raises
     ------
-    ValueError
-        If `of` is unknown, `k` or `tau` is out of range, or not exactly one of them is passed.
-    TypeError
-        If `k` or `tau` is not a number.
+    TypeError, ValueError
+        As in :class:`KthLargest`.
 
     Examples
     --------

@@ -98,21 +98,10 @@ def top_push_k_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, surrogate, groups, sample_weight, reduction
+        As in :func:`top_push_loss`.
     k : int
         Rank of the threshold, at least 1. With fewer negatives it is the smallest one.
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups with positives. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
@@ -167,21 +156,10 @@ def pat_mat_np_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, surrogate, groups, sample_weight, reduction
+        As in :func:`top_push_loss`.
     tau : float
         Share of the negatives, in (0, 1].
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups with positives. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
@@ -227,24 +205,12 @@ class DeepTopPushLoss(LossModule, of=top_push_loss):
 
 
 class TopPushKLoss(LossModule, of=top_push_k_loss):
-    """Module of :func:`top_push_k_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import TopPushKLoss
-    >>> TopPushKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0]))
+    """>>> TopPushKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0]))
     tensor(0.5000)
     """
 
 
 class PatMatNPLoss(LossModule, of=pat_mat_np_loss):
-    """Module of :func:`pat_mat_np_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import PatMatNPLoss
-    >>> PatMatNPLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0]))
+    """>>> PatMatNPLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0]))
     tensor(1.2500)
     """

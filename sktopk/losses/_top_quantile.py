@@ -32,21 +32,10 @@ def recall_at_k_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, surrogate, groups, sample_weight, reduction
+        As in :func:`top_push_loss`.
     k : int
         Rank of the threshold, at least 1. With fewer samples it is the smallest score.
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups with positives. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
@@ -67,8 +56,7 @@ def recall_at_k_loss(
     --------
     >>> import torch
     >>> from sktopk.losses import recall_at_k_loss
-    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
-    >>> recall_at_k_loss(scores, target, k=2)
+    >>> recall_at_k_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), k=2)
     tensor(1.2500)
     """
     threshold = recall_at_k_threshold(k)
@@ -101,21 +89,10 @@ def pat_mat_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, surrogate, groups, sample_weight, reduction
+        As in :func:`top_push_loss`.
     tau : float
         Share of the samples, in (0, 1].
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups with positives. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns 0 for negatives; "mean" is over the positives.
 
     Returns
     -------
@@ -136,8 +113,7 @@ def pat_mat_loss(
     --------
     >>> import torch
     >>> from sktopk.losses import pat_mat_loss
-    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
-    >>> pat_mat_loss(scores, target, tau=0.5)
+    >>> pat_mat_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), tau=0.5)
     tensor(1.2500)
     """
     threshold = pat_mat_threshold(tau)
@@ -173,21 +149,10 @@ def precision_at_recall_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, surrogate, groups, sample_weight, reduction
+        As in :func:`top_push_loss`, with the positives and the negatives exchanged.
     recall : float
         The recall r, in (0, 1]: the share of the positives at or above t.
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups with negatives. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns 0 for positives; "mean" is over the negatives.
 
     Returns
     -------
@@ -208,8 +173,7 @@ def precision_at_recall_loss(
     --------
     >>> import torch
     >>> from sktopk.losses import precision_at_recall_loss
-    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
-    >>> precision_at_recall_loss(scores, target, recall=1.0)
+    >>> precision_at_recall_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), recall=1.0)
     tensor(2.2500)
     """
     threshold, errors = precision_at_recall_threshold(recall), PRECISION_AT_RECALL_ERRORS
@@ -217,36 +181,18 @@ def precision_at_recall_loss(
 
 
 class RecallAtKLoss(LossModule, of=recall_at_k_loss):
-    """Module of :func:`recall_at_k_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import RecallAtKLoss
-    >>> RecallAtKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    """>>> RecallAtKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
     tensor(1.2500)
     """
 
 
 class PatMatLoss(LossModule, of=pat_mat_loss):
-    """Module of :func:`pat_mat_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import PatMatLoss
-    >>> PatMatLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    """>>> PatMatLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
     tensor(1.2500)
     """
 
 
 class PrecisionAtRecallLoss(LossModule, of=precision_at_recall_loss):
-    """Module of :func:`precision_at_recall_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import PrecisionAtRecallLoss
-    >>> PrecisionAtRecallLoss(recall=1.0)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
+    """>>> PrecisionAtRecallLoss(recall=1.0)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
     tensor(2.2500)
     """

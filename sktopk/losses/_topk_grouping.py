@@ -27,16 +27,12 @@ def topk_grouping_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
+    scores, sample_weight, reduction
+        As in :func:`topk_hinge_loss`.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
         Number of classes to join, ``1 <= k < n_classes``.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -88,18 +84,10 @@ def topk_transition_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or probabilities of the classes.
-    k : int
-        Number of classes to join, ``1 <= k < n_classes``.
+    scores, target, k, sample_weight, reduction
+        As in :func:`topk_grouping_loss`.
     detach_weight : bool, default=False
         Whether the gradient takes Q for a constant. The paper leaves this open.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
@@ -149,26 +137,14 @@ def _group(scores, k):
 
 
 class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):
-    """Module of :func:`topk_grouping_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import TopKGroupingLoss
-    >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    """>>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
     >>> TopKGroupingLoss(k=2)(scores, torch.tensor([1])).exp()
     tensor(1.2500)
     """
 
 
 class TopKTransitionLoss(LossModule, of=topk_transition_loss, k=5):
-    """Module of :func:`topk_transition_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import TopKTransitionLoss
-    >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    """>>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
     >>> TopKTransitionLoss(k=2)(scores, torch.tensor([2])).exp()
     tensor(5.)
     """

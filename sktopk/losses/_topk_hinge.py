@@ -101,18 +101,8 @@ def topk_hinge_convex_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
-    k : int
-        Number of predicted classes, ``1 <= k < n_classes``.
-    margin : float, default=1.0
-        Margin m, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
+    scores, target, k, margin, sample_weight, reduction
+        As in :func:`topk_hinge_loss`.
 
     Returns
     -------
@@ -167,18 +157,8 @@ def topk_hinge_calibrated_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
-    target : Tensor of shape (n_samples,)
-        Integer class indices.
-    k : int
-        Number of predicted classes, ``1 <= k < n_classes``.
-    margin : float, default=1.0
-        Margin m, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
+    scores, target, k, margin, sample_weight, reduction
+        As in :func:`topk_hinge_loss`.
 
     Returns
     -------
@@ -216,39 +196,21 @@ def _check_hinge(scores, target, k, margin, name):
 
 
 class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5):
-    """Module of :func:`topk_hinge_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import TopKHingeLoss
-    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    """>>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
     >>> TopKHingeLoss(k=2)(scores, torch.tensor([2]))
     tensor(1.5000)
     """
 
 
 class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5):
-    """Module of :func:`topk_hinge_convex_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import TopKHingeConvexLoss
-    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    """>>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
     >>> TopKHingeConvexLoss(k=2)(scores, torch.tensor([2]))
     tensor(2.5000)
     """
 
 
 class TopKHingeCalibratedLoss(LossModule, of=topk_hinge_calibrated_loss, k=5):
-    """Module of :func:`topk_hinge_calibrated_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import TopKHingeCalibratedLoss
-    >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
+    """>>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
     >>> TopKHingeCalibratedLoss(k=2)(scores, torch.tensor([3]))
     tensor(1.5000)
     """

@@ -15,16 +15,15 @@ from ._top import (
     precision_at_k_score,
     recall_at_k_score,
 )
-from ._top_curves import auc_at_quantile_score, bedroc_score, precision_quantile_curve
+from ._top_curves import bedroc_score
 from ._top_scorer import make_top_scorer
 from ._top_thresholds import (
-    partial_auc_log_score,
     positives_at_top_score,
     precision_at_recall_score,
     recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
-from ._topk import shot_accuracy_score, topk_accuracy_score, topk_auc_log_score
+from ._topk import shot_accuracy_score, topk_accuracy_score
 
 __all__ = [
     "BudgetCurveDisplay",
@@ -34,24 +33,20 @@ __all__ = [
     "ShotAccuracyDisplay",
     "ThresholdTraceDisplay",
     "TopKCurveDisplay",
-    "auc_at_quantile_score",
     "bedroc_score",
     "budget_table",
     "enrichment_factor_score",
     "make_set_scorer",
     "make_top_scorer",
     "make_topk_scorer",
-    "partial_auc_log_score",
     "positives_at_top_score",
     "precision_at_k_score",
     "precision_at_recall_score",
-    "precision_quantile_curve",
     "recall_at_k_score",
     "recall_at_precision_score",
     "set_coverage_score",
     "set_size_score",
     "shot_accuracy_score",
     "topk_accuracy_score",
-    "topk_auc_log_score",
     "true_positive_rate_at_fpr_score",
 ]

@@ -34,17 +34,14 @@ def budget_table(
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
     with :math:`y_i \in \{0, 1\}`, best score first. Ties count with their expectation in a random
-    order. A k between two integers is interpolated.
-
-    The intervals are percentiles of bootstrap samples [1]_. They describe the mean over many
-    days. The hits of a single day scatter around the mean by about its square root.
+    order. A k between two integers is interpolated. The intervals are percentiles of bootstrap
+    samples [1]_. They describe the mean over many days: the hits of a single day scatter around
+    the mean by about its square root.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels of samples that the classifier was not trained on.
-    y_score : array-like of shape (n_samples,)
-        Real scores; a larger score means that a positive is more likely.
+    y_true, y_score, pos_label
+        As in `precision_at_k_score`, of samples that the classifier was not trained on.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
     n_rows : int, default=None
@@ -54,8 +51,6 @@ def budget_table(
         Level of the intervals, in (0, 1).
     n_bootstraps : int, default=500
         Number of bootstrap samples, at least 10.
-    pos_label : int, float, bool or str, default=None
-        Label of the positives, as in `precision_at_k_score`.
     random_state : int, RandomState or None, default=0
         Seed of the bootstrap samples.
 

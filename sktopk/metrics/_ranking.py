@@ -112,13 +112,6 @@ class Ranking:
         return np.concatenate([[0.0], np.cumsum(self.negative)])
 
     @property
-    def area(self):
-        """Area under the ROC curve, of labels of both classes: ties count half."""
-        found = self.cumulative_value
-        above = self.negative @ (found[:-1] + found[1:]) / 2
-        return float(above / (found[-1] * self.cumulative_negatives[-1]))
-
-    @property
     def average_precision(self):
         """Of labels with positives: the mean over these of the precision down to their block."""
         found = self.cumulative_value[1:]

@@ -47,16 +47,11 @@ def make_topk_scorer(
 
     where :math:`h_i` says whether the label of sample i is among the k highest scores. A class
     that is only in the test fold is a miss; a class that the test fold lacks changes nothing.
-    So no fold becomes NaN because classes are rare.
 
     Parameters
     ----------
-    k : int or float
-        Number of labels, at least 1, or a fraction in (0, 1) of the classes, rounded up.
-    average : {"micro", "macro"}, default="micro"
-        Mean over samples, or mean over classes of the mean over their samples.
-    ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        What a label counts that is tied at the k-th place.
+    k, average, ties
+        As in `topk_accuracy_score`.
 
     Returns
     -------
@@ -68,11 +63,10 @@ def make_topk_scorer(
 
     Raises
     ------
-    TypeError
-        If `k` is not a number. When called: if the estimator has no ``classes_`` or no scores.
-    ValueError
-        If an argument is out of its range. When called: if the scores are not one per class, as
-        for the pairwise scores of ``SVC(decision_function_shape="ovo")``.
+    TypeError, ValueError
+        If an argument has the wrong type or range. When called: if the estimator has no
+        ``classes_`` or no scores, or the scores are not one per class, as for the pairwise
+        scores of ``SVC(decision_function_shape="ovo")``.
 
     Examples
     --------
@@ -93,14 +87,7 @@ def make_topk_scorer(
 
 
 class TopKScorer(Scorer):
-    """Scorer of `make_topk_scorer`, which documents the parameters.
-
-    Examples
-    --------
-    >>> from sktopk.metrics import make_topk_scorer
-    >>> make_topk_scorer(3, average="macro")
-    TopKScorer(average='macro', k=3)
-    """
+    """Scorer of `make_topk_scorer`, which documents the parameters."""
 
     def __init__(self, k, *, average="micro", ties="expected"):
         self.k = k

@@ -31,19 +31,17 @@ def set_coverage_score(
     .. math::
         \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}
 
-    With ``average="macro"`` the mean is taken inside each class and then over the classes: the
-    macro-coverage of [1]_, in which rare classes count the same.
-
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels: numbers, strings or booleans.
+    y_true, sample_weight
+        As in `topk_accuracy_score`.
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
         True or 1 where the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
         The class of each column; for a fitted classifier its ``classes_``.
-    average, sample_weight
-        As in `topk_accuracy_score`.
+    average : {"micro", "macro"}, default="micro"
+        Mean over samples, or over the classes of the mean over their samples: the
+        macro-coverage of [1]_, in which rare classes count the same.
 
     Returns
     -------
@@ -70,8 +68,6 @@ def set_coverage_score(
     >>> y_set = [[1, 0], [1, 1], [1, 0], [1, 0]]
     >>> set_coverage_score(y_true, y_set, labels=["ash", "oak"])
     0.75
-    >>> set_coverage_score(y_true, y_set, labels=["ash", "oak"], average="macro")
-    0.5
     """
     check_option(average, "average", ("micro", "macro"))
     covered, code, y_set = covered_rows(y_true, y_set, labels)
@@ -91,10 +87,8 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
 
     Parameters
     ----------
-    y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
-        Sets, as in `set_coverage_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; weight 2 equals the sample twice.
+    y_set, sample_weight
+        As in `set_coverage_score`.
 
     Returns
     -------
@@ -127,8 +121,7 @@ def make_set_scorer(score: str) -> SetScorer:
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
         `set_coverage_score` over samples or over classes, or the negative `set_size_score`.
-        A single one does not say which sets are good: pass several to a search, and let `refit`
-        choose.
+        Pass several to a search, and let `refit` choose.
 
     Returns
     -------
@@ -140,10 +133,9 @@ def make_set_scorer(score: str) -> SetScorer:
 
     Raises
     ------
-    TypeError
-        When called: if the estimator has no ``predict_set``, like scikit-learn's pipelines.
-    ValueError
-        If `score` is unknown.
+    TypeError, ValueError
+        If `score` is unknown. When called: if the estimator has no ``predict_set``, like
+        scikit-learn's pipelines.
 
     Examples
     --------
@@ -165,14 +157,7 @@ def make_set_scorer(score: str) -> SetScorer:
 
 
 class SetScorer(Scorer):
-    """Scorer of `make_set_scorer`, which documents the parameters.
-
-    Examples
-    --------
-    >>> from sktopk.metrics import make_set_scorer
-    >>> make_set_scorer("coverage")
-    SetScorer(score_name='coverage')
-    """
+    """Scorer of `make_set_scorer`, which documents the parameters."""
 
     def __init__(self, score_name):
         self.score_name = score_name

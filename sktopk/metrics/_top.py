@@ -30,8 +30,7 @@ def precision_at_k_score(
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
     :math:`m_i` the weight of the samples with an equal score, including sample i. So
-    :math:`a_i` is the selected part of sample i. With `groups`, the k best samples of each group
-    are selected; positives and places are summed over all groups.
+    :math:`a_i` is the selected part of sample i.
 
     Parameters
     ----------
@@ -52,33 +51,23 @@ def precision_at_k_score(
         Which samples are selected if several have the k-th largest score: a random choice (the
         score is its expectation), positives first, or negatives first.
     groups : array-like of shape (n_samples,), default=None
-        Group of each sample, such as its day: k reviews a day. None: one group.
+        Group of each sample, such as its day. The k best samples of each group are selected;
+        positives and places are summed over all groups. None: one group.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights. They count as numbers of samples: weight 2 equals the sample twice,
-        `k` is a sum of weights, and the sample that exceeds `k` is selected in part. Weights
-        should therefore sum to the number of samples.
+        Nonnegative weights; weight 2 equals the sample twice. `k` is a sum of weights, and the
+        sample that exceeds `k` is selected in part.
 
     Returns
     -------
     score : float
         In [0, 1]. NaN, with an `UndefinedMetricWarning`, without positives of positive weight.
-        If there are fewer than k samples (in a group), the empty places count as misses, with
-        a warning.
+        With fewer than k samples (in a group), the empty places count as misses, with a warning.
 
     Raises
     ------
-    TypeError
-        If `k` is not a number.
-    ValueError
+    TypeError, ValueError
         If `y_true` does not hold two labels, `y_score` holds NaN, shapes disagree, an array has
-        masked entries, or an argument is out of its range.
-
-    See Also
-    --------
-    budget_table : Several numbers of samples, with confidence intervals.
-    recall_at_k_score : Share of the positives that is found.
-    precision_quantile_curve : All k at once.
-    make_top_scorer : The same for grid search and cross-validation.
+        masked entries, or an argument has the wrong type or range.
 
     Examples
     --------
@@ -130,13 +119,9 @@ def recall_at_k_score(
 
     Parameters
     ----------
-    y_true, y_score, k, pos_label, ties
-        As in `precision_at_k_score`.
-    groups : array-like of shape (n_samples,), default=None
-        Group of each sample. The k best samples of each group are selected, and the positives
-        found are divided by the positives of all groups. None: one group.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights, which count as numbers of samples.
+    y_true, y_score, k, pos_label, ties, groups, sample_weight
+        As in `precision_at_k_score`. With groups, the positives found are divided by the
+        positives of all groups.
 
     Returns
     -------
@@ -154,8 +139,6 @@ def recall_at_k_score(
     >>> from sktopk.metrics import recall_at_k_score
     >>> recall_at_k_score([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.3], k=2)
     0.5
-    >>> recall_at_k_score([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], k=3)
-    0.75
     """
     ranking = Ranking.from_labels(
         y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups
@@ -193,12 +176,10 @@ def enrichment_factor_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like of shape (n_samples,)
-        Two labels, and real scores, as in `precision_at_k_score`.
+    y_true, y_score, pos_label, ties, sample_weight
+        As in `precision_at_k_score`.
     fraction : float
         Share f of the samples that are selected, in (0, 1], rounded up to whole samples.
-    pos_label, ties, sample_weight
-        As in `precision_at_k_score`.
 
     Returns
     -------

@@ -13,9 +13,8 @@ from sktopk._common._types import Label
 from ._ranking import Ranking, is_positive, undefined
 from ._scorer import Scorer, predict_scores
 from ._top import enrichment_factor, precision_at_k, recall_at_k
-from ._top_curves import auc_at_quantile, bedroc
+from ._top_curves import auc_at_quantile, bedroc, partial_auc_log
 from ._top_thresholds import (
-    partial_auc_log,
     positives_at_top,
     precision_at_recall,
     recall_at_precision,
@@ -63,7 +62,6 @@ def make_top_scorer(
     fpr: float | None = None,
     max_fpr: float | None = None,
     min_fpr: float | None = None,
-    method: str | None = None,
     quantile: float | None = None,
     normalize: bool | None = None,
     alpha: float | None = None,
@@ -88,20 +86,29 @@ def make_top_scorer(
     "recall_at_precision"        precision
     "positives_at_top"                                    k
     "true_positive_rate_at_fpr"  fpr
-    "partial_auc_log"                                     max_fpr, min_fpr, method
+    "partial_auc_log"                                     max_fpr, min_fpr
     "auc_at_quantile"            quantile                 normalize, ties
     "bedroc"                                              alpha, ties
     ===========================  =======================  ==========================
+
+    Two of them have no function. "partial_auc_log" averages `true_positive_rate_at_fpr_score` over
+    the logarithm of the rate, from `min_fpr` (1e-5) to `max_fpr` (0.05). "auc_at_quantile" averages
+    the precision of the top share :math:`\tau` over all shares up to `quantile`, as in [1]_; with
+    `normalize`, it is divided by the score of a perfect ranking:
+
+    .. math::
+        \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
+        \frac{1}{\alpha} \int_0^\alpha P(\tau) \, d\tau
 
     Parameters
     ----------
     name : str
         One of the names in the table.
-    k, fraction, recall, precision, fpr, max_fpr, min_fpr, method, quantile, normalize, alpha, ties
-        Parameters of the function. None stands for the default of the function.
+    k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
+        Parameters of the score. None stands for its default.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None: the `pos_label_` of the classifier, also of one at the end
-        of a pipeline or found by a search; without one, 1 or True beside 0, -1 or False.
+        of a pipeline or found by a search; else 1 or True, if the other label is 0, -1 or False.
 
     Returns
     -------
@@ -116,18 +123,15 @@ def make_top_scorer(
 
     Raises
     ------
-    TypeError
-        If a parameter is of the wrong type. When called: if the estimator has no ``classes_`` or
-        no scores.
-    ValueError
-        If `name` is unknown, lacks a parameter or does not take one, or if a parameter is out of
-        its range. When called: if there are more than two classes, if it is not known which label
-        is positive, or if `name` does not take groups.
+    TypeError, ValueError
+        If `name` is unknown, lacks a parameter or does not take one, or if a parameter has the
+        wrong type or range. When called: if the estimator has no ``classes_``, no scores or more
+        than two classes, the positive label is not known, or `name` does not take groups.
 
-    See Also
-    --------
-    make_topk_scorer : Top-k accuracy for several classes.
-    precision_at_k_score : One of the definitions, including ties and empty classes.
+    References
+    ----------
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
+       for accuracy at the top. 2020, section 4.2 and table 4.
 
     Examples
     --------
@@ -161,14 +165,7 @@ def make_top_scorer(
 
 
 class TopScorer(Scorer):
-    """Scorer of `make_top_scorer`, which documents the parameters.
-
-    Examples
-    --------
-    >>> from sktopk.metrics import make_top_scorer
-    >>> make_top_scorer("precision_at_k", k=100)
-    TopScorer(k=100, name='precision_at_k')
-    """
+    """Scorer of `make_top_scorer`, which documents the parameters."""
 
     def __init__(
         self,
@@ -181,7 +178,6 @@ class TopScorer(Scorer):
         fpr=None,
         max_fpr=None,
         min_fpr=None,
-        method=None,
         quantile=None,
         normalize=None,
         alpha=None,
@@ -196,7 +192,6 @@ class TopScorer(Scorer):
         self.fpr = fpr
         self.max_fpr = max_fpr
         self.min_fpr = min_fpr
-        self.method = method
         self.quantile = quantile
         self.normalize = normalize
         self.alpha = alpha

@@ -2,14 +2,11 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import auc
 
-from sktopk._common._scalars import check_count, check_option
+from sktopk._common._scalars import check_count
 from sktopk._common._types import Label
 
 from ._ranking import Ranking, check_rate, first_reaching, last_within, undefined, warn_of_few
-
-_N_RATES = 1000
 
 
 def precision_at_recall_score(
@@ -33,12 +30,10 @@ def precision_at_recall_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like of shape (n_samples,)
-        Two labels, and real scores, as in `precision_at_k_score`.
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`. The scale of the weights does not matter.
     recall : float
         Share r of the positives to find, in (0, 1].
-    pos_label, sample_weight
-        As in `precision_quantile_curve`.
 
     Returns
     -------
@@ -93,12 +88,10 @@ def recall_at_precision_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like of shape (n_samples,)
-        Two labels, and real scores, as in `precision_at_k_score`.
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`. The scale of the weights does not matter.
     precision : float
         Least share p of positives among the samples above the threshold, in (0, 1].
-    pos_label, sample_weight
-        As in `precision_quantile_curve`.
 
     Returns
     -------
@@ -116,8 +109,6 @@ def recall_at_precision_score(
     >>> y_true, y_score = [1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.3, 0.2]
     >>> recall_at_precision_score(y_true, y_score, precision=0.75)
     1.0
-    >>> recall_at_precision_score(y_true, y_score, precision=0.9)
-    0.3333...
     """
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     return recall_at_precision(ranking, precision)
@@ -152,16 +143,11 @@ def positives_at_top_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like of shape (n_samples,)
-        Two labels, and real scores, as in `precision_at_k_score`.
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`.
     k : int, default=1
-        Which negative the positives must exceed, at least 1. At most k - 1 negatives then score
-        as high as the positives that count.
-    pos_label : int, float, bool or str, default=None
-        Label of the positives, as in `precision_at_k_score`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights, which count as numbers of samples: the k-th negative is the first
-        one at which the weight of the negatives reaches `k`.
+        Which negative the positives must exceed, at least 1. With weights, the first one at
+        which the weight of the negatives reaches `k`.
 
     Returns
     -------
@@ -185,8 +171,6 @@ def positives_at_top_score(
     >>> y_true, y_score = [1, 1, 0, 1, 0, 1], [0.9, 0.8, 0.8, 0.7, 0.3, 0.2]
     >>> positives_at_top_score(y_true, y_score)
     0.25
-    >>> positives_at_top_score(y_true, y_score, k=2)
-    0.75
     """
     return positives_at_top(Ranking.from_labels(y_true, y_score, pos_label, sample_weight), k)
 
@@ -222,12 +206,10 @@ def true_positive_rate_at_fpr_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like of shape (n_samples,)
-        Two labels, and real scores, as in `precision_at_k_score`.
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`. The scale of the weights does not matter.
     fpr : float
         Largest false positive rate f, in [0, 1]; 0 gives `positives_at_top_score`.
-    pos_label, sample_weight
-        As in `precision_quantile_curve`.
 
     Returns
     -------
@@ -258,82 +240,3 @@ def true_positive_rate_at_fpr(ranking, fpr):
         return undefined("true_positive_rate_at_fpr_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
     return float(found[last_within(false, fpr * false[-1])] / found[-1])
-
-
-def partial_auc_log_score(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
-    *,
-    max_fpr: float = 0.05,
-    min_fpr: float = 1e-5,
-    method: str = "exact",
-    pos_label: Label | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    r"""Compute the area under the ROC curve over the logarithm of small false positive rates.
-
-    .. math::
-        \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} T(e^u) \, du
-
-    where :math:`T(f)` is `true_positive_rate_at_fpr_score` at rate f, and a and b are `min_fpr`
-    and `max_fpr`. All orders of magnitude of the rate count the same.
-
-    Parameters
-    ----------
-    y_true, y_score : array-like of shape (n_samples,)
-        Two labels, and real scores, as in `precision_at_k_score`.
-    max_fpr : float, default=0.05
-        Largest false positive rate, in (0, 1].
-    min_fpr : float, default=1e-5
-        Smallest false positive rate, above 0 and below `max_fpr`. Below one over the number of
-        negatives, T is `positives_at_top_score`.
-    method : {"exact", "sampled"}, default="exact"
-        "exact" is the integral above. "sampled" is the partial AUROC of the published code of
-        accuracy at the top: take the points (rate reached, T) at 1000 rates from `min_fpr` to
-        `max_fpr` with equal ratios, and divide the area under the line through the distinct
-        points, over the rate itself, by the range of the rates reached. With a single point it
-        is T there.
-    pos_label, sample_weight
-        As in `precision_quantile_curve`.
-
-    Returns
-    -------
-    score : float
-        In [0, 1]. NaN, with a warning, without positives or without negatives.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the rates are not numbers with 0 < min_fpr < max_fpr <= 1, `method` is unknown, or as
-        in `precision_at_k_score`.
-
-    Examples
-    --------
-    >>> from sktopk.metrics import partial_auc_log_score
-    >>> y_true, y_score = [1, 0, 1, 1, 0, 1], [0.9, 0.8, 0.7, 0.7, 0.3, 0.2]
-    >>> partial_auc_log_score(y_true, y_score, min_fpr=0.25, max_fpr=1.0)
-    0.5
-    """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
-    return partial_auc_log(ranking, max_fpr, min_fpr, method=method)
-
-
-def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5, *, method="exact"):
-    """Return the area under the ROC curve of a `Ranking` over the logarithm of the rate."""
-    check_rate(max_fpr, "max_fpr")
-    check_rate(min_fpr, "min_fpr")
-    if not min_fpr < max_fpr:
-        raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
-    check_option(method, "method", ("exact", "sampled"))
-    if missing := ranking.missing_class():
-        return undefined("partial_auc_log_score", missing)
-    found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    tpr, fpr = found / found[-1], false / false[-1]
-    if method == "exact":
-        # Each rate holds until the next one: steps between the logarithms of the rates.
-        steps = np.log(np.clip(np.append(fpr, 1.0), min_fpr, max_fpr))
-        return float(tpr @ np.diff(steps) / np.log(max_fpr / min_fpr))
-    reached = np.unique(last_within(fpr, np.geomspace(min_fpr, max_fpr, _N_RATES)))
-    if len(reached) == 1:
-        return float(tpr[reached[0]])
-    return float(auc(fpr[reached], tpr[reached]) / np.ptp(fpr[reached]))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_host
 
@@ -31,8 +30,7 @@ def topk_accuracy_score(
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` scores of sample i are greater than the score of its label, and
-    :math:`m_i` are equal to it, including its own. With ``average="macro"`` the mean is taken
-    inside each class and then over the classes, so that rare classes count the same [1]_.
+    :math:`m_i` are equal to it, including its own.
 
     Parameters
     ----------
@@ -47,11 +45,10 @@ def topk_accuracy_score(
         n_classes or more, every sample whose label is in `labels` counts 1.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_score`, in any order; for a fitted classifier its
-        ``classes_``. None: the sorted distinct values of `y_true`, as many as columns. If a
-        class may be missing in `y_true`, pass `labels`.
+        ``classes_``. None: the sorted distinct values of `y_true`, as many as columns.
     average : {"micro", "macro"}, default="micro"
-        Mean over samples, or mean over the classes found in `y_true` (with positive weight) of
-        the mean over their samples.
+        "micro" is the mean over samples. "macro" is the mean over the classes found in `y_true`
+        (with positive weight) of the mean over their samples: rare classes count the same [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         What a label counts that is tied at the k-th place: the probability that a random choice
         keeps it, 1, or 0. By default a constant classifier scores k / n_classes.
@@ -67,17 +64,10 @@ def topk_accuracy_score(
 
     Raises
     ------
-    TypeError
-        If `k` is not a number.
-    ValueError
+    TypeError, ValueError
         If `y_score` holds NaN, shapes disagree, `labels` are missing where they are needed,
         repeated or of another kind than `y_true` (strings and numbers), an array has masked
-        entries, or an argument is out of its range.
-
-    See Also
-    --------
-    make_topk_scorer : The same for grid search and cross-validation.
-    shot_accuracy_score : Macro average over frequent and over rare classes.
+        entries, or an argument has the wrong type or range.
 
     References
     ----------
@@ -87,60 +77,13 @@ def topk_accuracy_score(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sktopk.metrics import topk_accuracy_score
-    >>> y_true = ["ash", "elm", "oak", "yew"]
-    >>> y_score = np.array([[3, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]])
+    >>> y_true, y_score = ["ash", "elm", "oak", "yew"], [[3, 2, 1]] * 4
     >>> topk_accuracy_score(y_true, y_score, k=2, labels=["ash", "elm", "oak"])
     0.5
-    >>> topk_accuracy_score([0, 1, 2, 3], np.zeros((4, 4)), k=3)
-    0.75
     """
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     return ranks.accuracy(k, average=average, ties=ties)
-
-
-def topk_auc_log_score(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
-    *,
-    labels: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    r"""Compute the area under the curve of the top-k accuracy a_k against log k.
-
-    .. math::
-        \frac{1}{\log C} \sum_{k=1}^{C-1} a_k \log\frac{k + 1}{k}
-        = 1 - \frac{\sum_i w_i \log r_i}{\log C \sum_i w_i}
-
-    where :math:`r_i` is the rank of the label of sample i among the C scores. The first places
-    count most, and all places count.
-
-    Parameters
-    ----------
-    y_true, y_score, labels, sample_weight
-        As in `topk_accuracy_score`.
-
-    Returns
-    -------
-    score : float
-        In [0, 1]: 1 if every label has the highest score. Tied labels get the mean of log r over
-        the places that they share. A label that is not in `labels` counts as the last. NaN, with
-        a warning, without samples of positive weight.
-
-    Raises
-    ------
-    ValueError
-        As in `topk_accuracy_score`.
-
-    Examples
-    --------
-    >>> from sktopk.metrics import topk_auc_log_score
-    >>> y_score = [[3, 2, 1, 0], [3, 2, 1, 0]]
-    >>> topk_auc_log_score(["ash", "elm"], y_score, labels=["ash", "elm", "oak", "yew"])
-    0.75
-    """
-    return LabelRanks.from_predictions(y_true, y_score, labels, sample_weight).auc_log()
 
 
 def shot_accuracy_score(
@@ -166,18 +109,14 @@ def shot_accuracy_score(
 
     Parameters
     ----------
-    y_true, y_score : array-like
-        True labels and scores, as in `topk_accuracy_score`.
+    y_true, y_score, labels, k, ties, sample_weight
+        As in `topk_accuracy_score`.
     class_counts : array-like of shape (n_classes,)
         Number of training samples of each column's class, in the order of `labels`; the
         ``class_count_`` of a fitted `TopKClassifier`.
-    labels, k
-        As in `topk_accuracy_score`.
     few, many : float, default=20 and 100
-        A class with fewer than `few` training samples is a few-shot class, one with more than
-        `many` a many-shot class.
-    ties, sample_weight
-        As in `topk_accuracy_score`.
+        Numbers of samples. A class with fewer than `few` training samples is a few-shot class, one
+        with more than `many` a many-shot class.
 
     Returns
     -------
@@ -188,7 +127,7 @@ def shot_accuracy_score(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If `class_counts` does not fit the columns or is negative, if few > many, or as in
         `topk_accuracy_score`.
 
@@ -224,13 +163,6 @@ def shot_accuracy_score(
     }
 
 
-def topk_accuracy(code, y_score, k, sample_weight=None, *, average="micro", ties="expected"):
-    """Return the top-k accuracy of column numbers and a score matrix, without other checks."""
-    y_score = _check_scores(y_score)
-    ranks = LabelRanks.from_codes(np.asarray(code), [y_score], y_score.shape[1], sample_weight)
-    return ranks.accuracy(k, average=average, ties=ties)
-
-
 @dataclass(frozen=True)
 class LabelRanks:
     """Rank of each sample's label among its scores: all that top-k accuracy needs.
@@ -257,11 +189,6 @@ class LabelRanks:
         y_true = check_true(y_true)
         _check_n_rows(len(y_true), n_samples)
         code = _encode(y_true, _check_labels(labels, y_true, n_classes))
-        return cls.from_codes(code, pieces, n_classes, sample_weight)
-
-    @classmethod
-    def from_codes(cls, code, pieces, n_classes, sample_weight=None):
-        """Rank labels that are given as column numbers, in one pass over pieces of the scores."""
         sample_weight = row_weights(sample_weight, len(code))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
         for y_score in pieces:
@@ -272,11 +199,6 @@ class LabelRanks:
         _check_n_rows(len(code), start)
         n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
-
-    def take(self, rows):
-        """Return the ranks of some samples."""
-        parts = (self.code, self.n_greater, self.n_tied, self.sample_weight)
-        return LabelRanks(*(part[rows] for part in parts), self.n_classes)
 
     def hits(self, k, *, ties="expected"):
         """Return for each sample whether its label is among the k highest scores, in [0, 1]."""
@@ -289,20 +211,6 @@ class LabelRanks:
         else:
             hit = np.clip((k - self.n_greater) / self.n_tied, 0.0, 1.0)
         return np.where(self.code < self.n_classes, hit, 0.0)
-
-    def mean_log(self):
-        """Return log r / log C for each sample, the mean over the places of tied labels."""
-        first, last = self.n_greater.astype(np.float64), self.n_greater + self.n_tied
-        # log(g + 1) + ... + log(g + m) = log((g + m)! / g!)
-        mean = (gammaln(last + 1.0) - gammaln(first + 1.0)) / self.n_tied
-        share = np.clip(mean / np.log(max(2, self.n_classes)), 0.0, 1.0)
-        return np.where(self.code < self.n_classes, share, 1.0)
-
-    def auc_log(self):
-        """Return the area under the curve of the accuracy against log k."""
-        present = self.sample_weight > 0
-        gain, weight = 1 - self.mean_log()[present], self.sample_weight[present]
-        return _mean_of_defined(gain, "topk_auc_log_score", "no row of positive weight", weight)
 
     def class_accuracy(self, k, *, ties="expected"):
         """Return the accuracy inside each class by `code`; NaN for a class without weight."""

@@ -4,13 +4,13 @@ import inspect
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
@@ -29,7 +29,7 @@ from ._result import LossComparison
 from ._runs import Rows, Run, do_run, is_arrow, with_params
 from ._splits import make_splits
 
-NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc", "topk_distribution"})
+NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})
 
 
 def compare_losses(
@@ -62,11 +62,10 @@ def compare_losses(
 
     - "cross_entropy", from which differences are computed;
     - "logit_adjusted" (:func:`sktopk.losses.logit_adjusted_loss`);
-    - "weighted_cross_entropy", with balanced class weights. For two classes the decision
-      threshold is also tuned for `scoring`, on held-out training samples;
+    - "weighted_cross_entropy", with balanced class weights. For two classes, a scorer of
+      scikit-learn and no sample weights, `TunedThresholdClassifierCV` also tunes the threshold;
     - "hist_gradient_boosting", scikit-learn's, for numerical tables of at most 30 classes. Sparse
-      samples are made dense, up to 512 MiB. If it is omitted, the result says why;
-    - "lightgbm", if it is installed.
+      samples are made dense, up to 512 MiB. If it is omitted, the result says why.
 
     Parameters
     ----------
@@ -74,12 +73,9 @@ def compare_losses(
         Everything but the loss. Its parameters must contain exactly one TopKClassifier. Each
         `random_state` in it is set by `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
-        Names of losses of TopKClassifier, and named classifiers of any kind, such as
-        :class:`sktopk.TopBoostClassifier`.
+        Names of losses of TopKClassifier, and named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
-        Data that `estimator` takes.
     y : array-like of shape (n_samples,)
-        Class labels.
     scoring : str or callable, default=None
         Score to maximize. None is :func:`sktopk.metrics.make_topk_scorer` at the k of
         `estimator`, at most n_classes - 1.
@@ -91,20 +87,18 @@ def compare_losses(
     grid : "default", None or dict, default="default"
         Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
         1, 3 and 10; for losses with a temperature the learning rate times 1 and 3 with tau and
-        tau / 10. Estimators without a learning rate are fitted as they are. None chooses nothing.
-        A dict maps losses to dicts of lists of values or to lists of dicts for ``set_params``;
-        other losses have the default. All losses must have the same number of settings.
+        tau / 10. Estimators without a learning rate have one. None chooses nothing. A dict maps
+        losses to what :class:`~sklearn.model_selection.ParameterGrid` takes; other losses have the
+        default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None is 1 unless ``joblib.parallel_config`` says more.
     sample_weight : array-like of shape (n_samples,), default=None
         Passed to `fit`, and to `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
         Passed to `cv`. Whole groups are held out to choose settings.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    margin : float, default=0.01
-        Largest difference of scores that does not matter, at least 0. A loss is equivalent if its
-        whole interval lies within the margin.
+    confidence, margin : float, default=0.95, 0.01
+        Level of the intervals, and largest difference that does not matter, see
+        :class:`LossComparison`.
     progress : bool, default=True
         Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
@@ -123,13 +117,8 @@ def compare_losses(
 
     Warns
     -----
-    ConvergenceWarning, UserWarning
-        Once for all runs: the number of runs that stopped before they converged, and other
-        warnings of the fits.
-
-    Notes
-    -----
-    With 5 folds and four settings each loss needs 25 fits. `frame` has the seconds of each run.
+    UserWarning
+        Warnings of the fits, each once for all runs of a loss.
 
     Examples
     --------
@@ -138,17 +127,12 @@ def compare_losses(
     >>> from sktopk.model_selection import compare_losses
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), learning_rate=0.05, max_epochs=20)
-    >>> comparison = compare_losses(
-    ...     clf, ["smooth_topk"], X, y, cv=3, grid=None, progress=False
-    ... )
+    >>> comparison = compare_losses(clf, ["focal"], X, y, cv=3, grid=None, progress=False)
     >>> comparison.summary().index.tolist()[:4]
-    ['cross_entropy', 'smooth_topk', 'logit_adjusted', 'weighted_cross_entropy']
+    ['cross_entropy', 'focal', 'logit_adjusted', 'weighted_cross_entropy']
     """
     prefix = _classifier_prefix(estimator)
-
-    def with_loss(loss):
-        return _with_loss(estimator, prefix, loss)
-
+    with_loss = partial(_with_loss, estimator, prefix)
     asked = _named_estimators(with_loss, losses)
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
@@ -159,18 +143,22 @@ def compare_losses(
     y = np.asarray(y)
     n_classes = len(check_classes(y))
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-    k = min(_largest_k(estimator.get_params()[f"{prefix}k"]), n_classes - 1)
+    k = estimator.get_params()[f"{prefix}k"]
+    k = min(int(max(k) if isinstance(k, Mapping) else k), n_classes - 1)
     scorer = make_topk_scorer(k) if scoring is None else check_scorer(estimator, scoring)
-    metric = f"top-{k} accuracy" if scoring is None else _name_of(scorer, scoring)
+    metric = scoring if isinstance(scoring, str) else getattr(scorer, "__name__", repr(scorer))
+    metric = f"top-{k} accuracy" if scoring is None else metric
     splits = make_splits(cv, n_seeds, random_state, X, y, groups)
     rows = Rows(X, y, weight, groups)
     first = rows.take(splits[0][3]).X
-    baselines, omitted = make_baselines(estimator, prefix, with_loss, n_classes, scorer, first)
+    baselines, omitted = make_baselines(
+        estimator, prefix, with_loss, n_classes, scorer, first, weight is not None
+    )
     omitted = {name: why for name, why in omitted.items() if name not in asked}
     # A loss that the user names like a baseline replaces it.
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
-    candidates = candidates_of(everything, grid, {n for n, e in everything.items() if _has_tau(e)})
+    candidates = candidates_of(everything, grid)
     runs = [
         Run(name, each, candidates[name], repeat, fold, seed, train, test)
         for repeat, fold, seed, train, test, _ in splits
@@ -185,34 +173,14 @@ def compare_losses(
         messages.update(f"{row['loss']}: {message}" for message in warned)
     frame = pd.DataFrame(found)
     frame.insert(3, "split", np.repeat([split for *_, split in splits], len(everything)))
-    n_unsettled = int((~frame["settled"]).sum())
-    if n_unsettled:
-        warnings.warn(
-            f"{n_unsettled} of {len(frame)} runs stopped while training could go on, see the "
-            'column "settled" of frame: raise max_epochs before you conclude anything',
-            ConvergenceWarning,
-            stacklevel=2,
-        )
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
-    return LossComparison(
-        frame,
-        losses=list(asked),
-        metric=metric,
-        confidence=confidence,
-        margin=margin,
-        omitted=omitted,
-    )
+    words = {"metric": metric, "confidence": confidence, "margin": margin, "omitted": omitted}
+    return LossComparison(frame, losses=list(asked), **words)
 
 
 def _classifier_prefix(estimator):
-    """Return "clf__" for a pipeline with a TopKClassifier in step "clf", "" for the classifier.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A TopKClassifier, or anything whose parameters hold exactly one, at any depth.
-    """
+    """Return the prefix of the parameters of the only TopKClassifier, such as "clf__" or ""."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator must be an estimator; got {_said(estimator)}")
     if isinstance(estimator, TopKClassifier):
@@ -221,9 +189,9 @@ def _classifier_prefix(estimator):
     names = [name for name, value in params.items() if isinstance(value, TopKClassifier)]
     if len(names) != 1:
         raise TypeError(
-            "estimator must be a TopKClassifier or hold exactly one, as a pipeline does that ends "
-            f"in it; found {len(names)} in {type(estimator).__name__}. Other estimators are "
-            "compared by their scores: sktopk.metrics.LossComparisonDisplay.from_scores"
+            "estimator must be a TopKClassifier or contain exactly one, as the last step of a "
+            f"pipeline; found {len(names)} in {type(estimator).__name__}. Compare scores of other "
+            "estimators by sktopk.metrics.LossComparisonDisplay.from_scores"
         )
     return f"{names[0]}__"
 
@@ -233,17 +201,10 @@ def _said(value):
     return f"the class {value.__name__}: call it" if is_class else repr(value)
 
 
-def _name_of(scorer, scoring):
-    if isinstance(scoring, str):
-        return scoring
-    function = getattr(scorer, "_score_func", scorer)
-    return getattr(function, "__name__", type(scorer).__name__)
-
-
 def _named_estimators(with_loss, losses):
     """Return the estimators that `losses` asks for, by name."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
-    if isinstance(entries, str) or not isinstance(entries, list | tuple):
+    if not isinstance(entries, list | tuple):
         raise TypeError(
             "losses must be a list of names and (name, estimator) pairs, or a dict of estimators, "
             f"as in compare_losses(estimator, losses, X, y); got {reprlib.repr(losses)}"
@@ -253,10 +214,9 @@ def _named_estimators(with_loss, losses):
         if isinstance(entry, str):
             check_option(entry, "losses", sorted(NAMES))
             entry = entry, with_loss(entry)
-        if not isinstance(entry, tuple | list) or len(entry) != 2 or not isinstance(entry[0], str):
-            raise TypeError(
-                f"losses must hold names and (name, estimator) pairs; got {reprlib.repr(entry)}"
-            )
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            came = reprlib.repr(entry)
+            raise TypeError(f"losses must hold names and (name, estimator) pairs; got {came}")
         name, each = entry
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"losses[{name!r}] must be a classifier; got {_said(each)}")
@@ -272,25 +232,7 @@ def _with_loss(estimator, prefix, loss):
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:
         changed["loss_params"] = None
-        classifier = params[prefix.removesuffix("__")] if prefix else estimator
         known = inspect.signature(LOSSES[loss]).parameters
-        for name in ("tau", "sigma"):
-            if f"{prefix}{name}" in params and name not in known:
-                changed[name] = inspect.signature(type(classifier)).parameters[name].default
+        defaults = inspect.signature(TopKClassifier).parameters
+        changed |= {each: defaults[each].default for each in {"tau", "sigma"} - set(known)}
     return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
-
-
-def _has_tau(estimator):
-    """Whether the estimator contains a TopKClassifier that trains a loss with a temperature."""
-    parts = [estimator, *estimator.get_params(deep=True).values()]
-    names = [part.loss for part in parts if isinstance(part, TopKClassifier)]
-    return any(
-        isinstance(name, str) and "tau" in inspect.signature(LOSSES[name]).parameters
-        for name in names
-        if isinstance(name, str) and name in LOSSES
-    )
-
-
-def _largest_k(k):
-    """Return the k of the score: `k`, or the largest of several."""
-    return int(max(k) if isinstance(k, Mapping) else k)

@@ -1,9 +1,13 @@
 """The settings that each loss may try: the same number for every loss."""
 
+import inspect
 from collections.abc import Mapping
 from numbers import Real
 
+from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
+
+from sktopk.boosting._objective import LOSSES
 
 # Factors of the learning rate: without another parameter to choose, and together with tau.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
@@ -11,89 +15,44 @@ _RATES_WITH_TAU = (1.0, 3.0)
 _TAUS = (1.0, 0.1)
 
 
-def candidates_of(estimators, grid, uses_tau):
-    """Return the settings to try for each estimator, lists of dicts of the same length.
-
-    Parameters
-    ----------
-    estimators : dict of str to estimator
-    grid : "default", None or dict
-        As in `compare_losses`.
-    uses_tau : set of str
-        The estimators that train a loss with a temperature tau.
-    """
+def candidates_of(estimators, grid):
+    """Return the settings to try for each estimator by name, lists of dicts of the same length."""
     if grid is None:
         return {name: [{}] for name in estimators}
-    given = {}
-    if isinstance(grid, Mapping):
-        unknown = [name for name in grid if name not in estimators]
-        if unknown:
-            raise ValueError(
-                f"grid must have losses of the comparison as keys, {list(estimators)}; "
-                f"got {unknown}"
-            )
-        given = {name: _listed(name, each, estimators[name]) for name, each in grid.items()}
-    elif grid != "default":
-        raise ValueError(
-            f'grid must be "default", None or a dict of settings for each loss; got {grid!r}'
-        )
-    candidates = {
-        name: given.get(name) or default_candidates(each, name in uses_tau)
-        for name, each in estimators.items()
-    }
+    if grid == "default":
+        grid = {}
+    if not isinstance(grid, Mapping):
+        raise ValueError(f'grid must be "default", None or a dict of grids; got {grid!r}')
+    if unknown := sorted(grid.keys() - estimators.keys()):
+        names = list(estimators)
+        raise ValueError(f"grid must have losses of the comparison as keys, {names}; got {unknown}")
+    candidates = {name: _default_candidates(each) for name, each in estimators.items()}
+    for name, each in grid.items():
+        candidates[name] = list(ParameterGrid(each))
+        for params in candidates[name]:
+            clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
     # Estimators without a learning rate are fitted as they are.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            f"grid must give every loss as many settings, to be fair; got {sizes}. Losses that "
-            f"are not named have {len(_RATES)}"
+            f"grid must give every loss the same number of settings, {len(_RATES)} unless all "
+            f"losses are named; got {sizes}"
         )
     return candidates
 
 
-def default_candidates(estimator, uses_tau):
+def _default_candidates(estimator):
     """Return four settings of the learning rate, and of tau if the loss has it."""
     params = estimator.get_params(deep=True)
-    rates = _numbers(params, "learning_rate")
-    if len(rates) != 1:
+    rates = [name for name in params if name.split("__")[-1] == "learning_rate"]
+    if len(rates) != 1 or not isinstance(params[rates[0]], Real):
         return [{}]
-    ((rate_name, rate),) = rates.items()
-    taus = {name: tau for name, tau in _numbers(params, "tau").items() if uses_tau}
-    if len(taus) != 1:
-        return [{rate_name: rate * step} for step in _RATES]
-    ((tau_name, tau),) = taus.items()
-    return [
-        {rate_name: rate * step, tau_name: tau * factor}
-        for step in _RATES_WITH_TAU
-        for factor in _TAUS
-    ]
-
-
-def _numbers(params, name):
-    """Return the parameters called `name`, at any depth, that are numbers."""
-    return {
-        key: value
-        for key, value in params.items()
-        if key.split("__")[-1] == name and isinstance(value, Real)
-    }
-
-
-def _listed(name, settings, estimator):
-    """Return settings as a list of dicts, from such a list or a dict of lists."""
-    if isinstance(settings, Mapping):
-        settings = list(ParameterGrid(dict(settings)))
-    if not isinstance(settings, list | tuple) or not settings:
-        raise ValueError(
-            f"grid[{name!r}] must be a dict of lists of values or a list of dicts; got {settings!r}"
-        )
-    allowed = estimator.get_params(deep=True)
-    for each in settings:
-        if not isinstance(each, Mapping):
-            raise ValueError(f"grid[{name!r}] must hold dicts of parameters; got {each!r}")
-        unknown = [key for key in each if key not in allowed and "module" not in key.split("__")]
-        if unknown:
-            raise ValueError(
-                f"grid[{name!r}] must name parameters of {type(estimator).__name__}, in a "
-                f"pipeline with the step in front; got {unknown}"
-            )
-    return [dict(each) for each in settings]
+    rate = params[rates[0]]
+    for name in params:
+        loss = str(params.get(name.removesuffix("tau") + "loss"))
+        if name.split("__")[-1] == "tau" and loss in LOSSES:
+            if "tau" in inspect.signature(LOSSES[loss]).parameters:
+                taus = [params[name] * factor for factor in _TAUS]
+                grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
+                return list(ParameterGrid(grid))
+    return [{rates[0]: rate * step} for step in _RATES]

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import reprlib
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._statistics import (
-    AS_GOOD,
-    BETTER,
-    CANNOT_TELL,
-    WORSE,
-    intervals_in_words,
-    paired_differences,
-    verdict_in_words,
-)
+from sktopk.metrics._statistics import AS_GOOD, CANNOT_TELL, intervals_in_words, paired_differences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+EQUIVALENT, INCONCLUSIVE = "equivalent", "not significantly different"
+_COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 
 
 class LossComparison:
@@ -34,57 +30,44 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{n_\text{test}}{n_\text{train}}\bigr) S^2}\Bigr)
 
-    Seeds that share a split are averaged first: they are no new rows. If all differences are
-    the same number, the p-value is 0, or 1 where that number is zero.
+    Seeds that share a split are averaged first, since they add no new samples. If all differences
+    are the same number, the p-value is 0, or 1 where that number is 0.
 
-    Of a difference with the interval :math:`\bar d \pm h` and a `margin` m it says
+    The verdict on a loss with the interval :math:`\bar d \pm h` is, for a `margin` m,
 
-    - "better", of one of the two, where the interval does not hold zero, :math:`|\bar d| > h`;
-    - "as good", where it holds zero and lies within the margin, :math:`|\bar d| + h \le m`;
-    - "cannot tell" else, with the number of folds, or of rows, that would be about enough for one
-      of the others if the mean and the spread of the differences stay as they are. Repeated
-      folds share their rows: of rows that are too few no number of folds makes enough.
+    - "better" or "worse" if the interval excludes zero, :math:`|\bar d| > h`;
+    - "equivalent" if it includes zero and lies within the margin, :math:`|\bar d| + h \le m`;
+    - "not significantly different" otherwise.
 
     Parameters
     ----------
     frame : DataFrame
         A row per run, with the columns loss, repeat, fold, split, seed, score (of the test
-        rows), validation_score and params (of the setting chosen), n_candidates, n_diverged
-        (settings whose training diverged), settled (no warning that training could go on),
-        fit_seconds, run_seconds, n_train and n_test.
+        samples), validation_score and params (of the setting chosen), n_candidates, n_diverged
+        (settings whose training diverged), fit_seconds, run_seconds, n_train and n_test. Only
+        loss, split, score, n_train and n_test are required.
     losses : list of str, default=None
-        The losses that were asked for; None is all but the baseline.
+        Losses that the verdict is about. None is all but the baseline.
     baseline : str, default="cross_entropy"
-        What they are compared with.
+        Loss that the others are compared with.
     metric : str, default="score"
         Name of the score.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        The difference that does not matter, in units of the score and at least 0: one point of
-        an accuracy.
+        Largest difference of scores that does not matter, at least 0.
     omitted : dict of str to str, default=None
-        Baselines that were left out, and why.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `frame` is no DataFrame of runs.
+        Baselines that are missing, and why.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
         Score of each loss on each split, the baseline first.
     test_fraction : float
-        Mean share of the rows that a split tests on.
+        Mean share of the samples that a split tests on.
     verdict : str
-        The conclusion in words, about the best of `losses`. It allows for their number m: its
-        interval has level :math:`1 - (1 - \text{confidence}) / m`.
-
-    See Also
-    --------
-    compare_losses : Makes it.
-    sktopk.metrics.LossComparisonDisplay : Draws it.
+        Verdict on the best of `losses`. With m losses, its interval has level
+        :math:`1 - (1 - \text{confidence}) / m`.
 
     References
     ----------
@@ -102,9 +85,9 @@ class LossComparison:
     ...     for i, score in enumerate(each)
     ... ]
     >>> LossComparison(pd.DataFrame(rows), margin=0.05).verdict
-    'cross_entropy is as good: difference +0.000 ± 0.033, within 0.05 (focal)'
+    'focal is equivalent to cross_entropy within 0.05: difference +0.000 ± 0.033'
     >>> LossComparison(pd.DataFrame(rows)).summary().loc["focal", "verdict"]
-    'cannot tell'
+    'not significantly different'
     """
 
     def __init__(
@@ -119,13 +102,9 @@ class LossComparison:
         omitted: dict[str, str] | None = None,
     ) -> None:
         _check_frame(frame)
-        self.frame = frame
-        self.losses = losses
-        self.baseline = baseline
-        self.metric = metric
-        self.confidence = confidence
-        self.margin = margin
-        self.omitted = omitted
+        self.frame, self.losses, self.omitted = frame, losses, omitted
+        self.baseline, self.metric = baseline, metric
+        self.confidence, self.margin = confidence, margin
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
@@ -139,32 +118,22 @@ class LossComparison:
 
     @property
     def verdict(self) -> str:
-        summary = self.summary()
-        others = [loss for loss in summary.index if loss != self.baseline]
-        asked = [loss for loss in self.losses or others if loss != self.baseline] or others
-        best = summary.loc[asked, "mean"].idxmax()
-        found = paired_differences(self.scores, self.baseline, self.test_fraction)
+        names = [loss for loss in self.scores if loss != self.baseline]
+        asked = [loss for loss in self.losses or names if loss != self.baseline] or names
         level = 1 - (1 - self.confidence) / len(asked)
-        difference = f"difference {_in_words(found[best], level)}"
-        which = best if len(asked) == 1 else f"{best}, the best of {len(asked)} losses"
-        said = found[best].verdict(level, self.margin)
-        if said == BETTER:
-            verdict = f"{best} is better than {self.baseline}: {difference}"
-            verdict += f" (the best of {len(asked)} losses)" if len(asked) > 1 else ""
-        elif said == WORSE:
-            verdict = f"{self.baseline} is better: {difference} ({which})"
-        elif said == AS_GOOD:
-            verdict = f"{self.baseline} is as good: {difference}, within {self.margin:g} ({which})"
-        else:
-            missing = found[best].missing_in_words(level, self.margin)
-            verdict = (
-                f"cannot tell {self.baseline} from {which}: {difference} is neither clear nor "
-                f"within {self.margin:g}; it would take {missing}"
-            )
-        highest = summary["mean"].idxmax()
+        found = self.summary(level)
+        best, highest = found["mean"][asked].idxmax(), found["mean"].idxmax()
+        row = found.loc[best]
+        than = {EQUIVALENT: "to", INCONCLUSIVE: "from"}.get(row["verdict"], "than")
+        which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
+        within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
+        verdict = f"{which} {row['verdict']} {than} {self.baseline}{within}: "
+        verdict += f"difference {_in_words(row)}"
+        if row["verdict"] == INCONCLUSIVE:
+            verdict += f". It would take {_missing_in_words(row)} to know"
         if highest not in (best, self.baseline):
-            words = _in_words(found[highest], self.confidence)
-            verdict += f". {highest} scores highest: difference {words}"
+            difference = _in_words(self.summary().loc[highest])
+            verdict += f". {highest} scores highest: difference {difference}"
         return verdict
 
     def summary(self, confidence: float | None = None) -> pd.DataFrame:
@@ -173,122 +142,96 @@ class LossComparison:
         Parameters
         ----------
         confidence : float, default=None
-            Level of the intervals, in (0, 1). None: that of the comparison.
+            Level of the intervals, in (0, 1). None is that of the comparison.
 
         Returns
         -------
         summary : DataFrame
-            Indexed by loss, the baseline first; with the columns mean, difference, low and
-            high (ends of the interval of the difference), p_value, verdict, more_folds (how
-            many it would take to tell, 0 where the verdict tells already, infinite where no
-            number would), times_rows (how many times the rows it would take, else 1), and
-            unsettled (share of the runs that stopped while training could go on). NaN where
-            the baseline would be compared with itself.
+            Indexed by loss, the baseline first, with the columns mean, difference, low and high
+            (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
+            The last two are about how many more folds, or how many times the samples, would be
+            conclusive if the mean and the spread of the differences stay as they are: 0 and 1 if
+            the verdict is conclusive, infinite if no number is enough. The baseline has NaN.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If `confidence` is not in (0, 1), if `margin` is not a number of at least 0, or if
-            the scores are not finite and as many for each loss.
         """
         confidence = self.confidence if confidence is None else confidence
-        scores = self.scores
-        found = paired_differences(scores, self.baseline, self.test_fraction)
-        rows = {}
-        for loss, each in found.items():
+        scores, rows = self.scores, {}
+        words = {AS_GOOD: EQUIVALENT, CANNOT_TELL: INCONCLUSIVE}
+        for loss, each in paired_differences(scores, self.baseline, self.test_fraction).items():
             half = each.half_width(confidence)
-            said = each.verdict(confidence, self.margin)
+            verdict = each.verdict(confidence, self.margin)
             rows[loss] = {
                 "difference": each.mean,
                 "low": each.mean - half,
                 "high": each.mean + half,
                 "p_value": each.p_value(),
-                "verdict": verdict_in_words(said, loss, self.baseline),
+                "verdict": words.get(verdict, verdict),
                 "more_folds": each.more_runs(confidence, self.margin),
                 "times_rows": each.times_rows(confidence, self.margin),
             }
         table = pd.DataFrame.from_dict(rows, orient="index").reindex(list(scores))
         table["verdict"] = table["verdict"].astype(object).fillna("baseline")
         table.insert(0, "mean", [float(each.mean()) for each in scores.values()])
-        if "settled" in self.frame:
-            unsettled = 1 - self.frame.groupby("loss")["settled"].mean()
-            table["unsettled"] = unsettled.reindex(table.index)
         table.index.name = "loss"
         return table
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
         """Draw the differences and their intervals.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
+        `ax` and `kwargs` are those of :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
         """
-        return LossComparisonDisplay.from_scores(
-            self.scores,
-            test_fraction=self.test_fraction,
-            baseline=self.baseline,
-            metric=self.metric,
-            confidence=self.confidence,
-            margin=self.margin,
-            ax=ax,
-            **kwargs,
-        )
+        names = ("test_fraction", "baseline", "metric", "confidence", "margin")
+        kwargs |= {name: getattr(self, name) for name in names}
+        return LossComparisonDisplay.from_scores(self.scores, ax=ax, **kwargs)
 
     def __repr__(self):
         summary = self.summary()
-        n_runs = len(self.frame) // len(summary)
-        n_splits = self.frame["split"].nunique()
-        head = f"LossComparison by {self.metric}: {n_runs} runs on {n_splits} splits of each loss"
-        half = (summary["high"] - summary["low"]) / 2
-        others = half.index[half.notna()]
-        words = intervals_in_words(summary.loc[others, "difference"], half[others])
-        found = paired_differences(self.scores, self.baseline, self.test_fraction)
-        verdicts = summary["verdict"].copy()
-        for loss in verdicts.index[verdicts == CANNOT_TELL]:
-            missing = found[loss].missing_in_words(self.confidence, self.margin)
-            verdicts[loss] += f" without {missing}"
+        others = summary[summary["difference"].notna()]
+        half = (others["high"] - others["low"]) / 2
+        words = pd.Series(intervals_in_words(others["difference"], half), index=others.index)
         shown = pd.DataFrame(
             {
-                "mean": [f"{each:.4f}" for each in summary["mean"]],
-                "difference": pd.Series(words, index=others).reindex(summary.index).fillna(""),
-                "p": [f"{p:.3f}" if p >= 0 else "" for p in summary["p_value"]],
-                "": verdicts,
+                "mean": summary["mean"].map("{:.4f}".format),
+                "difference": words.reindex(summary.index).fillna(""),
+                "p": others["p_value"].map("{:.3f}".format).reindex(summary.index).fillna(""),
+                "": summary["verdict"],
             }
         )
         shown.index.name = None
-        lines = [head, shown.to_string(), f"Verdict: {self.verdict}"]
-        lines += [f"Left out: {name}: {why}" for name, why in (self.omitted or {}).items()]
-        if "settled" in self.frame and not self.frame["settled"].all():
-            n = int((~self.frame["settled"].astype(bool)).sum())
-            lines.append(f"{n} of {len(self.frame)} runs stopped while training could go on")
-        return "\n".join(lines)
-
-
-_COLUMNS = ("loss", "split", "score", "n_train", "n_test")
+        n_runs, n_splits = len(self.frame) // len(summary), self.frame["split"].nunique()
+        return "\n".join(
+            [
+                f"LossComparison by {self.metric}: {n_runs} runs on {n_splits} splits of each loss",
+                shown.to_string(),
+                f"Verdict: {self.verdict}",
+                *(f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()),
+            ]
+        )
 
 
 def _check_frame(frame):
     """Raise unless `frame` is a table of runs."""
-    came = reprlib.repr(frame)
-    if isinstance(frame, pd.DataFrame):
-        if set(_COLUMNS) <= set(frame.columns):
-            return
-        came = f"the columns {frame.columns.tolist()}"
-    raise (ValueError if isinstance(frame, pd.DataFrame) else TypeError)(
+    is_frame = isinstance(frame, pd.DataFrame)
+    if is_frame and set(_COLUMNS) <= set(frame.columns):
+        return
+    came = f"the columns {frame.columns.tolist()}" if is_frame else reprlib.repr(frame)
+    raise (ValueError if is_frame else TypeError)(
         f"frame must be a DataFrame with a row per run and the columns {', '.join(_COLUMNS)}, as "
-        f"compare_losses makes it; got {came}. Scores of any other estimators, as "
-        "cross_val_score returns them, are compared by "
+        f"compare_losses makes it; got {came}. Compare scores of cross_val_score by "
         "sktopk.metrics.LossComparisonDisplay.from_scores"
     )
 
 
-def _in_words(difference, confidence):
-    (words,) = intervals_in_words([difference.mean], [difference.half_width(confidence)])
+def _in_words(row):
+    """Return the difference of a row of the summary with half its interval."""
+    (words,) = intervals_in_words([row["difference"]], [(row["high"] - row["low"]) / 2])
     return words
+
+
+def _missing_in_words(row):
+    """Return what would make a row of the summary conclusive."""
+    more, times = row["more_folds"], row["times_rows"]
+    if times == inf:
+        return "a margin above 0"
+    folds = f"{more:.0f} more {'fold' if more == 1 else 'folds'} or " if more < inf else ""
+    return f"about {folds}{times:.1f} times the samples"

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from sktopk._common._input import take_rows
@@ -22,8 +21,8 @@ class Rows(NamedTuple):
 
     X: Any
     y: np.ndarray
-    weight: np.ndarray | None = None
-    groups: Any = None
+    weight: np.ndarray | None
+    groups: Any
 
     def take(self, index):
         """Return some of the samples."""
@@ -46,30 +45,15 @@ class Run(NamedTuple):
     test: np.ndarray
 
 
-class Trial(NamedTuple):
-    """The result of one training; the score is None if it diverged, as `diverged` says."""
-
-    score: float | None
-    diverged: str
-    settled: bool
-    messages: set
-    seconds: float
-
-
 def is_arrow(X):
     """Return whether X is a table of pyarrow."""
     return type(X).__module__.partition(".")[0] == "pyarrow"
 
 
 def do_run(run, rows, scorer):
-    """Choose a setting on held-out training samples, fit it to all of them, score the test samples.
+    """Choose a setting on held-out training samples, then score the test samples with it.
 
-    Returns
-    -------
-    row : dict
-        A row of ``LossComparison.frame`` but for its split.
-    messages : set of str
-        Warnings of the final fit that are not about convergence.
+    Returns a row of ``LossComparison.frame`` but for its split, and the warnings of the final fit.
     """
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
@@ -78,70 +62,62 @@ def do_run(run, rows, scorer):
         # The same for every loss.
         kept, held = hold_out(train.y, np.random.RandomState(run.seed), train.groups)
         fit, judge = train.take(kept), train.take(held)
-        tried = [_trial(run, each, fit, judge, scorer) for each in run.candidates]
-        n_diverged = sum(trial.score is None for trial in tried)
-        if n_diverged == len(tried):
-            raise RuntimeError(f"{_named(run)} failed with every setting: {tried[0].diverged}")
-        scores = [-np.inf if trial.score is None else trial.score for trial in tried]
+        scores = []
+        for params in run.candidates:
+            try:
+                scores.append(_fit_and_score(run, params, fit, judge, scorer)[0])
+            except RuntimeError as error:
+                if not isinstance(error.__cause__, DivergedError):
+                    raise
+                scores.append(-np.inf)
+                diverged = error
+        n_diverged = scores.count(-np.inf)
+        if n_diverged == len(scores):
+            raise RuntimeError(f"every setting diverged: {diverged}") from diverged
         best = int(np.argmax(scores))
         params, validation_score = run.candidates[best], scores[best]
-    trial = _trial(run, params, train, test, scorer)
-    if trial.score is None:
-        raise RuntimeError(f"{_named(run, params)} failed: {trial.diverged}")
-    row = {name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")}
-    row |= {
-        "score": trial.score,
+    score, seconds, messages = _fit_and_score(run, params, train, test, scorer)
+    row = {
+        **{name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")},
+        "score": score,
         "validation_score": validation_score,
         "params": params,
         "n_candidates": len(run.candidates),
         "n_diverged": n_diverged,
-        "settled": trial.settled,
-        "fit_seconds": trial.seconds,
+        "fit_seconds": seconds,
         "run_seconds": time.perf_counter() - started,
         "n_train": len(run.train),
         "n_test": len(run.test),
     }
-    return row, trial.messages
+    return row, messages
 
 
-def _trial(run, params, train, test, scorer):
-    """Fit one setting to some samples and score others."""
+def _fit_and_score(run, params, train, test, scorer):
+    """Return the score of a setting, the seconds it took, and the warnings."""
     estimator = with_params(run.estimator, params, run.seed)
-    started, score, diverged = time.perf_counter(), None, ""
+    started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            score = score_rows(fit_rows(estimator, train), test, scorer)
-        except DivergedError as error:
-            diverged = str(error)
+            weight = {} if train.weight is None else {_weight_name(estimator): train.weight}
+            estimator.fit(train.X, train.y, **weight)
+            score = scorer(estimator, test.X, test.y, **weight_for(scorer, test.weight))
+            if np.ndim(score) or not np.isfinite(score):
+                raise ValueError(f"scoring must give a finite number; got {score!r}")
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise RuntimeError(f"{_named(run, params)} failed: {what}") from error
-    unsettled = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
-    messages = {str(each.message) for each in caught if each not in unsettled}
-    return Trial(score, diverged, not unsettled, messages, time.perf_counter() - started)
-
-
-def fit_rows(estimator, rows):
-    """Fit `estimator` in place; in a pipeline the weights are those of the last step."""
-    params = {} if rows.weight is None else {_weight_name(estimator): rows.weight}
-    return estimator.fit(rows.X, rows.y, **params)
+            raise RuntimeError(
+                f"loss={run.loss!r} in fold {run.fold}, repeat {run.repeat} (seed {run.seed}) with "
+                f"{params} failed: {type(error).__name__}: {error}"
+            ) from error
+    return float(score), time.perf_counter() - started, {str(each.message) for each in caught}
 
 
 def _weight_name(estimator):
+    """Return the parameter of `fit` for the weights; in a pipeline that of the last step."""
     if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
         name, last = estimator.steps[-1]
         return f"{name}__{_weight_name(last)}"
     return "sample_weight"
-
-
-def score_rows(estimator, rows, scorer):
-    """Return the score of a fitted estimator, a finite number."""
-    score = scorer(estimator, rows.X, rows.y, **weight_for(scorer, rows.weight))
-    number = np.asarray(score)
-    if number.shape or number.dtype.kind not in "fiub" or not np.isfinite(number):
-        raise ValueError(f"scoring must give a finite number; got {score!r}")
-    return float(number)
 
 
 def with_params(estimator, params, seed=None):
@@ -151,8 +127,3 @@ def with_params(estimator, params, seed=None):
         return copy
     names = [n for n in copy.get_params(deep=True) if n.split("__")[-1] == "random_state"]
     return copy.set_params(**dict.fromkeys(names, seed))
-
-
-def _named(run, params=None):
-    what = f"loss={run.loss!r} in fold {run.fold}, repeat {run.repeat} (seed {run.seed})"
-    return f"{what} with {params}" if params else what

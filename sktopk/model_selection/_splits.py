@@ -1,4 +1,4 @@
-"""The same splits, held-out rows and seeds for every loss."""
+"""The same splits, held-out samples and seeds for every loss."""
 
 import copy
 from numbers import Integral
@@ -14,17 +14,15 @@ from sklearn.model_selection import (
 from sktopk._common._scalars import check_random
 from sktopk._common._splits import calibration_rows
 
-# Of the training rows, what settings and thresholds are chosen on.
+# Share of the training samples that settings and thresholds are chosen on.
 VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
     """Return ``(repeat, fold, seed, train, test, split)`` of every run of a loss.
 
-    `split` numbers the distinct test sets: seeds of a `cv` that always gives the same rows
-    share it.
+    `split` numbers the distinct pairs of training and test samples.
     """
-    # The seeds of a shorter comparison come first, so that its results serve a longer one.
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty at the second seed
@@ -34,18 +32,16 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
         for fold, (train, test) in enumerate(pairs):
             train, test = (_row_numbers(each) for each in (train, test))
             if np.intersect1d(train, test).size:
-                raise ValueError(f"cv must keep training and test rows apart; fold {fold} does not")
+                raise ValueError(f"cv must not test on training samples; fold {fold} does")
             split = known.setdefault((train.tobytes(), test.tobytes()), len(known))
             splits.append((repeat, fold, seed + fold, train, test, split))
     if len(known) < 2:
-        raise ValueError(
-            "cv must give at least two different splits, or there is no interval; got one"
-        )
+        raise ValueError("cv must give at least two different splits; got one")
     return splits
 
 
 def _splitter(cv, seed, y, groups):
-    """The splitter of one repeat, shuffled by its seed unless the user has set one."""
+    """Return the splitter of one repeat, shuffled by its seed unless it has its own."""
     if isinstance(cv, Integral):
         folds = StratifiedKFold if groups is None else StratifiedGroupKFold
         return folds(cv, shuffle=True, random_state=seed)
@@ -61,7 +57,7 @@ def _row_numbers(rows):
 
 
 def hold_out(y, random, groups=None):
-    """Return the numbers of the rows to fit to and of those held out, by class or by group."""
+    """Return the row numbers of samples to fit and of held-out ones, by class or by group."""
     if groups is not None:
         splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
         return next(splitter.split(y, groups=groups))

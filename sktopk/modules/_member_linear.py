@@ -13,41 +13,11 @@ HOOKS = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backwar
 
 
 class MemberLinear(nn.Module):
-    r"""One linear layer for each of several networks that share no weight.
+    """One linear layer for each of several networks that share no weight.
 
-    .. math::
-        z_m = W_m x_m + b_m, \qquad m = 1, \dots, M
-
-    The products of all members are one: of rows that all of them read, a product with the
-    stacked weights; of rows of their own, a batched product.
-
-    Parameters
-    ----------
-    n_members : int
-        Number M of networks.
-    in_features : int
-        Number of columns of a row.
-    out_features : int
-        Number of values that each member returns for a row.
-    device, dtype : default=None
-        Where and in which precision the weights are kept, as in :class:`torch.nn.Linear`.
-    generator : torch.Generator, default=None
-        Draws the first weights; None is torch's own.
-
-    Attributes
-    ----------
-    weight : Parameter of shape (n_members, out_features, in_features)
-        Drawn as :class:`torch.nn.Linear` draws its own, anew for every member.
-    bias : Parameter of shape (n_members, out_features)
-        The same.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.modules import MemberLinear
-    >>> layer = MemberLinear(3, 4, 2)
-    >>> layer(torch.zeros(5, 4)).shape, layer(torch.zeros(3, 5, 4)).shape
-    (torch.Size([3, 5, 2]), torch.Size([3, 5, 2]))
+    The weight has shape (n_members, out_features, in_features), the bias (n_members, out_features).
+    Both are drawn as :class:`torch.nn.Linear` draws its own. The members are computed in one matrix
+    multiplication if they share samples, else in a batched one.
     """
 
     def __init__(
@@ -103,11 +73,11 @@ class MemberLayers(torch.autograd.Function):
     .. math::
         f = W_L h_{L-1} + b_L, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = x
 
-    What the layers say one by one, in two thirds of the time: the hidden layers of several networks
-    are too large for the cache, so that each pass over their numbers counts.
+    This takes two thirds of the time of the layers one by one: the hidden layers of several
+    networks do not fit the cache, so that each pass over them counts.
 
-    Applied to rows that ask for no gradient, (n_samples, n_features) that all members read or
-    (n_members, n_samples, n_features), and to the weight and the bias of each layer in turn, as in
+    Applied to samples that need no gradient, (n_samples, n_features) for all members or (n_members,
+    n_samples, n_features), and to the weight and the bias of each layer in turn, as in
     :class:`MemberLinear`. Returns the scores (n_members, n_samples, n_outputs).
     """
 

@@ -9,23 +9,9 @@ from torch import Tensor, nn
 
 
 class Members(nn.ModuleList):
-    r"""Networks with weights of their own that score the same samples.
+    """Networks with weights of their own that score the same samples.
 
-    .. math::
-        f(x) = (f_1(x), \dots, f_M(x))
-
-    Parameters
-    ----------
-    modules : iterable of nn.Module
-        The networks. Each returns scores of shape (n_samples, n_outputs), or (n_samples,) for
-        one output.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.modules import MLP, Members
-    >>> Members(MLP(4, 3) for _ in range(2))(torch.zeros(5, 4)).shape
-    torch.Size([5, 2, 3])
+    Each network returns scores of shape (n_samples, n_outputs), or (n_samples,) for one output.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -51,19 +37,9 @@ def mean_of_members(scores):
 def ordered_sets(sets, order, k):
     """Scores with the order of one head, whose k largest are chosen with another.
 
-    The set consists of the largest score of `order` and the k - 1 largest others of `sets`.
-    Its scores are raised by the same number in each row, as little as needed.
-
-    Parameters
-    ----------
-    sets, order : Tensor of shape (n_samples, n_classes)
-        The scores of the two heads.
-    k : int
-        Ties are resolved in favour of the first class.
-
-    Returns
-    -------
-    scores : Tensor of shape (n_samples, n_classes)
+    The set consists of the largest score of `order` and the k - 1 largest others of `sets`, both of
+    shape (n_samples, n_classes). Ties are resolved in favour of the first class. The scores of the
+    set are raised by the same number in each row, as little as needed.
     """
     first = order.argmax(dim=1, keepdim=True)
     columns = sets.scatter(1, first, torch.inf).sort(dim=1, descending=True, stable=True).indices

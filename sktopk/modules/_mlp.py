@@ -37,12 +37,13 @@ class MLP(nn.Sequential):
     dropout : float, default=0.0
         Probability of dropping a hidden unit in training.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`: scores are cosines.
+        Whether scores are cosines between the last hidden layer and the weights of each class,
+        without a bias, for losses with margins such as :func:`sktopk.losses.ldam_loss`.
     dtype : torch.dtype, default=None
         Of the weights; None is torch's default.
     generator : torch.Generator, default=None
-        On the CPU; the first weights and what `dropout` drops are drawn from it. None is torch's
-        own generator, which all threads share. Copies of the network draw from that one.
+        On the CPU; source of the first weights and of dropout. None is torch's own generator,
+        which all threads share and copies of the network use.
 
     References
     ----------
@@ -51,14 +52,13 @@ class MLP(nn.Sequential):
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.modules import MLP
-    >>> MLP(4, 3, hidden_layer_sizes=(8,))(torch.zeros(2, 4)).shape
-    torch.Size([2, 3])
-
     The network for molecules of [1]_, on 100 components:
 
+    >>> import torch
+    >>> from sktopk.modules import MLP
     >>> network = MLP(100, 1, hidden_layer_sizes=(50, 25), batch_norm=True)
+    >>> network(torch.zeros(2, 100)).shape
+    torch.Size([2, 1])
     """
 
     def __init__(
@@ -127,15 +127,10 @@ class Dropout(nn.Dropout):
 
 
 class SparseRows:
-    """Rows of a CSR matrix as the input of a network.
+    """Samples of a CSR matrix as the input of a network.
 
-    Parameters
-    ----------
-    rows : Tensor of shape (n_samples, n_features)
-        Sparse CSR.
-    transpose : callable
-        Returns the transpose, a sparse CSR Tensor of shape (n_features, n_samples), which the
-        gradient is made with. Called in the backward pass, once.
+    `rows` is a sparse CSR tensor of shape (n_samples, n_features). `transpose` returns its
+    transpose, a sparse CSR tensor. It is called once, in the backward pass.
     """
 
     def __init__(self, rows, transpose):

@@ -11,35 +11,9 @@ class NormalizedLinear(nn.Module):
     .. math::
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
-    There is no bias, and neither a frequent class nor an easy sample gets larger scores by
-    longer vectors. Made for losses with margins and a scale of their own, such as
-    :func:`sktopk.losses.ldam_loss`.
-
-    Parameters
-    ----------
-    in_features : int
-        Number of features of a row.
-    out_features : int
-        Number of classes.
-    device, dtype : default=None
-        Where and in which precision the weights are kept, as in :class:`torch.nn.Linear`.
-    generator : torch.Generator, default=None
-        On that device; the weights are drawn from it. None is torch's own.
-
-    Attributes
-    ----------
-    weight : Parameter of shape (out_features, in_features)
-        Drawn uniformly from the unit sphere; only its direction matters.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.modules import NormalizedLinear
-    >>> layer = NormalizedLinear(2, 2)
-    >>> _ = layer.weight.data.copy_(torch.tensor([[5.0, 0.0], [3.0, 4.0]]))
-    >>> layer(torch.tensor([[10.0, 0.0], [0.0, 0.0]])).detach()
-    tensor([[1.0000, 0.6000],
-            [0.0000, 0.0000]])
+    There is no bias, and neither a frequent class nor an easy sample gets larger scores by longer
+    vectors. The weight, of shape (out_features, in_features), is drawn uniformly from the unit
+    sphere; only its direction matters.
     """
 
     def __init__(

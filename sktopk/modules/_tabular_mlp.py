@@ -23,19 +23,18 @@ _NARROW = 1e-6
 
 
 class TabularMLP(nn.Module):
-    r"""Multi-layer perceptrons for a table: scaled and encoded columns, several members at once.
+    r"""Ensemble of multi-layer perceptrons for tabular data, with scaled and encoded columns.
 
-    Every column is scaled by its quartiles and clipped smoothly [2]_; one of more than two values
-    is also encoded piecewise linearly in T bins [1]_, equation 1:
+    Every column is scaled by its quartiles and clipped smoothly [2]_. A column of more than two
+    values can also be encoded piecewise linearly in T bins [1]_, equation 1:
 
     .. math::
         z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
         \operatorname{clip}(z) = \frac{z}{\sqrt{1 + (z / 3)^2}}, \qquad
         e_t = \min\Bigl(1, \max\Bigl(0, \frac{z - b_{t-1}}{b_t - b_{t-1}}\Bigr)\Bigr)
 
-    What follows are linear layers with ReLU and dropout between them. Members share the columns
-    so encoded, and no weight: each has its own draw of initial weights, and what one learns from
-    a row does not reach another. Their layers are computed in one product each.
+    Linear layers with ReLU and dropout follow. Ensemble members share the encoded columns, but no
+    weight. Their layers are computed in one matrix multiplication each.
 
     Parameters
     ----------
@@ -52,20 +51,18 @@ class TabularMLP(nn.Module):
     n_bins : int, default=0
         Largest number of bins of a column; 0 for columns that are only scaled.
     n_encoded : int or "auto", default="auto"
-        Number of bins that there is room for, of all columns: each of more than two values gets
-        as many as fit if all have the same limit, and where 2 do not fit none has any. "auto" is
-        ``n_bins`` for each column of numbers, at most 512, and 0 for more than 256 of these: they
-        take at most 512 inputs more than there are columns.
+        Largest number of bins of all columns together. All columns of more than two values have
+        the same limit; if 2 bins each do not fit, no column has any. "auto" is ``n_bins`` for each
+        numerical column, at most 512, and 0 for more than 256 such columns.
     missing_indicator : bool or sequence of int, default=False
-        Columns that have one more, 1 where they are missing: all of them, none, or these.
+        Columns that get an indicator, 1 for missing values: all, none, or these.
     n_categories : dict of {int: int}, default=None
-        By column: how many categories its values 0, 1, 2, ... number. A category of n is one
-        more column, n^(-1/2) in its rows; other values are none. Columns that are not there hold
-        numbers.
+        For each categorical column, whose values are 0, 1, 2, ..., the number n of its categories.
+        They are one-hot encoded and scaled by ``n ** -0.5``; other values are encoded as zeros.
     dtype : torch.dtype, default=None
         Of weights and scales; None is torch's default.
     generator : torch.Generator, default=None
-        Draws first weights and dropout; None is torch's own.
+        Source of first weights and dropout; None is torch's own.
 
     Attributes
     ----------
@@ -73,23 +70,20 @@ class TabularMLP(nn.Module):
         Buffers: z is ``(x - center) * scale``.
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
         Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope`` between 0 and 1,
-        the bins of a column in ascending order. Slopes of bins that no column needs are 0.
+        the bins of a column in ascending order. Slopes of unused bins are 0.
     missing_column : Tensor of shape (n_indicators,)
         Buffer: the columns with an indicator.
-    category_column, category_value : Tensor of shape (sum of n_categories,)
-        Buffers: the category is there where ``x[..., category_column] == category_value``.
-    category_scale : Tensor of shape (sum of n_categories,)
-        Buffer: the value of a category where it is there.
-    layers : ModuleList of MemberLinear
-        The first axis of all parameters is that of the members.
+    category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
+        Buffers: the indicator ``x[..., category_column] == category_value`` times its scale.
+    layers : ModuleList
+        Linear layers; the first axis of all parameters is that of the members.
 
     Notes
     -----
-    NaN counts as missing: it is the median of the column, and the indicator's weights learn what
-    else it tells; of a column of categories it is none of them. Infinite values are far away on
-    their side. Until :meth:`from_data` has seen rows, columns are clipped and nothing else.
+    NaN counts as missing: it is the median of the column, or no category. Infinite values are far
+    away on their side. Before :meth:`from_data`, columns are clipped and nothing else.
 
-    Equation 1 of [1]_ leaves the first and the last bin open. Here they end with the rows that
+    Equation 1 of [1]_ leaves the first and the last bin open. Here they end with the samples that
     `from_data` has seen, behind which the clipped column goes on towards 3 or -3.
 
     References
@@ -170,17 +164,17 @@ class TabularMLP(nn.Module):
 
     @torch.no_grad()
     def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
-        """Set scales and bins by rows of a table.
+        """Set scales and bins by the samples of a dataset.
 
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating point. NaN and infinite values are passed over, and columns of categories.
-            Of more than 20 000 rows every second, third and so on is looked at, and all of them
-            where a column seems constant. A column that is constant, or missing everywhere, has
-            the scale 0: its values are not seen, now or later.
+            Floating point. NaN, infinite values and categorical columns are ignored. Of more than
+            20 000 samples a regular subsample is used, except for columns that seem constant.
+            A column that is constant or missing everywhere has the scale 0: its values never
+            matter.
         sample_weight : Tensor of shape (n_samples,), default=None
-            Nonnegative; weight 2 equals the row given twice, weight 0 its absence.
+            Nonnegative; weight 2 equals the sample given twice, weight 0 its absence.
 
         Returns
         -------
@@ -189,7 +183,7 @@ class TabularMLP(nn.Module):
         Raises
         ------
         ValueError
-            If X has another number of columns than the network, or no rows.
+            If X has another number of columns than the network, or no samples.
         """
         if X.dim() != 2 or X.shape[1] != self.n_features or len(X) == 0:
             raise ValueError(
@@ -228,10 +222,10 @@ class TabularMLP(nn.Module):
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
-        """Return what the first layer sees of rows x (n_samples, n_features).
+        """Return the input of the first layer for samples x of shape (..., n_features).
 
-        The clipped columns, the bins, the indicators of missing values and the categories, as
-        many as there are: shape (n_samples, n_inputs). Axes in front are kept.
+        The clipped columns, the bins, the indicators of missing values and the categories, in this
+        order: shape (..., n_inputs).
         """
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
         # Missing is the median; and an infinite value of a constant column is that constant.
@@ -249,9 +243,9 @@ class TabularMLP(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return scores (n_samples, n_members, n_outputs) of rows x (n_samples, n_features).
+        """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
-        With one member (n_samples, n_outputs). Members may have rows of their own: x of shape
+        With one member (n_samples, n_outputs). Members may have samples of their own: x of shape
         (n_members, n_samples, n_features).
         """
         h = self.encode(x)

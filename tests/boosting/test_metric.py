@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from sktopk import metrics
 from sktopk.boosting import metric
+from tests.metrics.top_cases import function_called
 
 Y = np.arange(40) % 5 == 0
 SCORE = np.random.default_rng(0).normal(size=40).round(1)
@@ -29,7 +30,7 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_is_the_score_for_either_library(name, weight):
-    score = getattr(metrics, f"{name}_score")
+    score = function_called(f"{name}_score")
     expected = score(Y, SCORE, sample_weight=weight, **NAMES[name])
     for labels in (Y.astype(int), Y.astype(float)):
         found = metric(name, **NAMES[name])(labels, SCORE, weight)

@@ -8,27 +8,16 @@ from pathlib import Path
 
 import pytest
 
-BUILD = Path(__file__).parents[2] / "docs" / "_build"
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
+SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars")
 
 
 @pytest.fixture(scope="session")
 def site():
     """Folder of the built pages."""
-    folder = BUILD / "html"
-    if not (folder / "index.html").is_file():
-        pytest.skip(f"no site in {folder}: `make docs` builds it")
-    return folder
+    if not (SITE / "index.html").is_file():
+        pytest.skip(f"no site in {SITE}: `make docs` builds it")
+    return SITE
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -61,11 +50,3 @@ def browser(tmp_path_factory):
     browser.set_page_load_timeout(60)
     yield browser
     browser.quit()
-
-
-@pytest.fixture
-def screenshots():
-    """Where pictures of pages are kept to be looked at."""
-    folder = BUILD / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

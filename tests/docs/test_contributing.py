@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="runs from a checkout
 
 
 def apply(folder):
-    """Make the changes of the page in a copy of the checkout; return the files it names."""
+    """Make the changes of the page in a copy of the checkout; return the files."""
     changed = []
     for path, where, anchor, code in BLOCK.findall(PAGE.read_text()):
         file = folder / path
@@ -36,43 +36,36 @@ def apply(folder):
     return changed
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("copy")
-    ignore = shutil.ignore_patterns("__pycache__", "docs", "baseline*")
-    for name in ("sktopk", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignore)
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    return folder
-
-
-# The questions to every loss and a fit with the new one, in a process that imports the copy.
+# In a process that imports the copy.
 CODE = """
 import pytest
 from sklearn.datasets import load_iris
 
 code = pytest.main([
     "-q", "-p", "no:cacheprovider", "-k", "logistic and not compiles",
-    "tests/losses/test_losses.py", "tests/losses/test_losses_interface.py",
+    "tests/losses/test_every_loss.py", "tests/losses/test_interface.py",
     "sktopk/losses/_topk_logistic.py",
 ])
 from sktopk import TopKClassifier
 from sktopk.metrics import make_topk_scorer
 
 X, y = load_iris(return_X_y=True)
-clf = TopKClassifier("topk_logistic", k=2, hidden_layer_sizes=(), random_state=0)
+clf = TopKClassifier("topk_logistic", k=2, n_estimators=2, random_state=0)
 print("score", make_topk_scorer(2)(clf.fit(X, y), X, y))
 raise SystemExit(code)
 """
 
 
-def test_the_new_loss_answers_every_question_and_trains(copy):
-    changed = apply(copy)
-    assert len(set(changed)) == 5, changed
-    environment = os.environ | {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
+def test_the_new_loss_passes_the_tests_of_losses_and_trains(tmp_path):
+    ignore = shutil.ignore_patterns("__pycache__", "docs", "baseline*")
+    for name in ("sktopk", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    assert len(set(apply(tmp_path))) == 5
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", CODE]
-    run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     said = run.stdout[-3000:] + run.stderr[-3000:]
     assert run.returncode == 0, said
-    assert int(re.search(r"(\d+) passed", run.stdout).group(1)) > 30, said
+    assert int(re.search(r"(\d+) passed", run.stdout).group(1)) > 20, said
     assert float(re.search(r"score (\S+)", run.stdout).group(1)) > 0.9, said

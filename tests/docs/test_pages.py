@@ -1,9 +1,11 @@
-"""The pages as they are written: nothing is missing, no equation stands twice."""
+"""The pages as they are written: examples of the README run, references lead somewhere."""
 
-import inspect
+import contextlib
+import io
 import re
-from collections import Counter
+import warnings
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 
@@ -12,36 +14,87 @@ from sktopk import losses
 
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
+MARKDOWN = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="runs from a checkout")
 
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\d+\.\d+|\d+")
 
-def test_the_architecture_page_names_every_file_of_the_private_rooms():
-    page = (DOCS / "architecture.rst").read_text()
-    package = ROOT / "sktopk"
-    rooms = [path for path in package.glob("_*/") if path.name != "__pycache__"]
-    files = {path.name for room in rooms for path in room.rglob("_*.py")} - {"__init__.py"}
-    named = set(re.findall(r"(?<!\w)(_\w+\.py)", page))
-    assert files - named == set()
-    assert named <= {path.name for path in package.rglob("*.py")}
+
+def test_the_blocks_of_the_readme_run_and_print_what_follows_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = BLOCK.findall((ROOT / "README.md").read_text())
+    assert len(blocks) >= 3
+    namespace = {}
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            exec(compile(code, "README.md", "exec"), namespace)
+        if not shown:
+            continue
+        text = printed.getvalue()
+        assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()
+        got, expected = ([float(n) for n in NUMBER.findall(each)] for each in (text, shown))
+        assert got == pytest.approx(expected, rel=0.05, abs=0.03)  # CPUs round differently
+
+
+def targets(page, text):
+    """The files that relative Markdown links and :doc: roles of a page lead to."""
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if page.suffix == ".md" else ():
+        if "://" not in link:
+            yield link, page.parent / link
+    for link in re.findall(r"(?::doc:|{doc})`(?:[^`<]*<)?([^`>]+)>?`", text):
+        base = DOCS if link.startswith("/") else page.parent
+        path = base / link.lstrip("/")
+        yield link, path
+        if "gallery" in path.parts:  # made of examples
+            inside = path.parts[path.parts.index("gallery") + 1 :]
+            yield link, ROOT.joinpath("examples", *inside)
+
+
+def exists(path):
+    candidates = [path, *(Path(f"{path}{suffix}") for suffix in (".rst", ".md", ".py"))]
+    return any(each.exists() for each in candidates) or (
+        path.name == "index" and (path.parent / "GALLERY_HEADER.rst").exists()
+    )
+
+
+def pages():
+    own = [*DOCS.glob("*.md"), *DOCS.glob("*.rst"), *DOCS.glob("[ageb]*/*.rst")]
+    own = [page for page in own if "generated" not in page.parts and "gallery" not in page.parts]
+    return [*own, *DOCS.glob("evidence/*.md"), *(ROOT / name for name in MARKDOWN)]
+
+
+def test_links_lead_to_files():
+    broken = []
+    for page in pages():
+        found = {}
+        for link, path in targets(page, page.read_text()):
+            found[link] = found.get(link, False) or exists(path)
+        broken += [(page.name, link) for link, there in found.items() if not there]
+    assert broken == []
+
+
+def test_names_of_the_package_exist():
+    missing = [
+        (page.name, name)
+        for page in pages()
+        for name in re.findall(
+            r":(?:class|func|meth|mod|attr):`~?(sktopk[\w.]*)`|(?<=formula:: )(sktopk[\w.]*)",
+            page.read_text(),
+        )
+        for name in name
+        if name and locate(name) is None
+    ]
+    assert missing == []
 
 
 def test_each_loss_has_its_equation_in_the_guide_once():
-    shown = Counter()
-    for page in (DOCS / "guide").glob("*.rst"):
-        shown.update(re.findall(r"^\.\. formula:: (\S+)$", page.read_text(), re.MULTILINE))
-    assert [name for name, times in shown.items() if times > 1] == []
-    functions = {
-        f"sktopk.losses.{name}"
-        for name in losses.__all__
-        if name.endswith("_loss") and inspect.isfunction(getattr(losses, name))
-    }
-    assert functions - set(shown) == set()
-
-
-def test_hand_written_pages_repeat_no_equation():
-    pages = [*DOCS.glob("*.md"), *DOCS.glob("*.rst"), *(DOCS / "guide").glob("*.rst")]
-    for page in pages:
-        text = page.read_text()
-        assert "$$" not in text, page.name
-        assert ".. math::" not in text, page.name
+    text = "".join(page.read_text() for page in (DOCS / "guide").glob("*.rst"))
+    shown = [
+        each for each in re.findall(r"^\.\. formula:: sktopk\.losses\.(\w+_loss)$", text, re.M)
+    ]
+    functions = [name for name in losses.__all__ if name.endswith("_loss")]
+    assert sorted(shown) == sorted(functions)

@@ -121,21 +121,3 @@ SHAPES = [(2, 5, 1), (5, 9, 0), (8, 20, 3), (12, 25, 4)]
 def batches(make, seed=0, n_programs=10):
     rng = np.random.default_rng(seed)
     return [[make(rng, *shape) for _ in range(n_programs)] for shape in SHAPES]
-
-
-def precision_at_recall(scores, n_positives, recall):
-    """A sparse program: threshold t, hinges z; 1'z_neg least, 1'z_pos <= (1 - recall) n_pos."""
-    n = len(scores)
-    row, ones = torch.arange(n), torch.ones(n, dtype=torch.float64)
-    sign = torch.where(row < n_positives, 1.0, -1.0).double()  # positives have scores above t
-    entries = [
-        (row, 0 * row, sign),  # sign t - z <= sign score - 1
-        (row, row + 1, -ones),
-        (n + row, row + 1, -ones),
-        (2 * n + 0 * row[:n_positives], row[:n_positives] + 1, ones[:n_positives]),
-    ]
-    rows, columns, values = (torch.cat(parts) for parts in zip(*entries, strict=True))
-    A_ub = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (2 * n + 1, n + 1))
-    allowed = torch.tensor([(1 - recall) * n_positives], dtype=torch.float64)
-    c = torch.cat([torch.zeros(1 + n_positives), torch.ones(n - n_positives)]).double()
-    return c, A_ub, torch.cat([sign * scores - 1, 0 * scores, allowed])

@@ -6,8 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from sktopk.losses import pairwise_auc_loss
@@ -76,17 +74,6 @@ def test_gradient_matches_finite_differences(multi_class):
         assert torch.autograd.gradcheck(loss, scores)
 
 
-@every_average
-def test_two_classes_of_opposite_scores_equal_the_binary_loss(multi_class):
-    for surrogate in SURROGATES:
-        scores, target = binary_batch()
-        # Of "mu" the score is the difference of both.
-        unit = 0.5 if multi_class == "mu" else 1.0
-        both = unit * torch.stack([-scores, scores], 1)
-        loss = pairwise_auc_loss(both, target, multi_class=multi_class, surrogate=surrogate)
-        assert_same(loss, pairwise_auc_loss(scores, target, surrogate=surrogate))
-
-
 def dense(scores, target, margin=1.0):
     """All pairs at once."""
     z = (scores[target == 0] - scores[target == 1].unsqueeze(1)) / margin
@@ -137,58 +124,7 @@ def test_ramp_tends_to_the_areas_of_scikit_learn(rng, multi_class):
         assert loss.item() == pytest.approx(1 - area, abs=1e-6)
 
 
-@every_surrogate
-def test_bounds_one_minus_the_area_from_above(surrogate):
-    for seed in range(40):
-        scores, target = binary_batch(seed=seed, n_samples=6 + seed)
-        scores = scores.detach().round() if seed % 2 else scores.detach()
-        area = roc_auc_score(target, scores)
-        for margin in (0.01, 1.0, 5.0):
-            loss = pairwise_auc_loss(scores, target, surrogate=surrogate, margin=margin)
-            assert loss >= 1 - area - 1e-9
-
-
-@every_average
-def test_bounds_one_minus_the_area_of_several_classes(rng, multi_class):
-    for surrogate in SURROGATES:
-        for _ in range(10):
-            scores, target = probabilities(rng, 20, 4)
-            scores = (8 * scores).round() / 8
-            loss = pairwise_auc_loss(scores, target, surrogate=surrogate, multi_class=multi_class)
-            above = references.multi_class_auc(
-                scores.tolist(), target.tolist(), [1.0] * 20, multi_class, surrogate="step"
-            )
-            assert loss >= above - 1e-12
-
-
 # Weights, batches and numbers.
-
-
-@every_average
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 2), st.tuples(*[st.floats(-3, 3)] * 3)),
-        min_size=2,
-        max_size=8,
-    )
-)
-def test_weight_equals_repeated_rows(multi_class, rows):
-    repeats, labels, scores = zip(*rows, strict=True)
-    shift = torch.arange(len(rows)).sqrt().outer(torch.tensor([0.01, -0.02, 0.015]))
-    scores = torch.tensor(scores, dtype=torch.float64) + shift
-    target, weight = torch.tensor(labels), torch.tensor(repeats)
-    index = torch.arange(len(rows)).repeat_interleave(weight)
-    for surrogate in SURROGATES:
-        parameters = {"multi_class": multi_class, "surrogate": surrogate}
-        weighted = value_and_gradient(
-            pairwise_auc_loss, scores, target, sample_weight=weight, **parameters
-        )
-        loss, gradient = value_and_gradient(
-            pairwise_auc_loss, scores[index], target[index], **parameters
-        )
-        gradient = torch.zeros_like(scores).index_add(0, index, gradient)
-        assert_same(weighted, (loss, gradient), 1e-10)
 
 
 @every_average
@@ -200,24 +136,6 @@ def test_one_class_has_zero_loss_and_gradient(multi_class, solver):
         target = torch.zeros(n_samples, dtype=torch.int64)
         result = value_and_gradient(pairwise_auc_loss, scores, target, **parameters)
         assert_same(result, (torch.zeros(()).double(), torch.zeros_like(scores)), 0)
-
-
-@every_average
-def test_finite_in_float32_and_half_precision(multi_class):
-    for surrogate in SURROGATES:
-        for scale in (1e-4, 1e6):
-            scores, target = class_batch(n_samples=30, n_classes=4, dtype=torch.float32)
-            parameters = {"multi_class": multi_class, "surrogate": surrogate}
-            loss, gradient = value_and_gradient(
-                pairwise_auc_loss, scale * scores, target, **parameters
-            )
-            expected = pairwise_auc_loss((scale * scores).double(), target, **parameters)
-            assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
-            assert gradient.isfinite().all()
-            half = (scale * scores).detach().bfloat16()
-            loss, gradient = value_and_gradient(pairwise_auc_loss, half, target, **parameters)
-            assert (loss.dtype, gradient.dtype) == (torch.float32, torch.bfloat16)
-            assert_same(loss, pairwise_auc_loss(half.float(), target, **parameters), 1e-6)
 
 
 def test_refuses():

@@ -8,7 +8,8 @@ import torch
 from torch.nn.functional import one_hot
 
 from sktopk import losses
-from sktopk.losses import SmoothTopKLoss, TopKDistributionLoss, topk_distribution_loss
+from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.losses._mixtures import topk_distribution_loss
 from tests.losses import references
 from tests.losses.cases import (
     CLASS_COUNTS,
@@ -18,6 +19,7 @@ from tests.losses.cases import (
     class_batch,
     every,
     fixed_noise,
+    function_called,
     value_and_gradient,
 )
 
@@ -49,7 +51,7 @@ def test_detached_weight_only_changes_the_gradient():
     detached = value_and_gradient(transition, scores, target, detach_weight=True)
     assert_same(detached[0], attached[0])
     top = scores.softmax(1).topk(3).values.sum(1).detach()
-    cross_entropy = losses.cross_entropy_loss(scores, target, reduction="none")
+    cross_entropy = cross_entropy_loss(scores, target, reduction="none")
     grouping = losses.topk_grouping_loss(scores, target, k=3, reduction="none")
     (expected,) = torch.autograd.grad(((1 - top) * cross_entropy + top * grouping).mean(), scores)
     assert_same(detached[1], expected)
@@ -64,33 +66,6 @@ def test_bounds_the_topk_error_from_above(case):
     assert error.sum() > 50
     loss = case(scores, target, reduction="none")
     assert (loss >= case.bound * error.double() - 1e-12).all()
-
-
-@every([case for case in CLASSES if not case.name.startswith(("topk_g", "topk_t"))])
-def test_a_better_label_costs_less_and_a_better_other_class_more(case):
-    scores, target = class_batch(n_samples=60)
-    _, gradient = value_and_gradient(case, scores, target)
-    label = one_hot(target, N_CLASSES) == 1
-    if "label_smoothing" not in case.parameters:
-        assert (gradient[label] <= 1e-12).all()
-        assert (gradient[~label] >= -1e-12).all()
-
-
-def test_convex_hinge_bounds_the_hinge():
-    scores, target = class_batch(n_samples=200)
-    for k in (1, 3):
-        convex = losses.topk_hinge_convex_loss(scores, target, k=k, reduction="none")
-        hinge = losses.topk_hinge_loss(scores, target, k=k, scaled=False, reduction="none")
-        assert (convex >= hinge - 1e-12).all()
-
-
-def test_adjusted_losses_agree_where_they_should():
-    scores, target = class_batch()
-    counts = {"class_counts": CLASS_COUNTS}
-    smooth = losses.smooth_topk_adjusted_loss(scores, target, k=1, margin=0.0, **counts)
-    assert_same(smooth, losses.logit_adjusted_loss(scores, target, **counts))
-    equal = losses.smooth_topk_adjusted_loss(scores, target, k=3, class_counts=[4] * N_CLASSES)
-    assert_same(equal, losses.smooth_topk_loss(scores, target, k=3))
 
 
 COUNTS = {"class_counts": CLASS_COUNTS}
@@ -109,12 +84,12 @@ LIMITS = [
 @pytest.mark.parametrize(("name", "parameters", "vanishing", "limit", "of_limit"), LIMITS)
 def test_tends_to_its_limit(name, parameters, vanishing, limit, of_limit):
     scores, target = class_batch()
-    expected = getattr(losses, limit)(scores, target, **of_limit)
+    expected = function_called(limit)(scores, target, **of_limit)
 
     def distance(value):
         with torch.random.fork_rng():
             torch.manual_seed(1)
-            loss = getattr(losses, name)(scores, target, **parameters, **{vanishing: value})
+            loss = function_called(name)(scores, target, **parameters, **{vanishing: value})
         return (loss - expected).abs().item()
 
     assert distance(0.0) < 1e-12
@@ -194,9 +169,6 @@ def test_every_k_divides_scores_by_the_same(params):
     assert_same(found, torch.tensor(expected, dtype=torch.float64))
     bound = partial(smooth, **params)
     assert_same(topk_distribution_loss(scores, target, loss=bound, **options), found)
-    modules = [SmoothTopKLoss(k=k, tau=tau * 4 / k, margin=margin) for k in (1, 2, 4)]
-    module = TopKDistributionLoss(modules, [1.0, 4.0, 3.0])
-    assert_same(module(scores, target), found.mean())
 
 
 @pytest.mark.parametrize(
@@ -213,8 +185,3 @@ def test_every_k_divides_scores_by_the_same(params):
 def test_wrong_distributions_are_refused(k, error, message):
     with pytest.raises(error, match=message):
         topk_distribution_loss(*class_batch(), loss=losses.smooth_topk_loss, k=k)
-
-
-def test_weights_belong_to_losses():
-    with pytest.raises(ValueError, match="weights must have 1 numbers; got 2"):
-        TopKDistributionLoss([SmoothTopKLoss()], [1.0, 2.0])

@@ -56,18 +56,6 @@ def assert_close(found, expected, **tolerance):
     torch.testing.assert_close(found, expected, **tolerance)
 
 
-@every(GROUPED)
-def test_is_the_mean_over_groups_of_the_definition(case):
-    scores, target, groups = batch()
-    each = []
-    for group in range(N_GROUPS):
-        rows = groups == group
-        labels = target[rows].unique().tolist()
-        if len(labels) == 2 or (case in TOP and case.counted in labels):
-            each.append(case.defined(scores[rows], target[rows]))
-    assert_close(case(scores, target, groups=groups).detach(), torch.stack(each).mean())
-
-
 @every(SOME)
 @pytest.mark.parametrize("kind", ["weighted", "tied"])
 def test_value_and_gradient_are_those_of_a_loop_over_groups(case, kind):
@@ -95,18 +83,6 @@ def test_one_group_is_no_group_and_names_and_order_do_not_matter(case):
     for name in (groups, names[groups], -groups.int()):
         found = value_and_gradient(case, scores[order], target[order], groups=name[order])
         assert_close(found, (loss, gradient[order]))
-
-
-@every(SOME)
-def test_weight_is_repetition(case):
-    scores, target, groups = batch()
-    times = torch.randint(4, (N_SAMPLES,), generator=torch.Generator().manual_seed(3))
-    index = torch.arange(N_SAMPLES).repeat_interleave(times)
-    repeated = scores.detach().clone().requires_grad_()
-    expected = case(repeated[index], target[index], groups=groups[index])
-    (gradient,) = torch.autograd.grad(expected, repeated)
-    weighted = value_and_gradient(case, scores, target, groups=groups, sample_weight=times)
-    assert_close(weighted, (expected.detach(), gradient))
 
 
 @every(TOP[:10])
@@ -170,12 +146,6 @@ def test_many_groups_of_every_size_in_float32_and_half_precision(case):
         assert loss.dtype == torch.float32
         expected = slow_mean(case, rounded.double(), target, groups)
         assert_close(loss.double(), expected, rtol=1e-4, atol=1e-5)
-
-
-@every(first_of_each([case for case in TOP if case.module]))
-def test_modules_take_groups(case):
-    scores, target, groups = batch()
-    assert case.build()(scores, target, groups=groups) == case(scores, target, groups=groups)
 
 
 @pytest.mark.parametrize("of", ["negatives", "positives", "all"])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from sktopk.losses import LinearProgramWarning, linear_program
+from sktopk.losses import linear_program
 
 from .linear_programs import (
     SOLVABLE,
@@ -16,7 +16,6 @@ from .linear_programs import (
     infeasible_equations,
     infeasible_program,
     optima,
-    precision_at_recall,
     stacked,
     tensors,
     tied_program,
@@ -93,33 +92,6 @@ def test_optimality_conditions(method):
             assert (residual < 1e-8).all()
 
 
-def test_residuals_are_in_the_units_of_the_arguments():
-    # One step from 0 cannot finish: x stays away from x >= 1000, which costs 1000 x.
-    c, A_ub, b_ub = torch.tensor([1000.0]), torch.tensor([[-1.0]]), torch.tensor([-1000.0])
-    result = linear_program(
-        c.double(), A_ub.double(), b_ub.double(), max_iter=1, on_failure="ignore"
-    )
-    assert result.status == 1
-    x, v = result.x, result.multipliers_ub
-    torch.testing.assert_close(result.primal_residual, 1000 - x[0])
-    torch.testing.assert_close(result.dual_residual, (1000 - v[0]).abs())
-    torch.testing.assert_close(result.gap, (1000 * x[0] - 1000 * v[0]).abs())
-    torch.testing.assert_close(result.fun, 1000 * x[0])
-
-
-@pytest.mark.parametrize("n", [4, 7])
-def test_assignment_has_a_permutation_as_vertex_value(n, rng):
-    # n^2 variables, 2n equations of which one is redundant: every vertex is degenerate.
-    costs = rng.integers(0, 5, (n, n)).astype(float)
-    eye, ones = np.eye(n), np.ones((1, n))
-    A_eq = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])
-    program = (costs.ravel(), -np.eye(n * n), np.zeros(n * n), A_eq, np.ones(2 * n))
-    result = linear_program(*tensors(program))
-    expected = by_highs(*program).fun
-    assert expected == round(expected)
-    assert result.fun.item() == pytest.approx(expected, abs=1e-10)
-
-
 def test_programs_with_answers_that_need_no_solver(rng):
     values = torch.from_numpy(rng.normal(size=50))
     # The smallest t with t >= every value: the maximum, although all rows but one are slack.
@@ -181,7 +153,7 @@ def test_unsolvable_programs_leave_the_others_alone(method, rng):
     good = [vertex_program(rng, 4, 8, 1) for _ in range(3)]
     bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
     arguments = stacked([good[0], bad[0], good[1], bad[1], good[2]])
-    with pytest.warns(LinearProgramWarning, match="2 of 5 unsolved: 1 infeasible, 1 unbounded"):
+    with pytest.warns(RuntimeWarning, match="2 of 5 unsolved: 1 infeasible, 1 unbounded"):
         result = linear_program(*arguments, method=method)
     assert result.status.tolist() == [0, 2, 0, 3, 0]
     torch.testing.assert_close(result.fun[::2], optima(good), rtol=1e-10, atol=1e-10)
@@ -220,25 +192,6 @@ def test_sparse_equals_dense(to_sparse, method):
     torch.testing.assert_close(found.fun, expected.fun, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize("decimals", [None, 0])
-def test_large_sparse_program_has_the_optimum_of_its_closed_form(decimals):
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(2000, dtype=torch.float64, generator=generator)
-    if decimals is not None:
-        scores = scores.round(decimals=decimals)
-    result = linear_program(*precision_at_recall(scores, 100, 0.8))
-    # The largest t at which the hinges of the positives sum to what is allowed, by bisection.
-    low, high = -10.0, 10.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        spent = (1 - scores[:100] + middle).clamp_min(0).sum().item()
-        low, high = (middle, high) if spent <= 0.2 * 100 else (low, middle)
-    expected = (1 + scores[100:] - low).clamp_min(0).sum().item()
-    assert result.status == 0
-    assert result.fun.item() == pytest.approx(expected, rel=1e-10)
-
-
 @pytest.mark.parametrize("smoothing", [1e-4, 1e-2, 1.0])
 def test_penalty_is_the_smoothed_program(smoothing):
     rng = np.random.default_rng(1)
@@ -260,21 +213,3 @@ def test_penalty_is_the_smoothed_program(smoothing):
         exact = linear_program(*tensors(program))
         square = exact.multipliers_ub.square().sum() + exact.multipliers_eq.square().sum()
         assert exact.fun - smoothing * square / 2 - 1e-9 <= result.fun <= exact.fun + 1e-9
-
-
-@pytest.mark.parametrize("make", SOLVABLE, ids=lambda make: make.__name__)
-def test_penalty_lies_below_the_optimum_by_no_more_than_its_notes_say(make):
-    width = 1e-2
-    for programs in batches(make):
-        arguments = stacked(programs)
-        exact = linear_program(*arguments, method="highs")
-        square = exact.multipliers_ub.square().sum(-1) + exact.multipliers_eq.square().sum(-1)
-        distance = width * square / 2
-        found = linear_program(*arguments, method="penalty", smoothing=width)
-        assert (found.status == 0).all()
-        rounding = 1e-10 * (1 + exact.fun.abs() + distance)
-        assert (found.fun <= exact.fun + rounding).all()
-        assert (found.fun >= exact.fun - distance - rounding).all()
-        rounded = (part.float() for part in arguments)
-        of_float32 = linear_program(*rounded, method="penalty", smoothing=width)
-        torch.testing.assert_close(of_float32.fun.double(), found.fun, rtol=1e-3, atol=1e-3)

@@ -1,7 +1,6 @@
 """What linear_program takes, refuses and returns, and how it tells of unsolved programs."""
 
 import math
-import pickle
 import subprocess
 import sys
 import textwrap
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk.losses import LinearProgramError, LinearProgramWarning, linear_program
+from sktopk.losses import linear_program
 
 from .linear_programs import tensors, vertex_program
 
@@ -42,23 +41,23 @@ INFEASIBLE = (torch.ones(1), torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -
 
 
 def test_failure_warns_raises_or_is_ignored():
-    with pytest.warns(LinearProgramWarning, match="1 of 1 unsolved: 1 infeasible") as caught:
+    with pytest.warns(RuntimeWarning, match="1 of 1 unsolved: 1 infeasible") as caught:
         linear_program(*INFEASIBLE)
     assert caught[0].filename == __file__
-    with pytest.raises(LinearProgramError, match="1 of 1 unsolved: 1 infeasible"):
+    with pytest.raises(RuntimeError, match="1 of 1 unsolved: 1 infeasible"):
         linear_program(*INFEASIBLE, on_failure="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert linear_program(*INFEASIBLE, on_failure="ignore").status == 2
     c = torch.ones(2, 3, 1)
     c[1, 2] = -1
-    with pytest.warns(LinearProgramWarning, match=r"the first at index \(1, 2\)"):
+    with pytest.warns(RuntimeWarning, match=r"the first at index \(1, 2\)"):
         linear_program(c, -torch.ones(1, 1), torch.zeros(1))
 
 
 def test_stopping_early_is_told(rng):
     arguments = tensors(vertex_program(rng, 8, 20, 3))
-    with pytest.warns(LinearProgramWarning, match="1 stopped by max_iter"):
+    with pytest.warns(RuntimeWarning, match="1 stopped by max_iter"):
         result = linear_program(*arguments, max_iter=2)
     assert result.status == 1
     assert result.n_iter == 2
@@ -74,10 +73,6 @@ def replaced(**changes):
         "b_eq": torch.ones(1),
     }
     return arguments | changes
-
-
-def test_replaced_arguments_are_good_before_replacement():
-    assert linear_program(**replaced()).fun.item() == pytest.approx(1)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
@@ -127,11 +122,6 @@ def test_replaced_arguments_are_good_before_replacement():
 def test_bad_input(changes, error, message):
     with pytest.raises(error, match=message):
         linear_program(**replaced(**changes))
-
-
-def test_result_can_be_pickled(rng):
-    result = linear_program(*tensors(vertex_program(rng, 4, 7, 1)))
-    assert torch.equal(pickle.loads(pickle.dumps(result)).x, result.x)
 
 
 def test_nothing_is_printed():

@@ -8,7 +8,6 @@ from sktopk.losses import linear_program
 
 from .linear_programs import (
     infeasible_program,
-    precision_at_recall,
     redundant_program,
     stacked,
     tensors,
@@ -67,33 +66,6 @@ def test_gradient_of_a_sparse_matrix_is_sparse(to_sparse):
     linear_program(torch.tensor([1.0, 2.0]), A_ub, -torch.ones(2)).fun.backward()
     assert A_ub.grad.layout == A_ub.layout
     torch.testing.assert_close(A_ub.grad.to_dense(), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_envelope_theorem(method, rng):
-    arguments = with_gradient(tensors(vertex_program(rng, 5, 9, 2)))
-    result = linear_program(*arguments, method=method)
-    found = torch.autograd.grad(result.fun, arguments)
-    x, v, u = result.x.detach(), result.multipliers_ub, result.multipliers_eq
-    expected = (x, torch.outer(v, x), -v, torch.outer(u, x), -u)
-    for name, gradient, value in zip(NAMES, found, expected, strict=True):
-        torch.testing.assert_close(gradient, value, msg=name)
-
-
-@pytest.mark.filterwarnings("ignore:Sparse")
-def test_gradient_of_precision_at_recall_is_that_of_its_closed_form():
-    """The threshold t solves sum of (1 - s_i + t)_+ = what is allowed; then it is a hinge loss."""
-    torch.manual_seed(0)
-    scores = torch.randn(300, dtype=torch.float64, requires_grad=True)
-    linear_program(*precision_at_recall(scores, 30, 0.8)).fun.backward()
-    closed = scores.detach().clone().requires_grad_()
-    largest_first = closed[:30].sort().values
-    for k in range(1, 31):  # the k lowest positives violate the threshold
-        t = (0.2 * 30 + largest_first[:k].sum()) / k - 1
-        if k == 30 or t + 1 <= largest_first[k]:
-            break
-    (1 + closed[30:] - t).clamp_min(0).sum().backward()
-    torch.testing.assert_close(scores.grad, closed.grad, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("make", [tied_program, redundant_program])

@@ -2,7 +2,6 @@
 
 import math
 import re
-import warnings
 from functools import partial
 from itertools import product
 
@@ -16,7 +15,6 @@ from tests.losses.cases import (
     LOSSES,
     OF_TWO,
     PROGRAMS,
-    SOLVED,
     TOP,
     Case,
     assert_same,
@@ -243,23 +241,6 @@ def test_half_precision_is_computed_in_float32_with_autocast_or_without(case):
         assert_near(case, case(half, target), case(half.double(), target), size)
 
 
-@every(first_of_each(LOSSES))
-def test_float64_is_finite_up_to_its_own_size(case):
-    """Where the margin is nothing beside them, losses of larger scores are larger in proportion."""
-    scores, target = case.batch()
-    scores = scores.detach() / scores.abs().max()
-    expected, expected_gradient = value_and_gradient(case, 2.0**100 * scores, target)
-    loss, gradient = value_and_gradient(case, 2.0**500 * scores, target)
-    assert gradient.isfinite().all()
-    if expected == 0:
-        assert loss == 0
-        return
-    degree = (case(2.0**101 * scores, target) / expected).log2().round().item()
-    assert loss.item() == pytest.approx(expected.item() * 2.0 ** (400 * degree), rel=1e-9)
-    if degree == 1:
-        torch.testing.assert_close(gradient, expected_gradient)
-
-
 BEYOND = [
     ("ldam_loss", [[2e37, 1.0]], [0], {"class_counts": [5, 5]}, 0.0),
     ("ldam_loss", [[1e37, 1e37]], [0], {"class_counts": [5, 5], "max_margin": 0.0}, math.log(2)),
@@ -288,87 +269,6 @@ def test_transition_weight_keeps_its_digits_in_float32():
     target = torch.full((50,), 2)
     loss = losses.topk_transition_loss(scores, target, k=3, reduction="none")
     assert_same(loss, torch.zeros(50), 1e-6)
-
-
-@every(first_of_each(LOSSES))
-def test_no_step_of_the_gradient_is_nan(case):
-    """A NaN between two steps may be masked in the end; anomaly detection sees it."""
-    scores, target = case.batch(dtype=torch.float32)
-    scores = scores.detach()
-    batches = [
-        *((each, target) for each in (scores, scores.round(), 0 * scores, 1e30 * scores)),
-        *((scores, torch.full_like(target, label)) for label in (0, 1)),
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its slowness
-        detection = torch.autograd.set_detect_anomaly(True, check_nan=True)
-    weight = torch.ones(len(scores)).index_fill(0, torch.tensor([0, 3]), 0.0)
-    with detection:
-        for each, labels in batches:
-            for sample_weight in (None, weight):
-                _, gradient = value_and_gradient(case, each, labels, sample_weight=sample_weight)
-                assert gradient.isfinite().all()
-
-
-@pytest.fixture
-def set_flush_denormal():
-    yield torch.set_flush_denormal
-    torch.set_flush_denormal(False)
-
-
-@every(first_of_each(LOSSES))
-def test_denormal_scores_are_next_to_equal(case, set_flush_denormal):
-    # The order of tied classes may change these, and a k that is a sum of weights.
-    of_ties = case.name in ("topk_grouping_loss", "topk_transition_loss", "precision_at_k_loss")
-    scores, target = case.batch(dtype=torch.float32)
-    scores = 1e-40 * scores.detach()
-    expected = case(torch.zeros_like(scores, dtype=torch.float64), target)
-    weight = torch.full((len(scores),), 1e-40)
-    for flushes in (False, True):
-        if not set_flush_denormal(flushes):
-            pytest.skip("this CPU does not tell denormals apart")
-        for sample_weight in (None, weight):
-            options = {"sample_weight": sample_weight}
-            if sample_weight is not None and of_ties:
-                continue
-            loss, gradient = value_and_gradient(case, scores, target, **options)
-            assert gradient.isfinite().all()
-            assert loss.isfinite()
-            if not of_ties and not (flushes and sample_weight is not None):
-                torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
-
-
-# Threads.
-
-
-@pytest.fixture
-def on_threads():
-    """Call a function on 1, 2 and 4 threads and return the three results."""
-    before = torch.get_num_threads()
-
-    def call(function):
-        results = []
-        for n_threads in (1, 2, 4):
-            torch.set_num_threads(n_threads)
-            results.append(function())
-        return results
-
-    yield call
-    torch.set_num_threads(before)
-
-
-def test_losses_agree_on_any_number_of_threads(on_threads):
-    sizes = [*((c, 5_000) for c in CLASSES), *((c, 40_000) for c in [*TOP[:10], *SOLVED])]
-
-    def values():
-        return [value_and_gradient(c, *c.batch(n_samples=n, dtype=torch.float32)) for c, n in sizes]
-
-    one, *others = on_threads(values)
-    for found in others:
-        for (case, _), (loss, gradient), (loss_1, slope) in zip(sizes, found, one, strict=True):
-            # Sums in another order. The gradient of F-beta is a small difference of such sums.
-            assert (loss - loss_1).abs() <= 1e-6 * loss_1.abs(), case
-            assert (gradient - slope).abs().max() <= 2e-5 * slope.abs().max(), case
 
 
 # The second derivative.

@@ -1,13 +1,13 @@
 """Do a few candidates tell what all classes would?"""
 
-from itertools import combinations, product
-from math import comb, prod
+from itertools import product
 
 import pytest
 import torch
 
-from sktopk.losses import cross_entropy_loss, focal_loss, sample_candidates, smooth_topk_loss
-from sktopk.losses._candidates import Candidates, draw_candidates
+from sktopk.losses import focal_loss, sample_candidates, smooth_topk_loss
+from sktopk.losses._candidates import Candidates
+from sktopk.losses._cross_entropy import cross_entropy_loss
 
 # Loss, and what it divides scores by.
 LOSSES = {
@@ -65,30 +65,6 @@ def test_the_sum_of_exponentials_is_unbiased_exactly(every_draw):
     ]
     mean = torch.stack(estimates).mean(0)
     torch.testing.assert_close(mean, whole, rtol=1e-6, atol=0)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("n_drawn", [1, 2])
-def test_sums_over_subsets_have_the_expectation_of_the_docstring(every_draw, k, n_drawn):
-    e = torch.rand(N_CLASSES, dtype=torch.float64, generator=seeded()).tolist()
-    sums = []
-    for candidates in every_draw:
-        weight = {j: torch.tensor(log).exp().item() for j, log in distinct(candidates).items()}
-        if len(weight) == 2 + n_drawn:
-            subsets = combinations(weight, k)
-            sums.append(sum(prod(weight[j] * e[j] for j in subset) for subset in subsets))
-    expected = 0.0
-    for subset in combinations(range(N_CLASSES), k):
-        r = len(set(subset) - {1, 4})
-        factor = prod((1 - i / n_drawn) / (1 - i / 5) for i in range(r))
-        # The share of the draws that have these r classes, times their weights.
-        assert factor == pytest.approx(
-            comb(5 - r, n_drawn - r) / comb(5, n_drawn) * (5 / n_drawn) ** r
-            if r <= n_drawn
-            else 0.0
-        )
-        expected += factor * prod(e[j] for j in subset)
-    assert sum(sums) / len(sums) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -156,18 +132,3 @@ def test_any_integers_will_do_as_labels_and_none_are_modified():
 def test_bad_arguments_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         sample_candidates(*arguments)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_networks_with_rows_of_their_own_share_the_draws_and_nothing_else(seed):
-    target = torch.randint(50, (9,), generator=seeded(seed + 100))
-    seen = torch.rand(9, 3, generator=seeded(seed + 200)) < 0.6
-    seen[:, 2] = False
-    found = draw_candidates(target, 50, 20, seeded(seed), seen)
-    assert torch.equal(found.classes[found.target], target)
-    assert found.log_weight.shape == (3, len(found.classes))
-    for m in range(3):
-        own = Candidates(found.classes, found.target, found.log_weight[m])
-        alone = sample_candidates(target[seen[:, m]], 50, 20, generator=seeded(seed))
-        assert distinct(own) == distinct(alone)
-    assert draw_candidates(target, 20, 20, seeded(seed), seen).log_weight.shape == (20,)

@@ -204,53 +204,6 @@ def test_surrogate_quantile_is_the_root(surrogate):
 
 
 @every_surrogate
-def test_surrogate_quantile_has_the_gradient_of_its_docstring(surrogate):
-    for tau in (1e-6, 0.3, 1.0):
-        scores, target = top_batch(n_samples=30)
-        value, gradient = value_and_gradient(
-            SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
-        )
-        slopes = [
-            references.SLOPES[surrogate](s - value.item()) * (y == 0)
-            for s, y in zip(scores.tolist(), target.tolist(), strict=True)
-        ]
-        expected = torch.tensor([slope / sum(slopes) for slope in slopes], dtype=torch.float64)
-        assert_same(gradient, expected, 1e-11)
-
-
-@every_surrogate
-def test_surrogate_quantile_of_tied_and_weighted_rows(surrogate):
-    for tau in (1e-6, 0.5, 1.0):
-        positive = torch.zeros(5, dtype=torch.bool)
-        tied = torch.tensor([2.0, 2.0, 1.0, 1.0, 1.0]).double()
-        threshold = SurrogateQuantile("negatives", tau, surrogate)
-        value, gradient = value_and_gradient(threshold, tied, positive)
-        weighted, of_weighted = value_and_gradient(
-            threshold, tied[1:3], positive[1:3], torch.tensor([2.0, 3.0])
-        )
-        assert_same(weighted, value)
-        shared = torch.stack([gradient[:2].sum(), gradient[2:].sum()])
-        assert_same(of_weighted, shared, 1e-9)
-        equal, gradient = value_and_gradient(threshold, torch.full((5,), 4.0).double(), positive)
-        assert references.SURROGATES[surrogate](4 - equal.item()) == pytest.approx(tau, rel=1e-9)
-        assert_same(gradient, torch.full((5,), 0.2, dtype=torch.float64))
-
-
-@every_surrogate
-def test_surrogate_quantile_at_every_scale(surrogate):
-    for scale, tau in [(1e-30, 1e-3), (1e10, 1.0), (1e30, 1e-3), (1e30, 1.0)]:
-        scores, target = top_batch(dtype=torch.float32)
-        scores = scale * scores.detach()
-        value, gradient = value_and_gradient(
-            SurrogateQuantile("negatives", tau, surrogate), scores, target == 1
-        )
-        group = scores[target == 0]
-        assert group.min() - 1 <= value <= group.max() + 21
-        assert gradient.isfinite().all()
-        assert gradient.sum() == pytest.approx(1, rel=1e-6)
-
-
-@every_surrogate
 def test_surrogate_quantile_counts_masked_rows(surrogate):
     for tau in (0.01, 1.0):
         # A score of -inf adds nothing to the sum; the mean is over all n.
@@ -262,12 +215,6 @@ def test_surrogate_quantile_counts_masked_rows(surrogate):
         assert_same(gradient.sum(), torch.tensor(1.0).double())
         masked = torch.full_like(scores, -torch.inf)
         assert threshold(masked, scores > 0) == -torch.inf
-
-
-@every_surrogate
-def test_surrogate_quantile_of_nan_is_nan(surrogate):
-    scores = torch.tensor([1.0, math.nan, 2.0])
-    assert SurrogateQuantile("all", 0.5, surrogate)(scores, scores > 0).isnan()
 
 
 # What is refused, and how.

@@ -48,24 +48,6 @@ def test_bounds_the_zero_one_metric_from_above(case):
         assert case(scores, target) >= error.sum() / (target == case.counted).sum()
 
 
-@every(TOP)
-def test_masked_samples(case):
-    scores, target = top_batch()
-    for dtype in (torch.bool, torch.float32):
-        assert_same(case(scores, target.to(dtype)), case(scores, target), 0)
-    masked = (target == 0) & (torch.arange(len(target)) < 5)
-    assert masked.any()
-    hidden = scores.detach().masked_fill(masked, -torch.inf)
-    loss, gradient = value_and_gradient(case, hidden, target)
-    assert_same(loss, case.defined(hidden, target))
-    assert gradient.isfinite().all()
-    assert (gradient[masked] == 0).all()
-    nothing = torch.full((4,), -torch.inf, dtype=torch.float64)
-    loss, gradient = value_and_gradient(case, nothing, torch.tensor([0, 1, 0, 1]))
-    assert loss == 0
-    assert (gradient == 0).all()
-
-
 # Both kinds of errors: equation 1 of Adam, Macha, Smidl.
 
 BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
@@ -89,19 +71,6 @@ def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
     each = accuracy_at_top_loss(scores, target, reduction="none", **options)
     assert each.tolist() == pytest.approx(rows)
     assert torch.autograd.gradcheck(lambda s: accuracy_at_top_loss(s, target, **options), scores)
-
-
-@pytest.mark.parametrize("surrogate", references.SURROGATES)
-def test_gradient_of_both_kinds_is_equation_6(surrogate):
-    scores, target = top_batch(n_samples=30)
-    s, y, expected = scores.tolist(), target.tolist(), torch.zeros(30, dtype=torch.float64)
-    at = references.kth_row(s, y, "all", k=5)
-    for kind, factor in BOTH.items():
-        factors = references.row_factors(s, y, at, kind, surrogate)
-        expected += factor * torch.tensor(factors, dtype=torch.float64)
-    options = {"threshold": KthLargest("all", k=5), "errors": BOTH, "surrogate": surrogate}
-    _, gradient = value_and_gradient(accuracy_at_top_loss, scores, target, **options)
-    assert_same(gradient, expected)
 
 
 # Surrogates: z, max(0, 1 + z)^2, max(0, 1 + z), log2(1 + exp z), as the loss at a threshold of 0.

@@ -72,23 +72,6 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert width == pytest.approx(2 * 1.96 * np.std(found), rel=0.35)
 
 
-def test_intervals_do_not_depend_on_the_rows_far_below(rows):
-    y_true, y_score = rows
-    y_true = y_true == "fraud"
-    table = budget_table(y_true, y_score, budgets=[20, 60], n_bootstraps=3000)
-    # A plain bootstrap of the rows.
-    random = np.random.RandomState(1)
-    hits = []
-    for _ in range(1500):
-        drawn = random.randint(800, size=800)
-        options = {"k": 60, "pos_label": True}
-        hits.append(60 * precision_at_k_score(y_true[drawn], y_score[drawn], **options))
-    low, high = np.quantile(hits, [0.025, 0.975])
-    assert high - low > 10
-    assert table.loc[1, "hits_low"] == pytest.approx(low, abs=1.5)
-    assert table.loc[1, "hits_high"] == pytest.approx(high, abs=1.5)
-
-
 def test_seeds_and_levels(rows):
     y_true, y_score = rows
 

@@ -161,22 +161,6 @@ def test_topk_curve_has_the_accuracy_at_each_k():
         TopKCurveDisplay.from_predictions(y, scores, max_k=0, **options)
 
 
-def test_a_fold_that_knows_fewer_classes_has_a_shorter_curve():
-    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.repeat(np.arange(6), 10)
-    # Without shuffling the last of two folds holds all samples of the greatest labels.
-    results = cross_validate(
-        GaussianNB(), X, y, cv=KFold(2), return_estimator=True, return_indices=True
-    )
-    y[:30:10] = 5
-    results["estimator"][0].fit(X[::2], y[::2] % 4)
-    display = TopKCurveDisplay.from_cv_results(results, X, y)
-    n_classes = [len(each.classes_) for each in results["estimator"]]
-    assert len(set(n_classes)) == 2
-    assert [len(k) for k in display.k] == n_classes
-    for k, chance in enumerate(display.chance, start=1):
-        assert chance == pytest.approx(np.mean([min(1, k / n) for n in n_classes]))
-
-
 # Enrichment.
 
 
@@ -309,18 +293,6 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
     np.testing.assert_array_equal(folds.score[0], one.score)
 
 
-@pytest.mark.filterwarnings("ignore:fpr <= 0.001")
-def test_the_ranking_is_drawn_if_nothing_may_be_selected(data):
-    X, y, X_test, y_test = data
-    inner = FrozenEstimator(LogisticRegression().fit(X, y))
-    params = {"constraint": "fpr", "budget": 0.001, "pos_label": "yes"}
-    clf = BudgetClassifier(inner, **params).fit(X, y)
-    display = BudgetCurveDisplay.from_estimator(clf, X_test, y_test)
-    plain = BudgetCurveDisplay.from_estimator(inner, X_test, y_test, pos_label="yes")
-    np.testing.assert_array_equal(display.score, plain.score)
-    assert display.budget_ is None
-
-
 def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand():
     y_true, y_score = np.arange(2000) % 20 == 0, np.random.default_rng(0).normal(size=2000)
     for params, shown in (
@@ -437,41 +409,3 @@ def test_bars_are_the_shot_accuracy():
     neighbors = KNeighborsClassifier().fit(X, y)
     with pytest.raises(ValueError, match=r"class_counts must be given.*KNeighborsClassifier"):
         ShotAccuracyDisplay.from_estimator(neighbors, X, y)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda name: ShotAccuracyDisplay([0.9, 0.5, np.nan], name=name),
-        lambda name: SetSizeDisplay([0, 1, 2], [0, 1, 2], [0.2, 0.3, 0.5], [0, 1, 1], name=name),
-    ],
-    ids=["shots", "sizes"],
-)
-def test_bars_of_several_displays_stand_side_by_side(make):
-    ax, displays = None, []
-    for name in "abc":
-        displays.append(make(name).plot(ax))
-        ax = displays[0].ax_
-    for group in range(3):
-        bars = [each.bars_[group] for each in displays]
-        left = [bar.get_x() for bar in bars]
-        right = [bar.get_x() + bar.get_width() for bar in bars]
-        np.testing.assert_allclose(left[1:], right[:-1])
-        assert left[0] + right[2] == pytest.approx(2 * group)
-    assert len({each.bars_[0].get_facecolor() for each in displays}) == 3
-    assert names_in_legend(displays[2]) == ["a", "b", "c"]
-
-
-def test_no_two_of_many_curves_look_the_same():
-    ax, looks, dashed = None, set(), []
-    for n_points in [2] * 30 + [200] * 6:
-        x = np.linspace(0, 1, n_points)
-        line = TopKCurveDisplay(x, x).plot(ax).line_
-        ax = line.axes
-        if n_points == 2:
-            looks.add((line.get_color(), line.get_marker()))
-        else:  # markers would touch: each has its own dashes
-            assert not line.get_marker()
-            dashed.append(line.is_dashed())
-    assert len(looks) == 30
-    assert sum(dashed) >= 5

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sktopk import metrics
+from tests.metrics.top_cases import function_called
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(exceeds|is NaN)")
 WEIGHTS = [0.0, 1e-30, 1e-30, 1e-15, 1.0, 1.0, 3.0, 1e15, 1e30]
@@ -117,5 +118,5 @@ def test_weights_whose_sum_is_no_number_are_refused():
 @pytest.mark.parametrize("weight", [1e-320, 1e-308, 1e300])
 def test_equal_weights_change_nothing_however_small(name, params, weight):
     y, scores = [0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6]
-    value = getattr(metrics, name)(y, scores, sample_weight=[weight] * 4, **params)
-    assert value == pytest.approx(getattr(metrics, name)(y, scores, **params), rel=1e-3)
+    value = function_called(name)(y, scores, sample_weight=[weight] * 4, **params)
+    assert value == pytest.approx(function_called(name)(y, scores, **params), rel=1e-3)

@@ -70,16 +70,6 @@ def verdicts(display):
     return [text.get_text().partition(": ")[2] for text in display.texts_]
 
 
-def test_every_row_has_one_of_the_verdicts(scores):
-    display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
-    width = display.half_width[0]
-    assert display.names == ["focal", "smooth_topk", "ldam"]
-    assert 0 < abs(display.difference[0]) < width
-    for margin, of_focal in ((0.0, "cannot tell"), (1.0, "as good")):
-        display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2, margin=margin)
-        assert verdicts(display) == [of_focal, "better", "worse"]
-
-
 @pytest.mark.parametrize(
     ("difference", "half_width", "verdict"),
     [
@@ -101,26 +91,6 @@ def test_every_row_has_one_of_the_verdicts(scores):
 def test_verdict_is_where_the_interval_lies(difference, half_width, verdict):
     display = LossComparisonDisplay(["a"], [difference], [half_width], margin=0.5).plot()
     assert verdicts(display) == [verdict]
-
-
-def test_draws_what_it_holds():
-    display = LossComparisonDisplay(
-        ["a", "b"], [0.2, -0.1], [0.1, 0.3], baseline="hinge", metric="recall", confidence=0.9
-    )
-    assert display.plot(markersize=9) is display
-    np.testing.assert_array_equal(display.line_.get_xydata(), [[0.2, 0], [-0.1, 1]])
-    ((interval,),) = [display.errorbar_.lines[2]]
-    np.testing.assert_allclose(
-        interval.get_segments(), [[[0.1, 0], [0.3, 0]], [[-0.4, 1], [0.2, 1]]]
-    )
-    assert display.line_.get_markersize() == 9
-    assert display.zero_.get_xdata()[0] == 0
-    assert display.figure_ is display.ax_.figure
-    shaded = display.ax_.transData.inverted().transform_bbox(display.margin_.get_window_extent())
-    assert shaded.intervalx == pytest.approx([-0.01, 0.01])
-    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["a", "b"]
-    assert display.ax_.yaxis_inverted()  # the first one on top
-    assert display.ax_.get_legend() is None
 
 
 LOSSES = ["hinge", "log_loss", "modified_huber"]

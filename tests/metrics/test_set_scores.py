@@ -48,25 +48,6 @@ def test_size_equals_definition(sets):
         assert set_size_score(container(y_set)) == pytest.approx(sum(sizes) / 60)
 
 
-@pytest.mark.parametrize("average", ["micro", "macro"])
-def test_weight_two_equals_a_repeated_row(average, sets):
-    y_true, y_set, weight = sets
-    rows = np.repeat(np.arange(60), weight.astype(int))
-    weighted = set_coverage_score(
-        y_true, y_set, labels=LABELS, average=average, sample_weight=weight
-    )
-    repeated = set_coverage_score(y_true[rows], y_set[rows], labels=LABELS, average=average)
-    assert weighted == pytest.approx(repeated, abs=1e-15)
-
-
-def test_full_and_empty_sets():
-    y_true = ["ash", "oak", "fir"]
-    full, empty = np.ones((3, 4)), np.zeros((3, 4), dtype=int)
-    assert set_coverage_score(y_true, full, labels=LABELS) == pytest.approx(2 / 3)
-    assert set_coverage_score(y_true, empty, labels=LABELS, average="macro") == 0.0
-    assert (set_size_score(full), set_size_score(empty)) == (4.0, 0.0)
-
-
 def test_labels_may_come_in_any_order_and_kind():
     y_set = [[1, 0], [1, 0]]
     assert set_coverage_score([5, 3], y_set, labels=[5, 3]) == 0.5

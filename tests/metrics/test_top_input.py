@@ -9,21 +9,19 @@ import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk.metrics import (
-    auc_at_quantile_score,
     bedroc_score,
     budget_table,
     enrichment_factor_score,
-    partial_auc_log_score,
     positives_at_top_score,
     precision_at_k_score,
     precision_at_recall_score,
-    precision_quantile_curve,
     recall_at_k_score,
     set_coverage_score,
     set_size_score,
     topk_accuracy_score,
     true_positive_rate_at_fpr_score,
 )
+from sktopk.metrics._top_curves import auc_at_quantile_score, partial_auc_log_score
 from tests.metrics.top_cases import every_score, large_case
 
 
@@ -76,16 +74,6 @@ def test_no_positives_are_nan_and_a_warning(score, params):
     for case in cases:
         with pytest.warns(UndefinedMetricWarning, match=match):
             assert math.isnan(score(**case, **params))
-
-
-def test_curve_without_positives_is_nan_and_a_warning():
-    with pytest.warns(UndefinedMetricWarning, match="precision_quantile_curve: no positives"):
-        precision, quantile = precision_quantile_curve([0, 0], [1, 2])
-    np.testing.assert_array_equal(precision, [np.nan] * 3)
-    np.testing.assert_array_equal(quantile, [0, 0.5, 1])
-    with pytest.warns(UndefinedMetricWarning):
-        precision, quantile = precision_quantile_curve([], [])
-    assert (len(precision), quantile.tolist()) == (1, [0.0])
 
 
 @every_score

@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, top_k_accuracy_score
+from sklearn.metrics import top_k_accuracy_score
 
 from sktopk.metrics import _topk, shot_accuracy_score, topk_accuracy_score
 
@@ -74,33 +74,6 @@ def test_equals_scikit_learn_without_ties(k):
     assert topk_accuracy_score(y_true, y_score, k=k, sample_weight=weight) == pytest.approx(
         top_k_accuracy_score(y_true, y_score, k=k, sample_weight=weight), abs=1e-14
     )
-
-
-def test_top1_is_accuracy_and_macro_top1_is_balanced_accuracy():
-    rng = np.random.default_rng(2)
-    y_true, y_score = rng.integers(4, size=100), rng.standard_normal((100, 4))
-    y_pred = y_score.argmax(axis=1)
-    assert topk_accuracy_score(y_true, y_score, k=1) == accuracy_score(y_true, y_pred)
-    assert topk_accuracy_score(y_true, y_score, k=1, average="macro") == pytest.approx(
-        balanced_accuracy_score(y_true, y_pred)
-    )
-
-
-@pytest.mark.parametrize("average", ["micro", "macro"])
-@pytest.mark.parametrize("n_classes", [3, 49])
-def test_constant_classifier_scores_exactly_k_over_n_classes(n_classes, average):
-    y_true = np.random.default_rng(0).integers(n_classes, size=1797)
-    y_score = np.zeros((1797, n_classes))
-    for k in range(1, n_classes + 1):
-        score = topk_accuracy_score(y_true, y_score, k=k, labels=range(n_classes), average=average)
-        assert score == k / n_classes
-
-
-def test_fraction_that_is_a_whole_number_of_classes_is_not_rounded_up():
-    assert 0.07 * 100 > 7
-    for k, expected in ((0.07, 0.07), (0.0701, 0.08), (0.001, 0.01)):
-        score = topk_accuracy_score([0], np.zeros((1, 100)), k=k, labels=range(100))
-        assert score == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
@@ -185,14 +158,3 @@ def test_shot_group_without_test_classes_is_nan_with_a_warning():
         )
     assert scores["many"] == scores["few"] == 1.0
     assert np.isnan(scores["medium"])
-
-
-def test_codes_and_a_matrix_are_scored_without_labels():
-    """The function that training calls."""
-    rng = np.random.default_rng(0)
-    code, y_score, weight = rng.integers(0, 5, 40), rng.integers(0, 9, (40, 4)), rng.random(40)
-    for options in ({}, {"average": "macro"}, {"ties": "optimistic"}):
-        expected = topk_accuracy_score(
-            code, y_score, k=2, labels=range(4), sample_weight=weight, **options
-        )
-        assert _topk.topk_accuracy(code, y_score, 2, weight, **options) == expected

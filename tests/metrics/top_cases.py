@@ -1,16 +1,16 @@
 """The scores of the top of a ranking: their definitions as loops, and the cases to ask."""
 
 import math
-from itertools import pairwise, permutations, product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 
+from sktopk import metrics
 from sktopk.metrics import (
-    auc_at_quantile_score,
+    _top_curves,
     bedroc_score,
     enrichment_factor_score,
-    partial_auc_log_score,
     positives_at_top_score,
     precision_at_k_score,
     precision_at_recall_score,
@@ -18,6 +18,13 @@ from sktopk.metrics import (
     recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
+from sktopk.metrics._top_curves import auc_at_quantile_score, partial_auc_log_score
+
+
+def function_called(name):
+    """A score of labels and scores, public or only a scorer's."""
+    return getattr(metrics, name, None) or getattr(_top_curves, name)
+
 
 # Scores of labels in the order in which they are looked at.
 
@@ -126,21 +133,6 @@ def true_positive_rate_at_fpr(y, s, w, fpr):
     return max(tpr for _, tpr, _, reached in at if reached <= fpr + 1e-9)
 
 
-def partial_auc_sampled(y, s, w, min_fpr, max_fpr, method):
-    at = [rates(y, s, w, threshold) for threshold in [*set(s), math.inf]]
-    points = set()
-    for i in range(1000):
-        rate = min_fpr * (max_fpr / min_fpr) ** (i / 999)
-        points.add(max((fpr, tpr) for _, tpr, _, fpr in at if fpr <= rate + 1e-9))
-    points = sorted(points)
-    if len(points) == 1:
-        return points[0][1]
-    area = 0.0
-    for (x0, y0), (x1, y1) in pairwise(points):
-        area += (x1 - x0) * (y0 + y1) / 2
-    return area / (points[-1][0] - points[0][0])
-
-
 BY_THRESHOLD = [
     (precision_at_recall_score, precision_at_recall, {"recall": 0.05}),
     (precision_at_recall_score, precision_at_recall, {"recall": 0.5}),
@@ -153,16 +145,6 @@ BY_THRESHOLD = [
     (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 0}),
     (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 0.2}),
     (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 1.0}),
-    (
-        partial_auc_log_score,
-        partial_auc_sampled,
-        {"min_fpr": 0.01, "max_fpr": 0.5, "method": "sampled"},
-    ),
-    (
-        partial_auc_log_score,
-        partial_auc_sampled,
-        {"min_fpr": 1e-5, "max_fpr": 1e-4, "method": "sampled"},
-    ),
 ]
 by_threshold = pytest.mark.parametrize(("score", "reference", "params"), BY_THRESHOLD)
 SCORES = [(score, params) for score, _, params in BY_ORDER + BY_THRESHOLD] + [

@@ -75,14 +75,15 @@ def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
     assert alone.summary().loc["a", "p_value"] == pytest.approx(0.03)
     assert alone.verdict.startswith("a is better than cross_entropy: difference +0.0")
     all_three = comparison(scores, margin=0.1).verdict
-    assert all_three.startswith("cross_entropy is as good: difference +0.0")
-    assert all_three.endswith(", within 0.1 (a, the best of 3 losses)")
+    assert all_three.startswith(
+        "a, the best of 3 losses, is equivalent to cross_entropy within 0.1: difference +0.0"
+    )
     unsure = comparison(scores).verdict
-    assert unsure.startswith("cannot tell cross_entropy from a, the best of 3 losses: differ")
+    assert "is not significantly different from cross_entropy: difference +0.0" in unsure
     assert comparison(scores, losses=["a"]).verdict == alone.verdict
     lost = comparison(scores, losses=["c"]).verdict
     assert lost == (
-        "cross_entropy is better: difference -0.100 ± 0.000 (c). a scores highest: "
+        "c is worse than cross_entropy: difference -0.100 ± 0.000. a scores highest: "
         + alone.verdict[alone.verdict.index("difference") :]
     )
 
@@ -97,7 +98,7 @@ def spread_runs(mean, spread, n_runs):
     return mean + spread * runs / runs.std(ddof=1)
 
 
-@pytest.mark.parametrize("n_test", [0, 5, 20])
+@pytest.mark.parametrize("n_test", [0, 20])
 @pytest.mark.parametrize("margin", [0.01, 0.03])
 @pytest.mark.parametrize("mean", [0.0, 0.004, 0.01, -0.02])
 def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
@@ -111,7 +112,7 @@ def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
         half = T_975[n_runs - 2] * error
         return abs(mean) > half or abs(mean) + half <= margin
 
-    assert (row["verdict"] == "cannot tell") == (not told(n_runs))
+    assert (row["verdict"] == "not significantly different") == (not told(n_runs))
     if told(n_runs):
         assert (row["more_folds"], row["times_rows"]) == (0, 1)
         return
@@ -119,10 +120,8 @@ def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
     assert row["more_folds"] == (enough[0] if enough else np.inf)
     assert told(n_runs, 1.0001 * row["times_rows"])
     assert not told(n_runs, 0.9999 * row["times_rows"])
-    assert "times the rows" in frame.verdict
+    assert "times the samples" in frame.verdict
     assert ("more fold" in frame.verdict) == bool(enough)
-    (line,) = [each for each in repr(frame).splitlines() if each.startswith("a ")]
-    assert "cannot tell without about " in line
 
 
 def test_scores_that_do_not_pair_are_refused(scores):

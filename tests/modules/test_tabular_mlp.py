@@ -316,3 +316,38 @@ def test_weights_count_as_repetitions(n_distinct):
         assert torch.equal(buffer, weighted.get_buffer(name)), name
     if n_distinct == 400:
         assert not torch.equal(repeated.center, TabularMLP(3, 2).from_data(X).center)
+
+
+def light_at_the_top(values):
+    return torch.where(values == values.max(), 1e-6, 1.0)
+
+
+def halved_again_and_again(values):
+    rank = values.argsort().argsort()
+    return 0.5 ** (40 * rank / len(values))
+
+
+def of_any_magnitude(values):
+    generator = torch.Generator().manual_seed(1)
+    return 10 ** (600 * torch.rand(len(values), generator=generator, dtype=torch.float64) - 300)
+
+
+def heavy_values(values):
+    return torch.where(values.abs() < 0.002, 1e9, 1e-9)
+
+
+@pytest.mark.parametrize("n_bins", [2, 3, 8])
+@pytest.mark.parametrize(
+    "weights", [light_at_the_top, halved_again_and_again, of_any_magnitude, heavy_values]
+)
+def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, n_bins):
+    values = table(n=3_000)[:, 0]
+    for X in (values, values.round(decimals=2)):
+        net = TabularMLP(1, 2, n_bins=n_bins, dtype=torch.float64)
+        net.from_data(X.unsqueeze(1), weights(X))
+        n_used = int((net.bin_slope > 0).sum())
+        assert 0 < n_used <= n_bins
+        edges = edges_of(net, 0)
+        # The bins end with the samples, however light, if these are not too far away.
+        ends = torch.stack([X.min(), X.max()]).sub(net.center).mul(net.scale).clamp(-1e6, 1e6)
+        torch.testing.assert_close((edges[[0, -1]] - net.center) * net.scale, ends)

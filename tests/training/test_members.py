@@ -16,7 +16,8 @@ from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses import KthLargest, TopMean
 from sktopk.losses._thresholds import Largest
-from sktopk.modules import MLP, Members, TabularMLP
+from sktopk.modules import MLP, TabularMLP
+from sktopk.modules._members import Members
 
 RNG = np.random.default_rng(0)
 N, M = 60, 3

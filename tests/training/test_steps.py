@@ -14,8 +14,11 @@ from torch import nn
 import sktopk
 from sktopk import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier, TopKClassifier
 from sktopk import losses as L
+from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import reduce
+from sktopk.losses._mixtures import topk_distribution_loss
 from sktopk.modules import MLP, TabularMLP
+from tests.losses.cases import function_called
 from tests.named_losses import NAMED_LOSSES
 
 RATE, K = 0.1, 2
@@ -75,7 +78,7 @@ def named(name, k=K, **params):
             own = np.ones(len(Y)) if weight is None else weight.numpy()
             # The classifier's weights have mean 1.
             more["class_counts"] = torch.from_numpy(np.bincount(target.numpy(), own))
-        function = getattr(L, f"{name}_loss")
+        function = function_called(f"{name}_loss")
         if "topk" in name:
             more["k"] = k
         if name in HAVE_TAU:
@@ -100,7 +103,7 @@ def test_a_loss_of_topk_classifier(name):
 def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
     def loss(scores, target, weight):
         of_set, of_order = scores.chunk(2, dim=1)
-        first = L.cross_entropy_loss(of_order, target, sample_weight=weight)
+        first = cross_entropy_loss(of_order, target, sample_weight=weight)
         # Of two losses the one of the set counts three times.
         return first + 3 * named(name)(of_set, target, weight)
 
@@ -109,7 +112,7 @@ def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
 
 def test_several_k_are_weighted():
     def loss(scores, target, weight):
-        return L.topk_distribution_loss(
+        return topk_distribution_loss(
             scores, target, loss=L.smooth_topk_loss, k={1: 0.3, 3: 0.7}, tau=0.7
         )
 

@@ -2,50 +2,29 @@
 
 import numpy as np
 
-# Parameters of LightGBM that the estimator sets from its own parameters.
+# Parameters of the estimator, and the parameters of LightGBM that they set.
 MANAGED = {
-    alias: name
-    for name, aliases in {
-        "loss": "objective objective_type app application loss boost_from_average",
-        "y": "num_class num_classes",
-        "n_estimators": "num_iterations num_iteration n_iter num_tree num_trees num_round "
-        "num_rounds nrounds num_boost_round n_estimators max_iter",
-        "learning_rate": "learning_rate shrinkage_rate eta",
-        "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
-        "min_child_samples": "min_data_in_leaf min_data_per_leaf min_data min_child_samples "
-        "min_samples_leaf",
-        "n_jobs": "num_threads num_thread nthread nthreads n_jobs",
-        "random_state": "seed random_seed random_state",
-        "scoring": "metric metrics metric_types",
-        "early_stopping": "early_stopping_round early_stopping_rounds early_stopping",
-        "n_iter_no_change": "n_iter_no_change",
-        "class_weight": "class_weight scale_pos_weight is_unbalance unbalance unbalanced_sets",
-    }.items()
-    for alias in aliases.split()
+    "loss": "objective objective_type app application loss boost_from_average",
+    "y": "num_class num_classes",
+    "n_estimators": "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds "
+    "nrounds num_boost_round n_estimators max_iter",
+    "learning_rate": "learning_rate shrinkage_rate eta",
+    "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
+    "min_child_samples": "min_data_in_leaf min_data_per_leaf min_data min_child_samples "
+    "min_samples_leaf",
+    "n_jobs": "num_threads num_thread nthread nthreads n_jobs",
+    "random_state": "seed random_seed random_state",
+    "n_iter_no_change": "metric metrics metric_types early_stopping_round early_stopping_rounds "
+    "early_stopping n_iter_no_change",
+    "class_weight": "class_weight scale_pos_weight is_unbalance unbalance unbalanced_sets",
 }
 
 
-def grow(lightgbm, function, settings, rows, *, init_score, n_rounds, stop=None):
-    """Train a booster.
+def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
+    """Return a booster trained on `rows` with the objective `function`.
 
-    Parameters
-    ----------
-    lightgbm : module
-    function : callable
-        Objective, see :func:`sktopk.boosting.objective`.
-    settings : dict
-        Parameters of LightGBM.
-    rows : Rows
-    init_score : float or ndarray of shape (n_classes,)
-    n_rounds : int
-    stop : tuple (Rows, callable, int, float), default=None
-        Held-out samples, the function that returns their score from the booster and their raw
-        scores, the patience in rounds, and the minimum gain. None trains all rounds.
-
-    Returns
-    -------
-    booster : lightgbm.Booster
-        It keeps the rounds up to the best one.
+    `stop` is None, or held-out samples, the metric of their raw scores and the number of rounds
+    without an improvement after which training stops; the best round is then the last one kept.
     """
 
     def data(rows, reference=None):
@@ -64,15 +43,15 @@ def grow(lightgbm, function, settings, rows, *, init_score, n_rounds, stop=None)
         for _ in range(n_rounds):
             booster.update(fobj=gradients)
     else:
-        held, judge, patience, tol = stop
+        held, quality, patience = stop
         booster.add_valid(data(held, train), "held")
         best, best_round = -np.inf, 0
         for i in range(1, n_rounds + 1):
             booster.update(fobj=gradients)
             ((*_, found, _),) = booster.eval_valid(
-                lambda scores, _: ("score", judge(booster, scores), True)
+                lambda scores, _: ("quality", quality(scores), True)
             )
-            if best_round == 0 or found > best + tol:
+            if best_round == 0 or found > best:
                 best, best_round = found, i
             elif i - best_round >= patience:
                 break

@@ -5,18 +5,12 @@ import dataclasses
 import numpy as np
 import torch
 
+from sktopk._common._groups import rows_of_groups
 from sktopk._common._scalars import n_kept
 from sktopk._common._warnings import warn
 from sktopk._estimators._between_scores import midway_below
-from sktopk.boosting._objective import (
-    LOSSES,
-    LOSSES_OF_BOTH,
-    LOSSES_OF_RANKINGS,
-    parameters_of,
-)
+from sktopk.boosting._objective import LOSSES, LOSSES_OF_BOTH, LOSSES_OF_RANKINGS, parameters_of
 from sktopk.losses import KthLargest, TopMean
-
-from ._rows import rows_of_groups
 
 # The threshold of a loss: the samples it is a rank of, and the parameter that is the rank.
 RANKS = {
@@ -30,8 +24,7 @@ RANKS = {
     "precision_at_recall": ("positives", "recall"),
     "precision_at_recall_program": ("positives", "recall"),
 }
-# "topk_distribution" is made of other losses, given as functions: users pass its module.
-NAMES = ("top_mean", *(name for name in LOSSES if name != "topk_distribution"))
+NAMES = ("top_mean", *LOSSES)
 OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
 
 
@@ -40,13 +33,12 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and loss not in LOSSES_OF_BOTH:
-        for_two = loss in OF_TWO_CLASSES
-        if for_two and not of_two:
+        if loss in OF_TWO_CLASSES and not of_two:
             raise ValueError(
-                f"loss={loss!r} is for two classes; y has {n_classes}. Only binary "
-                "classification is supported. Use a loss of labels such as 'cross_entropy'"
+                f"loss={loss!r} is for two classes; y has {n_classes}. Only binary classification "
+                "is supported. Use a loss of labels such as 'cross_entropy'"
             )
-        if not for_two and of_two:
+        if loss not in OF_TWO_CLASSES and of_two:
             raise ValueError(f"loss={loss!r} is for several classes; y has 2")
     if not of_two:
         asked = n_kept(k, n_classes)

@@ -4,28 +4,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktopk._common._groups import rows_of_groups
+
 
 class Rows(NamedTuple):
-    """Checked samples to train on or to evaluate on."""
+    """Checked samples; in training, those of a group are consecutive."""
 
     X: object
     y: np.ndarray
     target: np.ndarray
     weight: np.ndarray
-    # The sample weight without `class_weight`.
-    count: np.ndarray
-    # In training, the samples of a group are consecutive.
+    count: np.ndarray  # the sample weight without `class_weight`
     groups: np.ndarray | None = None
 
     def take(self, rows):
         """Return the samples of a mask or of these numbers."""
         return Rows(*(None if each is None else each[rows] for each in self))
-
-
-def rows_of_groups(groups):
-    """Return the row numbers of each group that has some."""
-    order = np.argsort(groups, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def groups_of_both(rows):

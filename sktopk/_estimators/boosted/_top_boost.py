@@ -1,13 +1,13 @@
 """TopBoostClassifier: LightGBM trained with a loss of the top and the log loss."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
-import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import UndefinedMetricWarning
@@ -30,7 +30,6 @@ from sktopk._common._labels import (
 )
 from sktopk._common._public import public
 from sktopk._common._scalars import (
-    check_flag,
     check_k,
     check_number,
     check_option,
@@ -40,33 +39,35 @@ from sktopk._common._scalars import (
     on_host,
     positive_label,
 )
-from sktopk._common._scoring import check_scorer, weight_for
-from sktopk._common._splits import held_out, held_out_groups
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, loss_function
-from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
 
 from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
 from ._rows import Rows, groups_of_both
 
+# With one member and early stopping one of ten folds is held out.
+N_FOLDS_OF_ONE = 10
+
 
 def _has_proba(classifier):
     """Return True if the scores are log odds, else raise with what to do instead."""
     if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
-            "predict_proba is not available: the loss of the top changes the scores, which are "
-            "no log odds. Use scikit-learn's CalibratedClassifierCV, or set log_loss_share=1"
+            "predict_proba is not available, since scores of a loss of the top are no log odds: "
+            "use scikit-learn's CalibratedClassifierCV, or log_loss_share=1"
         )
     return True
 
 
 @public
+@dataclass(eq=False, repr=False)
 class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     r"""Gradient-boosted trees (LightGBM), trained for the top of a ranking or of the labels.
 
@@ -84,14 +85,13 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Loss of the top. "top_mean" (two classes) penalizes positives below the mean score of the
         highest `k` negatives: :func:`sktopk.losses.accuracy_at_top_loss` with the logistic
         surrogate. "cross_entropy" is the log loss alone. Other names are those of the functions
-        of :mod:`sktopk.losses` without ``_loss``: for two classes for example "pat_mat", for
-        several for example "topk_hinge". A callable is called as ``loss(scores, target)``, with
-        `sample_weight` if samples have weights.
+        of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge"
+        (several). A callable is called as ``loss(scores, target)``, with `sample_weight` if
+        samples have weights.
     k : int or float, default=0.05
-        Size of the top, as a number, or as a fraction in (0, 1). For two classes it is the number
-        of samples that the loss calls k; for "top_mean" and "top_push_k" fractions are shares of
-        the negatives. For several classes it is the number of labels (`k_`), at most
-        n_classes - 1; fractions are shares of the classes.
+        Size of the top, as a number or as a fraction in (0, 1). For two classes it counts samples,
+        for "top_mean" and "top_push_k" negatives. For several classes it counts labels, at most
+        n_classes - 1.
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1]. 1 trains the log loss alone.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -101,7 +101,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     n_estimators : int, default=100
         Number of boosting rounds. Each grows one tree, or one tree per class of several.
     learning_rate : float, default=0.1
-        Step size: the factor of the values of each tree.
+        Factor of the values of each tree.
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
@@ -110,27 +110,18 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
         Number of ensemble members, whose scores are averaged. With more than one, each member
-        holds out one fold of the samples; equal samples are in the same fold. Out-of-fold scores
-        give `oob_decision_function_`, `threshold_` and early stopping.
+        holds out one fold of the samples; equal samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None is 1 or True if the other label is 0, -1 or False;
-        otherwise the rarer label, with a warning.
-    early_stopping : bool, default=False
-        Whether to stop after `n_iter_no_change` rounds without a gain above `tol` of `scoring` on
-        held-out samples. The best round is kept.
-    scoring : str, callable or None, default=None
-        Scorer of early stopping. None is the metric of `score`.
-    validation_fraction : float, default=0.1
-        Fraction held out for `early_stopping` if `n_members` is 1. Several members use their
-        held-out fold.
-    n_iter_no_change : int, default=10
-        Number of rounds without a gain before training stops.
-    tol : float, default=1e-4
-        Minimum gain of the score.
+        otherwise it is guessed, with a warning.
+    n_iter_no_change : int or None, default=None
+        Number of rounds without an improvement of the metric of `score` on held-out samples after
+        which training stops; the best round is kept. None trains all rounds. With one member a
+        tenth of the samples is held out.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out samples and of LightGBM. Folds depend on the samples alone.
+        Seed of LightGBM. Folds depend on the samples alone.
     n_jobs : int, default=None
         Number of threads. None is 1 unless joblib's ``parallel_config`` says more; -1 is all
         cores.
@@ -140,45 +131,33 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         Ensemble members. Their predictions do not include `init_score_`.
     init_score_ : float or ndarray of shape (n_classes,)
-        Initial scores, see :func:`sktopk.boosting.initial_score`.
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
-    class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class.
+        See :func:`sktopk.boosting.initial_score`.
+    classes_, class_count_ : ndarray of shape (n_classes,)
+        Sorted labels, and the sum of the sample weights of each.
     pos_label_ : int, float, bool or str
         Positive label of two classes.
     threshold_ : float
-        Decision threshold of two classes: `predict` returns `pos_label_` for samples whose score
-        is above it. It is the threshold of the loss as a quantile. For a loss without a threshold
-        as many samples are above it as are positive. For the log loss alone it is 0. It is
-        computed on held-out scores if there are any, otherwise on the training samples. For
-        several members the scores are corrected to the distribution of out-of-fold scores.
+        Decision threshold of two classes, computed on out-of-fold scores if samples are held out.
+        It is the threshold of the loss as a quantile; for a loss without one as many samples are
+        above it as are positive; for the log loss alone it is 0.
     k_ : int or float
         The k in use.
     n_iter_ : ndarray of shape (n_members,)
         Number of rounds kept.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold `decision_function` of the training samples, with more than one member. It is
-        NaN for samples of weight 0, and for samples that every member needs: the only one of a
-        class, or the only group of a class.
+        NaN for samples of weight 0 and for those that no member can spare.
     oob_score_ : float
         Out-of-fold value of the metric of `score`, with more than one member.
     n_groups_ : int
         Number of groups, if there is more than one.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names, if X was a frame with string names.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number of columns of X, and their names, if X was a frame with string names.
 
     See Also
     --------
     sktopk.boosting.objective : The loss for LightGBM and XGBoost themselves.
     DeepTopPushClassifier, TopKClassifier : Networks.
-
-    Notes
-    -----
-    A weight of 2 doubles gradient and Hessian of a sample. `min_child_samples` and LightGBM's
-    histograms count the sample once.
 
     Examples
     --------
@@ -190,50 +169,23 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     (5,)
     """
 
-    def __init__(
-        self,
-        loss: str | Callable = "top_mean",
-        *,
-        k: int | float = 0.05,
-        log_loss_share: float = 0.6,
-        hessian: str = "auto",
-        loss_params: dict | None = None,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        num_leaves: int = 31,
-        min_child_samples: int = 20,
-        lightgbm_params: dict | None = None,
-        n_members: int = 5,
-        class_weight: dict | str | None = None,
-        pos_label: Label | None = None,
-        early_stopping: bool = False,
-        scoring: str | Callable | None = None,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-4,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.k = k
-        self.log_loss_share = log_loss_share
-        self.hessian = hessian
-        self.loss_params = loss_params
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.lightgbm_params = lightgbm_params
-        self.n_members = n_members
-        self.class_weight = class_weight
-        self.pos_label = pos_label
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    loss: str | Callable = "top_mean"
+    _: KW_ONLY
+    k: int | float = 0.05
+    log_loss_share: float = 0.6
+    hessian: str = "auto"
+    loss_params: dict | None = None
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    num_leaves: int = 31
+    min_child_samples: int = 20
+    lightgbm_params: dict | None = None
+    n_members: int = 5
+    class_weight: dict | str | None = None
+    pos_label: Label | None = None
+    n_iter_no_change: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
 
     # Pipelines route the metadata of `predict_top` as that of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
@@ -255,19 +207,16 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. Samples of weight 0 are ignored.
+            Nonnegative weights. They multiply gradients and Hessians; `min_child_samples` and
+            histograms count samples. Samples of weight 0 are ignored.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day or query; for two classes. The loss is the mean
             over groups, each with its own threshold, and `threshold_` is their median. Whole
             groups are held out.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
-        lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted = type(self)(**self.get_params(deep=False))
+        lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted._fit(lightgbm, X, y, sample_weight, groups)
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         # A fit that fails does not change the fitted attributes.
@@ -275,34 +224,11 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores, for two classes minus `threshold_`.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes positive values mean ``classes_[1]``.
-        """
-        check_is_fitted(self)
+        """Return the scores; for two classes minus `threshold_`, positive for ``classes_[1]``."""
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label of each sample.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            For two classes `pos_label_` above `threshold_`; for several the label of the highest
-            score, the first of ties.
-        """
-        check_is_fitted(self)
+        """Return `pos_label_` above `threshold_`; for several classes that of the highest score."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return self.classes_[scores.argmax(axis=1)]
@@ -311,60 +237,27 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the row numbers of the highest scores; for two classes.
+        """Return the row numbers of the n highest scores, best first; for two classes.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        n : int
-            Number of samples, 1 <= n <= n_samples. With groups it is the number in each group;
-            smaller groups are returned whole, with a warning.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample.
-
-        Returns
-        -------
-        index : ndarray of shape (n_top,)
-            Best first, also across groups; ties in the order of X.
+        With groups they are the n highest scores of each group, also best first. Smaller groups
+        are returned whole, with a warning. Ties are in the order of X.
         """
-        check_is_fitted(self)
         return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return the k labels of the highest scores of each sample; for several classes.
+        """Return the k labels of the highest scores of each sample, best first.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        k : int, default=None
-            Number of labels, 1 <= k < n_classes. None is `k_`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Best first; ties in the order of `classes_`.
+        For several classes. The default of k is `k_`. Ties are in the order of `classes_`.
         """
-        check_is_fitted(self)
+        scores = self._scores(X)
         k = self.k_ if k is None else k
         check_number(k, "k", 1, len(self.classes_) - 1, integer=True)
-        order = np.argsort(-self._scores(X), axis=1, kind="stable")
-        return self.classes_[order[:, :k]]
+        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
 
     @available_if(_has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return class probabilities; only where the log loss alone was trained.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`.
-        """
-        check_is_fitted(self)
+        """Return the probability of each class; only where the log loss alone was trained."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
@@ -380,31 +273,17 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Return the average precision (two classes) or the top-k accuracy at `k_` (several).
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for two classes. The score is the mean over the groups that
-            contain both classes.
-
-        Returns
-        -------
-        score : float
-            In [0, 1]; NaN, with a warning, if no group contains both classes.
+        With groups, for two classes, it is the mean over the groups that contain both classes;
+        without any it is NaN, with a warning.
         """
-        check_is_fitted(self)
-        if groups is not None:
-            _refuse_groups(self.classes_)
-        if len(self.classes_) > 2:
-            return float(make_topk_scorer(self.k_)(self, X, y, sample_weight=sample_weight))
         scores, y = self._scores(X), check_labels(y)
         check_length(y, len(scores))
-        groups = None if groups is None else encode_groups(groups, len(y))
         weight = check_weight(sample_weight, len(y))
-        return self._quality(Rows(None, y, y == self.pos_label_, weight, weight, groups), scores)
+        if groups is not None:
+            _refuse_groups(self.classes_)
+            groups = encode_groups(groups, len(y))
+        target = y == self.pos_label_ if scores.ndim == 1 else None
+        return self._quality(Rows(None, y, target, weight, weight, groups), scores)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -426,52 +305,43 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         check_number(self.log_loss_share, "log_loss_share", 0, 1)
         check_option(self.hessian, "hessian", HESSIANS)
         for name in ("loss_params", "lightgbm_params"):
-            value = getattr(self, name)
-            if value is not None and not (
-                isinstance(value, dict) and all(isinstance(key, str) for key in value)
-            ):
-                raise TypeError(f"{name} must be a dict of parameters by name; got {value!r}")
-        for name in sorted(MANAGED.keys() & (self.lightgbm_params or {}).keys()):
-            raise ValueError(f"lightgbm_params must not set {name!r}: use {MANAGED[name]}")
-        for name in ("n_estimators", "min_child_samples", "n_iter_no_change"):
+            if not isinstance(getattr(self, name) or {}, dict):
+                raise TypeError(f"{name} must be a dict; got {getattr(self, name)!r}")
+        for name, aliases in MANAGED.items():
+            for alias in sorted({*aliases.split()} & (self.lightgbm_params or {}).keys()):
+                raise ValueError(f"lightgbm_params must not set {alias!r}: use {name}")
+        for name in ("n_estimators", "min_child_samples"):
             check_number(getattr(self, name), name, 1, 2**31 - 1, integer=True)
+        if self.n_iter_no_change is not None:
+            check_number(self.n_iter_no_change, "n_iter_no_change", 1, integer=True)
         check_number(self.num_leaves, "num_leaves", 2, 131072, integer=True)
         check_number(self.n_members, "n_members", 1, 1000, integer=True)
         check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
-        check_number(self.tol, "tol", 0)
-        check_flag(self.early_stopping, "early_stopping")
         check_pos_label(self.pos_label)
         check_random(self.random_state)
         if self.n_jobs is not None:
             check_number(self.n_jobs, "n_jobs", -(2**15), 2**15, integer=True)
-            if self.n_jobs == 0:
-                raise ValueError("n_jobs must not be 0; got 0")
 
     def _trains_log_loss(self):
         """Whether the log loss is all that is trained."""
-        return self.log_loss_share == 1 or (
-            isinstance(self.loss, str) and self.loss == "cross_entropy"
-        )
+        is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
+        return is_log_loss or self.log_loss_share == 1
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
         """Set the fitted attributes."""
-        rows = self._checked(X, y, sample_weight, groups)
-        index = np.flatnonzero(rows.weight > 0)
-        if rows.groups is not None:
-            index = index[np.argsort(rows.groups[index], kind="stable")]
-            self.n_groups_ = int(rows.groups.max()) + 1
-        own, random = rows.take(index), check_random(self.random_state)
+        given = self._checked(X, y, sample_weight, groups)
+        index = np.flatnonzero(given.weight > 0)
+        if given.groups is not None:
+            index = index[np.argsort(given.groups[index], kind="stable")]
+            self.n_groups_ = int(given.groups.max()) + 1
+        rows = given.take(index)
         loss, params, self.k_ = loss_in_use(
-            self.loss, self.k, self.loss_params, len(self.classes_), own
+            self.loss, self.k, self.loss_params, len(self.classes_), rows
         )
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
-        try:
-            function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
-        except TypeError as error:
-            raise TypeError(f"loss_params={self.loss_params!r} do not suit: {error}") from error
-        self.init_score_ = initial_score(own.target, sample_weight=own.weight)
+        function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
+        self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
             "objective": "none",
             "num_class": 1 if len(self.classes_) == 2 else len(self.classes_),
@@ -480,113 +350,68 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             "num_leaves": self.num_leaves,
             "min_child_samples": self.min_child_samples,
             "num_threads": effective_n_jobs(self.n_jobs),
-            "seed": int(random.randint(np.iinfo(np.int32).max)),
+            "seed": int(check_random(self.random_state).randint(np.iinfo(np.int32).max)),
             "deterministic": True,
             "verbosity": -1,
             **(self.lightgbm_params or {}),
         }
-
-        def settle(rows, scores):
-            if self._models_proba_:
-                # `predict` agrees with `predict_proba`.
-                return 0.0
-            n_positives = self.class_count_[0 if self._first_is_positive() else 1]
-            n_all = self.class_count_.sum()
-            return threshold_of(loss, params, rows, scores, float(n_positives), float(n_all))
-
-        def fit_booster(rows, held):
-            stop = None
-            if self.early_stopping and len(held.y):
-                stop = held, self._judge(held, settle), self.n_iter_no_change, self.tol
-            return grow(
-                lightgbm,
-                function,
-                settings,
-                rows,
-                init_score=self.init_score_,
-                n_rounds=self.n_estimators,
-                stop=stop,
+        held_out, self.boosters_ = self._hold_out(rows), []
+        for mask in held_out:
+            held, stop = rows.take(mask), None
+            if self.n_iter_no_change is not None and mask.any():
+                if held.groups is not None and not groups_of_both(held):
+                    held = held._replace(groups=None)
+                stop = held, partial(self._quality, held), self.n_iter_no_change
+            own = rows.take(~mask)
+            self.boosters_.append(
+                grow(lightgbm, function, settings, own, self.init_score_, self.n_estimators, stop)
             )
-
-        if self.n_members == 1:
-            held = self._held_out(own, random)
-            boosters = [fit_booster(own.take(~held), own.take(held))]
-            judged = own.take(held) if held.any() else own
-            if len(self.classes_) == 2:
-                self.threshold_ = settle(judged, self._raw(boosters, judged.X))
-        else:
-            boosters = self._fit_members(own, index, len(rows.y), fit_booster, settle)
-        self.boosters_ = boosters
-        self.n_iter_ = np.array([booster.current_iteration() for booster in boosters])
-
-    def _held_out(self, rows, random):
-        """Return the mask of the samples of early stopping."""
-        if not self.early_stopping:
-            return np.zeros(len(rows.y), dtype=bool)
-        if rows.groups is not None:
-            return held_out_groups(rows.y, rows.groups, self.validation_fraction, random)
-        return held_out(rows.y, self.validation_fraction, random, len(self.classes_) == 2)
-
-    def _fit_members(self, rows, index, n_samples, fit_booster, settle):
-        """Return the ensemble, each member without one fold; set what out-of-fold scores give."""
-        order = shuffled_order(rows.X, 0, rows.groups)
-        fold = deal(order, rows.target, self.n_members)
-        out = [fold == m for m in range(self.n_members)]
-        boosters = [fit_booster(rows.take(~held), rows.take(held)) for held in out]
-        known = fold >= 0
-        scores = np.zeros((len(fold), *np.shape(self.init_score_)))
-        for booster, held in zip(boosters, out, strict=True):
-            scores[held] = self._raw([booster], rows.X[held])
-        judged, scores = rows.take(known), scores[known]
-        if not known.any():
-            warn(
-                f"n_members={self.n_members} needs samples to hold out: no class has two that "
-                "differ. Every member uses all samples, threshold_ is 0 and oob_score_ is NaN"
-            )
+        self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         if len(self.classes_) == 2:
-            as_unseen = scores
-            if known.any() and not self._models_proba_:
-                of_members = [self._raw([booster], judged.X) for booster in boosters]
-                as_unseen = scores_as_unseen(
-                    np.column_stack(of_members),
-                    np.column_stack([held[known] for held in out]),
-                    judged.target,
-                    judged.weight,
-                )
-            self.threshold_ = settle(judged, as_unseen)
-        y_score = self._decision(scores)
-        self.oob_decision_function_ = np.full((n_samples, *y_score.shape[1:]), np.nan)
-        self.oob_decision_function_[index[known]] = y_score
-        self.oob_score_ = self._quality(judged, scores) if known.any() else np.nan
-        return boosters
+            self.threshold_ = 0.0
+            if not self._models_proba_:
+                self.threshold_ = self._threshold(loss, params, rows, held_out)
+        if self.n_members == 1:
+            return
+        scores = np.full((len(rows.y), *np.shape(self.init_score_)), np.nan)
+        for booster, mask in zip(self.boosters_, held_out, strict=True):
+            scores[mask] = self._raw([booster], rows.X[mask])
+        self.oob_decision_function_ = np.full((len(given.y), *scores.shape[1:]), np.nan)
+        self.oob_decision_function_[index] = self._decision(scores)
+        known = np.any(held_out, axis=0)
+        has_any = known.any()
+        self.oob_score_ = self._quality(rows.take(known), scores[known]) if has_any else np.nan
 
-    def _judge(self, held, settle):
-        """Return a function of a booster and its raw scores that scores held-out samples."""
-        if self.scoring is None:
-            if held.groups is not None and not len(groups_of_both(held)):
-                held = held._replace(groups=None)
-            return lambda _, scores: self._quality(held, scores)
-        scorer, X = check_scorer(self, self.scoring), held.X
-        if hasattr(self, "feature_names_in_"):
-            make = pd.DataFrame.sparse.from_spmatrix if issparse(X) else pd.DataFrame
-            X = make(X, columns=self.feature_names_in_)
-        weight = weight_for(scorer, held.weight)
+    def _hold_out(self, rows):
+        """Return the masks of the samples that each member holds out."""
+        if self.n_members == 1 and self.n_iter_no_change is None:
+            return [np.zeros(len(rows.y), dtype=bool)]
+        order = shuffled_order(rows.X, 0, rows.groups)
+        for n_folds in [self.n_members] if self.n_members > 1 else range(N_FOLDS_OF_ONE, 1, -1):
+            fold = deal(order, rows.target, n_folds)
+            if len(np.unique(rows.target[fold == 0])) == len(np.unique(rows.target[fold >= 0])):
+                break
+        if not (fold >= 0).any():
+            warn(
+                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} need "
+                "samples to hold out, but no class has two that differ: every member uses all "
+                "samples and trains all rounds"
+            )
+        return [fold == m for m in range(self.n_members)]
 
-        def judge(booster, scores):
-            self.boosters_ = [booster]
-            if scores.ndim == 1:
-                self.threshold_ = settle(held, scores)
-            try:
-                return scorer(self, X, held.y, **weight)
-            except AttributeError as error:
-                if "predict_proba" not in str(error) or hasattr(self, "predict_proba"):
-                    raise
-                raise ValueError(
-                    f"scoring={self.scoring!r} asks for predict_proba, which is not available "
-                    "with a loss of the top: use 'average_precision' or None"
-                ) from error
-
-        return judge
+    def _threshold(self, loss, params, rows, held_out):
+        """Return the threshold of the loss, on held-out samples if there are any."""
+        held_out = np.column_stack(held_out)
+        known = held_out.any(axis=1)
+        if known.any():
+            rows, held_out = rows.take(known), held_out[known]
+        scores = np.column_stack([self._raw([booster], rows.X) for booster in self.boosters_])
+        if known.any():
+            scores = scores_as_unseen(scores, held_out, rows.target, rows.weight)
+        else:
+            scores = scores.mean(axis=1)
+        n_positives = float(self.class_count_[0 if self._first_is_positive() else 1])
+        return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
 
     def _checked(self, X, y, sample_weight, groups):
         """Return the checked samples; set the attributes of columns and classes."""
@@ -610,10 +435,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
         elif self.pos_label is not None:
-            raise ValueError(
-                f"pos_label must be None where y has {len(self.classes_)} classes, none of which "
-                f"is positive; got {self.pos_label!r}"
-            )
+            n = len(self.classes_)
+            raise ValueError(f"pos_label must be None for {n} classes; got {self.pos_label!r}")
         return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
@@ -623,23 +446,15 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             check_columns(X)
         try:
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
-            )
+            checks = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", **checks)
         except ValueError as error:
             if not str(error).startswith("could not convert string"):
                 raise
             texts = [name for name in getattr(X, "columns", ()) if not holds_numbers(X[name])]
             where = f"column {texts[0]!r}: " if texts else ""
-            raise ValueError(
-                f"X must hold numbers; {where}{error}. Encode columns of texts first, for example "
-                "by scikit-learn's OrdinalEncoder in a ColumnTransformer"
-            ) from error
+            encode = "Encode text first, for example by OrdinalEncoder in a ColumnTransformer"
+            raise ValueError(f"X must hold numbers; {where}{error}. {encode}") from error
         return canonical(X)
 
     def _first_is_positive(self):
@@ -649,13 +464,12 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def _raw(self, boosters, X):
         """Return the mean of the scores of boosters."""
         n_threads = effective_n_jobs(self.n_jobs)
-        scores = np.zeros((X.shape[0], *np.shape(self.init_score_)))
-        for booster in boosters:
-            scores += booster.predict(X, raw_score=True, num_threads=n_threads)
-        return scores / len(boosters) + self.init_score_
+        each = [booster.predict(X, raw_score=True, num_threads=n_threads) for booster in boosters]
+        return np.mean(each, axis=0) + self.init_score_
 
     def _scores(self, X):
         """Return scores before the threshold: of the positives, or of each of several classes."""
+        check_is_fitted(self)
         return self._raw(self.boosters_, self._table(X, reset=False))
 
     def _decision(self, scores):
@@ -667,31 +481,25 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def _quality(self, rows, scores):
         """Return the metric of `score`, of scores as `_scores` returns them."""
         if scores.ndim == 2:
-            return topk_accuracy_score(
-                rows.y, scores, k=self.k_, labels=self.classes_, sample_weight=rows.weight
-            )
-        if rows.groups is None:
-            return _average_precision(rows.target, scores, rows.weight)
+            params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
+            return topk_accuracy_score(rows.y, scores, **params)
+        groups = [slice(None)] if rows.groups is None else groups_of_both(rows)
         each = [
-            _average_precision(rows.target[own], scores[own], rows.weight[own])
-            for own in groups_of_both(rows)
+            _average_precision(*(part[own] for part in (rows.target, scores, rows.weight)))
+            for own in groups
         ]
-        if each:
-            return float(np.mean(each))
-        warn("score: no group contains both classes, the score is NaN", UndefinedMetricWarning)
-        return float("nan")
+        if not each:
+            warn("score: no group contains both classes, the score is NaN", UndefinedMetricWarning)
+        return float(np.mean(each)) if each else float("nan")
 
 
 def _refuse_groups(classes):
     if len(classes) > 2:
-        raise ValueError(
-            f"groups must be None for {len(classes)} classes: groups divide a ranking of samples, "
-            "which needs two classes"
-        )
+        n = len(classes)
+        raise ValueError(f"groups must be None for {n} classes: a ranking needs two classes")
 
 
 def _average_precision(positive, y_score, weight):
-    """Return the average precision; 0 without positives."""
     # scikit-learn's function takes longer than a tree for few samples.
     ranking = Ranking.from_values(positive.astype(bool), y_score, weight)
     return float(ranking.average_precision) if ranking.total_value else 0.0

@@ -139,13 +139,7 @@ def fbeta_program(batch, beta):
 
 
 class FBetaLoss(LossModule, of=fbeta_loss):
-    """Module of :func:`fbeta_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import FBetaLoss
-    >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
+    """>>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> FBetaLoss(beta=1.0)(scores, target)
     tensor(0.1111)
     """

@@ -24,38 +24,6 @@ _STATUS_NAMES = {
 }
 
 
-class LinearProgramWarning(RuntimeWarning):
-    """Warning that :func:`linear_program` left a program unsolved.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import torch
-    >>> from sktopk.losses import LinearProgramWarning, linear_program
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     result = linear_program(torch.ones(1), torch.ones(1, 1), torch.zeros(1))
-    >>> caught[-1].category is LinearProgramWarning
-    True
-    """
-
-
-class LinearProgramError(RuntimeError):
-    """Error that :func:`linear_program` raises for unsolved programs if ``on_failure="raise"``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import LinearProgramError, linear_program
-    >>> c, A, b = torch.ones(1), torch.ones(1, 1), torch.zeros(1)
-    >>> try:
-    ...     linear_program(c, A, b, on_failure="raise")
-    ... except LinearProgramError:
-    ...     print("unbounded")
-    unbounded
-    """
-
-
 class LinearProgramResult(NamedTuple):
     """What :func:`linear_program` returns; its docstring describes the fields."""
 
@@ -139,8 +107,8 @@ def linear_program(
     max_iter : int, default=500
         Largest number of Newton steps; not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        What to do about programs that are not solved: a :class:`LinearProgramWarning`, a
-        :class:`LinearProgramError`, or nothing. Their gradient is always zero.
+        What to do about programs that are not solved: a RuntimeWarning, a
+        RuntimeError, or nothing. Their gradient is always zero.
 
     Returns
     -------
@@ -173,7 +141,7 @@ def linear_program(
     ------
     TypeError, ValueError
         If an argument has the wrong type, layout, shape or range, or is not finite.
-    LinearProgramError
+    RuntimeError
         If a program is not solved and ``on_failure="raise"``.
 
     See Also
@@ -296,10 +264,9 @@ def _report(status, on_failure):
         f"linear_program left {int(failed.sum())} of {status.numel()} unsolved: {kinds}{where}"
     )
     if on_failure == "raise":
-        raise LinearProgramError(message)
-    warnings.warn(
-        f"{message}. An unsolved program has the gradient zero.", LinearProgramWarning, stacklevel=3
-    )
+        raise RuntimeError(message)
+    message += ". An unsolved program has the gradient zero."
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _residuals(matrix, rhs, cost, equality, solution, width):

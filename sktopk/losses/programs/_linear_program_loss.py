@@ -35,7 +35,7 @@ class LinearProgramLoss(nn.Module):
     TypeError, ValueError
         When called, if `build` is not callable or does not return the arrays of one program, or
         :func:`linear_program` raises.
-    LinearProgramError
+    RuntimeError
         When called with ``on_failure="raise"``, if the program has no solution.
 
     See Also

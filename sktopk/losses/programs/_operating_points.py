@@ -34,23 +34,10 @@ def precision_at_recall_program_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, margin, solver, groups, sample_weight, reduction
+        As in :func:`fbeta_loss`.
     recall : float
         The recall r, in (0, 1].
-    margin : float, default=1.0
-        Distance m that scores should keep from the threshold, positive.
-    solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program`, to check the closed form.
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups
-        that have both classes. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the sample given twice.
-    reduction : {"sum", "mean"}, default="mean"
-        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
@@ -109,23 +96,10 @@ def recall_at_fpr_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, margin, solver, groups, sample_weight, reduction
+        As in :func:`fbeta_loss`.
     fpr : float
         The false-positive rate, in (0, 1].
-    margin : float, default=1.0
-        Distance m that scores should keep from the threshold, positive.
-    solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program`, to check the closed form.
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups
-        that have both classes. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the sample given twice.
-    reduction : {"sum", "mean"}, default="mean"
-        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
@@ -189,26 +163,14 @@ def budget_program(batch, budget):
 
 
 class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss):
-    """Module of :func:`precision_at_recall_program_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import PrecisionAtRecallProgramLoss
-    >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    """>>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> PrecisionAtRecallProgramLoss(recall=0.5)(scores, target)
     tensor(0.2500)
     """
 
 
 class RecallAtFPRLoss(LossModule, of=recall_at_fpr_loss):
-    """Module of :func:`recall_at_fpr_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import RecallAtFPRLoss
-    >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    """>>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> RecallAtFPRLoss(fpr=0.5)(scores, target)
     tensor(0.2500)
     """

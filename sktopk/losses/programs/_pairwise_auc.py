@@ -71,23 +71,14 @@ def pairwise_auc_loss(
         Raw scores; the larger, the more likely positive. Half precision is computed in float32.
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}, or integer class indices.
-    margin : float, default=1.0
-        Margin m, positive.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The function l: max(0, 1 + z), max(0, 1 + z)^2, log2(1 + exp z), or 1 + z clipped to
         [0, 1]. "squared_hinge" is "quadratic". The ramp, which published code for [1]_ uses with
         ``margin=0.01``, is for comparison only: misranked pairs have no gradient.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Problems over which multi-class scores are averaged.
-    solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program`, to check the closed form; for the hinge only.
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups
-        that have both classes. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the sample given twice.
-    reduction : {"sum", "mean"}, default="mean"
-        "sum" multiplies the loss of the batch by the sum of the weights.
+    margin, solver, groups, sample_weight, reduction
+        As in :func:`fbeta_loss`; ``solver="program"`` is for the hinge only.
 
     Returns
     -------
@@ -365,13 +356,7 @@ def pairwise_auc_program(problems):
 
 
 class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss):
-    """Module of :func:`pairwise_auc_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import PairwiseAUCLoss
-    >>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    """>>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> PairwiseAUCLoss()(scores, target)
     tensor(0.3750)
     """

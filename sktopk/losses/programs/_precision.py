@@ -45,25 +45,12 @@ def recall_at_precision_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, margin, solver, groups, sample_weight, reduction
+        As in :func:`fbeta_loss`.
     precision : float
         The precision p, in (0, 1].
-    margin : float, default=1.0
-        Distance m that scores should keep from the threshold, positive.
     penalty : float, default=2.0
         Penalty M of a violation as large as the weight of all negatives, positive.
-    solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program`, to check the closed form.
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups
-        that have both classes. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the sample given twice.
-    reduction : {"sum", "mean"}, default="mean"
-        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
@@ -171,24 +158,11 @@ def precision_at_k_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
+    scores, target, margin, solver, groups, sample_weight, reduction
+        As in :func:`fbeta_loss`.
     k : int
         Number of samples at the top, ``1 <= k <= n_samples``. With groups it is a number per
         group. If the weights sum to less than k, all samples are at the top.
-    margin : float, default=1.0
-        Margin m, positive.
-    solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program`, to check the closed form.
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups
-        that have both classes. None means one group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the sample given twice.
-    reduction : {"sum", "mean"}, default="mean"
-        "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
@@ -284,26 +258,14 @@ def precision_at_k_program(batch, k):
 
 
 class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
-    """Module of :func:`recall_at_precision_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import RecallAtPrecisionLoss
-    >>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    """>>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> RecallAtPrecisionLoss(precision=1.0)(scores, target)
     tensor(0.2500)
     """
 
 
 class PrecisionAtKLoss(LossModule, of=precision_at_k_loss):
-    """Module of :func:`precision_at_k_loss`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import PrecisionAtKLoss
-    >>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
+    """>>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
     >>> PrecisionAtKLoss(k=2)(scores, target)
     tensor(0.7500)
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,44 @@ _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 _GROUP_WIDTH = 0.8
 
 
-class ScoreDisplay:
+class Display:
+    """Base of all displays: a subclass draws itself on axes in `_plot`."""
+
+    # Options of a new figure, and which points of a curve have a marker.
+    _figure: ClassVar = {}
+    _markevery = 1
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the display; several of them may share one axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure. Empty axes get colours and markers that
+            colour-blind readers can tell apart.
+        name : str, default=None
+            Name in the legend. None: the name of the display.
+        **kwargs : dict
+            Options that the class describes, and those of matplotlib's ``plot``, ``bar`` or
+            ``errorbar``. Reference lines that are already there are not drawn again.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
+        """
+        plt = import_pyplot(f"{type(self).__name__}.plot")
+        if ax is None:
+            _, ax = plt.subplots(**self._figure)
+        self.ax_, self.figure_ = ax, ax.figure
+        if not ax.has_data():
+            cycle = {"color": _COLORS * len(_MARKERS), "marker": _MARKERS * len(_COLORS)}
+            ax.set_prop_cycle(**cycle, markevery=[self._markevery] * len(cycle["color"]))
+        self._plot(ax, self.name if name is None else name, **kwargs)
+        return self
+
+
+class ScoreDisplay(Display):
     """Base of displays that are made of labels and scores.
 
     A subclass defines the class method `_curve`, which returns the arguments of the constructor
@@ -66,9 +103,7 @@ class ScoreDisplay:
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
-        TypeError, ValueError
+        ImportError, TypeError, ValueError
             If `estimator` is no fitted classifier with scores, or as in `from_predictions`.
         """
         kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
@@ -164,14 +199,10 @@ class CurveDisplay(ScoreDisplay):
         cv_results : dict
             Result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
             ``return_indices=True``.
-        X : array-like of shape (n_samples, n_features)
-            The samples that were cross-validated.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        name : str, default=None
-            Name of the curves. None: the class name of the estimators.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            The samples that were cross-validated, and their labels.
+        name, ax
+            As in `from_estimator` and `from_predictions`.
         **kwargs : dict
             As in `from_estimator`, without `groups`. Arrays have one value per sample of X.
 
@@ -183,9 +214,7 @@ class CurveDisplay(ScoreDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
-        ValueError
+        ImportError, TypeError, ValueError
             If `cv_results` has no estimators or no indices, or as in `from_predictions`.
         """
         if not {"estimator", "indices"} <= set(cv_results):
@@ -219,22 +248,6 @@ def import_pyplot(caller):
     except ImportError as error:
         raise ImportError(f'{caller} needs matplotlib: pip install "sktopk[plot]"') from error
     return plt
-
-
-def curve_axes(display, ax, *, markevery=1, **figure):
-    """Return `ax`, or axes of a new `figure` for None, and store them in `display`.
-
-    On empty axes the colour cycle becomes one that is safe for colour-blind readers, with a
-    marker of its own for each curve, at each point or as `markevery` says.
-    """
-    plt = import_pyplot(f"{type(display).__name__}.plot")
-    if ax is None:
-        _, ax = plt.subplots(**figure)
-    display.ax_, display.figure_ = ax, ax.figure
-    if not ax.has_data():
-        cycle = {"color": _COLORS * len(_MARKERS), "marker": _MARKERS * len(_COLORS)}
-        ax.set_prop_cycle(**cycle, markevery=[markevery] * len(cycle["color"]))
-    return ax
 
 
 def draw_curves(ax, x, y, kwargs, **single):

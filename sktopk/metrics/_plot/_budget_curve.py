@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +11,7 @@ from sktopk.metrics._budget_curve import budget_curve, budget_curve_of_groups
 from sktopk.metrics._ranking import is_positive, warn_of_scores
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
-from ._base import CurveDisplay, curve_axes, draw_curves, draw_legend, draw_reference
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 
 _YLABELS = {
     "precision": "Precision among the selected samples",
@@ -29,6 +26,7 @@ _XLABELS = {
 _BUDGET = "budget"
 
 
+@dataclass(eq=False, repr=False)
 class BudgetCurveDisplay(CurveDisplay):
     r"""Curve of what a review budget of k samples brings: precision, recall or value.
 
@@ -42,9 +40,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     Ties count with their expectation in a random order. A random order of all samples gives the
     chance line. The ideal line selects the positives first, highest value first. The constructor
-    only stores arrays.
-
-    `from_estimator`, `from_predictions` and `from_cv_results` take these options:
+    only stores arrays. `from_estimator`, `from_predictions` and `from_cv_results` take:
 
     - ``metric``: what to draw, "value" by default if ``value`` is given, else "recall". Recall is
       NaN, with an `UndefinedMetricWarning`, without positives.
@@ -57,8 +53,11 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``groups`` (not of folds): group of each sample, such as its day: k samples of each group are
       selected. The curve is the mean over the groups (of recall: over those with positives). A
       group of fewer than k samples keeps the score of all its samples.
-    - ``share_of_groups``: the share of the groups inside the band around the mean at each k, in
-      (0, 1), 0.8 by default. The band shows the spread of the groups, not the error of the mean.
+    - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), 0.8 by default.
+      The band shows the spread of the groups, not the error of the mean.
+
+    `plot` takes ``n_budgets``, how many of the (largest) marked budgets the axes show, 4 by default
+    or None for all samples, and ``plot_chance_level`` and ``plot_ideal``, True by default.
 
     Parameters
     ----------
@@ -68,11 +67,9 @@ class BudgetCurveDisplay(CurveDisplay):
         Precision, recall or value at each k.
     metric : {"precision", "recall", "value"}, default="recall"
         Which of them, for the axis.
-    chance : array-like of shape (n_points,), default=None
-        The score of a random order; for folds at the shortest of their `k`. None: no chance
+    chance, ideal : array-like of shape (n_points,), default=None
+        Score of a random and of the best order; for folds at the shortest of their `k`. None: no
         line.
-    ideal : array-like of shape (n_points,), default=None
-        The score of the best order, in the same way. None: no ideal line.
     budget : int, default=None
         The k to mark, if it is among `k`. None: no mark.
     name : str, default=None
@@ -84,13 +81,9 @@ class BudgetCurveDisplay(CurveDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    line_, chance_level_, ideal_, budget_ : matplotlib Line2D
-        The curve, or a list of the curves of folds, the reference lines and the mark of the
-        budget (or None).
-    band_ : matplotlib PolyCollection or None
-        The band of the groups.
+    ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
+        Axes, figure, curve (a list of the curves of folds), reference lines, mark of the budget
+        and band of the groups; None if not drawn.
 
     Examples
     --------
@@ -101,40 +94,26 @@ class BudgetCurveDisplay(CurveDisplay):
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
     >>> display.score
     array([ 20.,  20.,  20., 520., 570., 620.])
-    >>> display.ideal
-    array([500., 600., 620., 620., 620., 620.])
     >>> day = ["Mon", "Mon", "Tue", "Tue", "Wed", "Wed"]
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, groups=day)
     >>> display.score, display.low
     (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
-    _options = ("metric", "value", "max_k", "budget", "pos_label", "groups", "share_of_groups")
+    k: ArrayLike
+    score: ArrayLike
+    _: KW_ONLY
+    metric: str = "recall"
+    chance: ArrayLike | None = None
+    ideal: ArrayLike | None = None
+    budget: int | None = None
+    name: str | None = None
+    by: str = "rows"
+    low: ArrayLike | None = None
+    high: ArrayLike | None = None
 
-    def __init__(
-        self,
-        k: ArrayLike,
-        score: ArrayLike,
-        *,
-        metric: str = "recall",
-        chance: ArrayLike | None = None,
-        ideal: ArrayLike | None = None,
-        budget: int | None = None,
-        name: str | None = None,
-        by: str = "rows",
-        low: ArrayLike | None = None,
-        high: ArrayLike | None = None,
-    ) -> None:
-        self.k = k
-        self.score = score
-        self.metric = metric
-        self.chance = chance
-        self.ideal = ideal
-        self.budget = budget
-        self.name = name
-        self.by = by
-        self.low = low
-        self.high = high
+    _markevery = 0.12
+    _options = ("metric", "value", "max_k", "budget", "pos_label", "groups", "share_of_groups")
 
     @classmethod
     def _draw(cls, arguments, ax, options, **kwargs):
@@ -178,43 +157,8 @@ class BudgetCurveDisplay(CurveDisplay):
             joined[name] = np.mean([fold[name][:shortest] for fold in defined], axis=0)
         return joined | {name: folds[0][name] for name in ("metric", "budget")}
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        name: str | None = None,
-        n_budgets: float | None = 4,
-        plot_chance_level: bool = True,
-        plot_ideal: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curve; several may share one axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure. Empty axes get colours and markers that
-            colour-blind readers can tell apart.
-        name : str, default=None
-            Name of the curve. None: the name of the display.
-        n_budgets : float, default=4
-            How many budgets the axes show, if a budget is marked; with several budgets, the
-            largest one counts. None: all samples.
-        plot_chance_level, plot_ideal : bool, default=True
-            Whether to draw the result of a random and of the best order. A line that is already
-            there is not drawn again.
-        **kwargs : dict
-            Passed to matplotlib's ``plot`` for the curve.
-
-        Returns
-        -------
-        display : BudgetCurveDisplay
-            This object, with `ax_`, `figure_`, `line_`, `chance_level_`, `ideal_`, `budget_`
-            and `band_`.
-        """
-        ax = curve_axes(self, ax, markevery=0.12)
-        style = {"label": self.name if name is None else name, **kwargs}
-        self.line_ = draw_curves(ax, self.k, self.score, style)
+    def _plot(self, ax, label, *, n_budgets=4, plot_chance_level=True, plot_ideal=True, **kwargs):
+        self.line_ = draw_curves(ax, self.k, self.score, {"label": label, **kwargs})
         color = ax.lines[-1].get_color()
         ks, scores = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
         self.budget_ = self._draw_budget(ax, ks, scores, color)
@@ -237,7 +181,6 @@ class BudgetCurveDisplay(CurveDisplay):
         if n_budgets is not None:
             _zoom(ax, n_budgets)
         draw_legend(ax, "upper right" if self.metric == "precision" else "lower right")
-        return self
 
     def _draw_budget(self, ax, ks, scores, color):
         if self.budget is None:

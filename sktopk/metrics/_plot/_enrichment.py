@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_option
-from sktopk.metrics._top_curves import precision_quantile_curve
+from sktopk.metrics._ranking import Ranking, undefined
 
-from ._base import CurveDisplay, curve_axes, draw_curves, draw_legend, draw_reference
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 
 _LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
 
 
+@dataclass(eq=False, repr=False)
 class EnrichmentDisplay(CurveDisplay):
     r"""Curve of the share of positives found, against the share of selected samples.
 
@@ -27,7 +25,9 @@ class EnrichmentDisplay(CurveDisplay):
     chance line is the enrichment factor.
 
     Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `pos_label`,
-    `ties` and `sample_weight` as in `precision_at_k_score`. The constructor only stores arrays.
+    `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log" or
+    "linear", and ``plot_chance_level`` and ``plot_ideal``, True by default. The constructor only
+    stores arrays.
 
     Parameters
     ----------
@@ -42,10 +42,8 @@ class EnrichmentDisplay(CurveDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    line_, chance_level_, ideal_ : matplotlib Line2D
-        The curve, or a list of the curves of folds, and the reference lines (or None).
+    ax_, figure_, line_, chance_level_, ideal_ : matplotlib artists
+        Axes, figure, curve (a list of the curves of folds) and reference lines; None if not drawn.
 
     Examples
     --------
@@ -57,69 +55,34 @@ class EnrichmentDisplay(CurveDisplay):
     array([0. , 0.5, 0.5, 0.5, 0.5, 1. ])
     """
 
-    _options = ("pos_label", "ties", "sample_weight")
+    fraction: ArrayLike
+    recall: ArrayLike
+    _: KW_ONLY
+    prevalence: float | None = None
+    name: str | None = None
 
-    def __init__(
-        self,
-        fraction: ArrayLike,
-        recall: ArrayLike,
-        *,
-        prevalence: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.fraction = fraction
-        self.recall = recall
-        self.prevalence = prevalence
-        self.name = name
+    _markevery = 0.12
+    _options = ("pos_label", "ties", "sample_weight")
 
     @classmethod
     def _curve(cls, y_true, y_score, **options):
-        precision, fraction = precision_quantile_curve(y_true, y_score, **options)
-        prevalence = float(precision[-1])  # of all samples
-        recall = precision * fraction / prevalence
-        return {"fraction": fraction, "recall": recall, "prevalence": prevalence}
+        options = {"pos_label": None, "sample_weight": None, **options}
+        selected, found = Ranking.from_labels(y_true, y_score, **options).curve()
+        fraction = selected / selected[-1] if selected[-1] else selected
+        if not found[-1]:
+            recall = np.full(len(found), undefined("EnrichmentDisplay", "no positives"))
+            return {"fraction": fraction, "recall": recall, "prevalence": np.nan}
+        prevalence = float(found[-1] / selected[-1])
+        return {"fraction": fraction, "recall": found / found[-1], "prevalence": prevalence}
 
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("fraction", "recall")}
         return joined | {"prevalence": float(np.mean([fold["prevalence"] for fold in folds]))}
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        name: str | None = None,
-        xscale: str = "log",
-        plot_chance_level: bool = True,
-        plot_ideal: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curve; several may share one axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure. Empty axes get colours and markers that
-            colour-blind readers can tell apart.
-        name : str, default=None
-            Name of the curve. None: the name of the display.
-        xscale : {"linear", "log"}, default="log"
-            Scale of the share of selected samples.
-        plot_chance_level, plot_ideal : bool, default=True
-            Whether to draw the result of a random and of a perfect order, if `prevalence` is
-            known. A line that is already there is not drawn again.
-        **kwargs : dict
-            Passed to matplotlib's ``plot`` for the curve.
-
-        Returns
-        -------
-        display : EnrichmentDisplay
-            This object, with `ax_`, `figure_`, `line_`, `chance_level_` and `ideal_`.
-        """
+    def _plot(self, ax, label, *, xscale="log", plot_chance_level=True, plot_ideal=True, **kwargs):
         check_option(xscale, "xscale", ("linear", "log"))
-        ax = curve_axes(self, ax, markevery=0.12)
-        style = {"label": self.name if name is None else name, **kwargs}
-        self.line_ = draw_curves(ax, self.fraction, self.recall, style)
+        self.line_ = draw_curves(ax, self.fraction, self.recall, {"label": label, **kwargs})
         self.chance_level_ = self.ideal_ = None
         if self.prevalence is not None and self.prevalence > 0:
             x = np.concatenate(self.fraction) if np.ndim(self.fraction[0]) else self.fraction
@@ -142,4 +105,3 @@ class EnrichmentDisplay(CurveDisplay):
         ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
         ax.set_ylim(-0.02, 1.04)
         draw_legend(ax, _LEGEND_LOC[xscale])
-        return self

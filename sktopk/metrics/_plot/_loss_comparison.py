@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from sktopk.metrics._statistics import (
     verdict_of,
 )
 
-from ._base import curve_axes, draw_legend, draw_level
+from ._base import Display, draw_legend, draw_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +26,8 @@ _SERIES_DISTANCE = 0.25
 _SHARE_OF_INTERVALS = 0.66
 
 
-class LossComparisonDisplay:
+@dataclass(eq=False, repr=False)
+class LossComparisonDisplay(Display):
     r"""Differences of a score between losses and a baseline, with confidence intervals.
 
     Each run (a fold, or a random split) trains all losses on the same samples and gives
@@ -62,10 +64,8 @@ class LossComparisonDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    line_, errorbar_, zero_, margin_ : matplotlib artists
-        The points, the points with their intervals, the line at zero, and the shaded margin.
+    ax_, figure_, line_, errorbar_, zero_, margin_ : matplotlib artists
+        Axes, figure, points, points with intervals, line at zero and shaded margin.
     texts_ : list of matplotlib Text
         The number and the verdict of each loss.
 
@@ -80,35 +80,24 @@ class LossComparisonDisplay:
     >>> scores = {
     ...     "cross_entropy": [0.80, 0.82, 0.79, 0.81, 0.80],
     ...     "smooth_topk": [0.85, 0.86, 0.85, 0.86, 0.84],
-    ...     "focal": [0.79, 0.83, 0.80, 0.81, 0.79],
     ... }
     >>> display = LossComparisonDisplay.from_scores(scores, test_fraction=0.2)
-    >>> for text in display.texts_:
-    ...     print(text.get_text())
-    +0.048 ± 0.016: better
-    +0.000 ± 0.019: cannot tell
+    >>> display.texts_[0].get_text()
+    '+0.048 ± 0.016: better'
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        difference: ArrayLike,
-        half_width: ArrayLike,
-        *,
-        baseline: str = "cross_entropy",
-        metric: str = "score",
-        confidence: float = 0.95,
-        margin: float = 0.01,
-        name: str | None = None,
-    ) -> None:
-        self.names = names
-        self.difference = difference
-        self.half_width = half_width
-        self.baseline = baseline
-        self.metric = metric
-        self.confidence = confidence
-        self.margin = margin
-        self.name = name
+    names: Sequence[str]
+    difference: ArrayLike
+    half_width: ArrayLike
+    _: KW_ONLY
+    baseline: str = "cross_entropy"
+    metric: str = "score"
+    confidence: float = 0.95
+    margin: float = 0.01
+    name: str | None = None
+
+    # With room for long names.
+    _figure: ClassVar = {"figsize": (8.0, 4.0), "layout": "constrained"}
 
     @classmethod
     def from_scores(
@@ -136,10 +125,8 @@ class LossComparisonDisplay:
             runs share samples.
         baseline, metric, confidence, margin, name
             As in the constructor.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``errorbar``.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -171,23 +158,20 @@ class LossComparisonDisplay:
     ) -> Self:
         """Draw the differences found by a search over losses.
 
-        If the search tried a loss with several values of other parameters, the values with the
-        best mean are compared. A loss that was tried more often has an advantage: compare the
-        winners on new samples.
+        Each loss is compared at the best mean over the other parameters. A loss that was tried
+        more often has an advantage: compare the winners on new samples.
 
         Parameters
         ----------
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
-        test_fraction : float
-            Share of the samples in each test fold, as in `from_scores`.
+        test_fraction, **kwargs
+            As in `from_scores`.
         param : str, default="param_loss"
             The key of `cv_results` with the losses, such as ``"param_clf__loss"`` for the step
             "clf" of a pipeline. Values are named by ``str``.
         metric : str, default="score"
             Name of the score; with several metrics one of them.
-        **kwargs : dict
-            As in `from_scores`.
 
         Returns
         -------
@@ -202,31 +186,12 @@ class LossComparisonDisplay:
         scores = best_runs(cv_results, param, metric)
         return cls.from_scores(scores, test_fraction=test_fraction, metric=metric, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the differences; several displays may share one axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure, with room for long names. Create your own with
-            ``plt.subplots(layout="constrained")``.
-        name : str, default=None
-            Name in the legend. None: the name of the display.
-        **kwargs : dict
-            Passed to matplotlib's ``errorbar``.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
-            This object, drawn.
-        """
-        ax = curve_axes(self, ax, figsize=(8.0, 4.0), layout="constrained")
+    def _plot(self, ax, label, **kwargs):
         others = [each for each in ax.containers if hasattr(each, "has_xerr")]
         rows = [text.get_text() for text in ax.get_yticklabels()] if others else []
         rows += [loss for loss in self.names if loss not in rows]
         below = _SERIES_DISTANCE * len(others)
         y = np.array([rows.index(loss) for loss in self.names]) + below
-        label = self.name if name is None else name
         style = {"label": label, "linestyle": "", "capsize": 3, **kwargs}
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
@@ -251,7 +216,6 @@ class LossComparisonDisplay:
             f"Gain in {self.metric} over {self.baseline} ({level}; shaded: ±{self.margin:g})"
         )
         draw_legend(ax)
-        return self
 
 
 def _draw_margin(ax, margin):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,12 +12,10 @@ from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
-from ._base import ScoreDisplay, curve_axes, draw_bars, draw_level
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import ScoreDisplay, draw_bars, draw_level
 
 
+@dataclass(eq=False, repr=False)
 class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
@@ -34,10 +33,9 @@ class SetSizeDisplay(ScoreDisplay):
     lower, upper : array-like of shape (n_bins,)
         Smallest and largest set size of each bin. Sizes up to 10 have their own bin; larger ones
         share bins that end at 20, 50, 100, 200, 500, 1000, ...
-    proportion : array-like of shape (n_bins,)
-        Share of the samples whose set has such a size.
-    coverage : array-like of shape (n_bins,)
-        Share of these samples whose set holds the label; NaN without samples.
+    proportion, coverage : array-like of shape (n_bins,)
+        Share of the samples whose set has such a size, and the share of these samples whose set
+        holds the label; NaN without samples.
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
     target : float, default=None
@@ -45,10 +43,8 @@ class SetSizeDisplay(ScoreDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    bars_, line_, points_, target_line_ : matplotlib artists
-        The shares of samples, the coverage of each bin with its points, and the target.
+    ax_, figure_, bars_, line_, points_, target_line_ : matplotlib artists
+        Axes, figure, shares of samples, coverage of each bin with its points, and target or None.
 
     Examples
     --------
@@ -63,26 +59,19 @@ class SetSizeDisplay(ScoreDisplay):
     array([0, 1, 2, 3, 4])
     """
 
+    lower: ArrayLike
+    upper: ArrayLike
+    proportion: ArrayLike
+    coverage: ArrayLike
+    _: KW_ONLY
+    name: str | None = None
+    target: float | None = None
+
+    # The layout makes room for the names of many bins.
+    _figure: ClassVar = {"layout": "constrained"}
     _options = ("labels", "sample_weight", "target")
     _label = "labels"
     _name = "Sets"
-
-    def __init__(
-        self,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        proportion: ArrayLike,
-        coverage: ArrayLike,
-        *,
-        name: str | None = None,
-        target: float | None = None,
-    ) -> None:
-        self.lower = lower
-        self.upper = upper
-        self.proportion = proportion
-        self.coverage = coverage
-        self.name = name
-        self.target = target
 
     @classmethod
     def _scores(cls, estimator, X, label):
@@ -107,25 +96,7 @@ class SetSizeDisplay(ScoreDisplay):
         shares = {"proportion": total / total.sum(), "coverage": coverage}
         return {"lower": lower, "upper": upper, "target": target, **shares}
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the bars and the line; displays that share one axes stand side by side.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        name : str, default=None
-            Name of the bars. None: the name of the display.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : SetSizeDisplay
-            This object, drawn.
-        """
-        # The layout makes room for the names of many bins.
-        ax = curve_axes(self, ax, layout="constrained")
+    def _plot(self, ax, label, **kwargs):
         n_ticks = len(ax.get_xticks()) if ax.containers else 0
         position = np.arange(len(self.lower))
         (self.line_,) = ax.plot(position, self.coverage, linewidth=1, markersize=0, alpha=0.5)
@@ -138,8 +109,7 @@ class SetSizeDisplay(ScoreDisplay):
             edgecolor="white",
             zorder=2.1,
         )
-        style = {"color": self.line_.get_color(), "alpha": 0.45, "zorder": 1}
-        style["label"] = self.name if name is None else name
+        style = {"color": self.line_.get_color(), "alpha": 0.45, "zorder": 1, "label": label}
         self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})
         self.target_line_ = None
         if self.target is not None:
@@ -157,7 +127,6 @@ class SetSizeDisplay(ScoreDisplay):
         handles = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=_is_target)
         if handles:
             ax.legend(*zip(*handles, strict=True), loc="best")
-        return self
 
 
 def _is_target(handle_and_label):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import n_kept
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 
-from ._base import ScoreDisplay, curve_axes, draw_bars, draw_legend, draw_reference
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import ScoreDisplay, draw_bars, draw_legend, draw_reference
 
 _GROUPS = ("many", "medium", "few")
 # A little above the highest accuracy.
@@ -22,13 +21,14 @@ _TOP = 1.02
 _PAD = 5
 
 
+@dataclass(eq=False, repr=False)
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bars of the top-k accuracy of many-, medium- and few-shot classes.
 
     Make it with `from_estimator` or `from_predictions`, which take `class_counts`, `labels`, `k`,
     `few`, `many`, `ties` and `sample_weight` as in `shot_accuracy_score`. In `from_estimator`,
-    `class_counts` is by default the ``class_count_`` of the estimator. The constructor only stores
-    numbers.
+    `class_counts` is by default the ``class_count_`` of the estimator. `plot` takes
+    ``plot_chance_level``, True by default. The constructor only stores numbers.
 
     Parameters
     ----------
@@ -38,50 +38,39 @@ class ShotAccuracyDisplay(ScoreDisplay):
     k : int or float, default=5
         Number of labels, or fraction of the classes.
     few, many : float, default=20 and 100
-        Bounds of the groups, as in `shot_accuracy_score`.
+        Bounds of the groups in training samples, as in `shot_accuracy_score`.
     name : str, default=None
         Name of the bars in the legend. None: no legend entry.
     chance : float, default=None
-        Top-k accuracy of random guesses, k / n_classes. None: no chance line.
+        Top-k accuracy of random guesses, k / n_classes, in [0, 1]. None: no line.
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    bars_, chance_level_ : matplotlib artists
-        The bars, many-shot first, and the chance line.
+    ax_, figure_, bars_, chance_level_ : matplotlib artists
+        Axes, figure, bars (many-shot first) and chance line (None if not drawn).
 
     Examples
     --------
     >>> from sktopk.metrics import ShotAccuracyDisplay
-    >>> y_true = [0, 0, 1, 2]
-    >>> y_score = [[3, 2, 1], [1, 2, 3], [2, 3, 1], [3, 2, 1]]
-    >>> display = ShotAccuracyDisplay.from_predictions(
-    ...     y_true, y_score, class_counts=[500, 50, 5], k=1
-    ... )
+    >>> y_true, y_score = [0, 0, 1, 2], [[3, 2, 1], [1, 2, 3], [2, 3, 1], [3, 2, 1]]
+    >>> counts = [500, 50, 5]
+    >>> display = ShotAccuracyDisplay.from_predictions(y_true, y_score, class_counts=counts, k=1)
     >>> display.accuracy
     [0.5, 1.0, 0.0]
     """
 
+    accuracy: ArrayLike
+    _: KW_ONLY
+    k: int | float = 5
+    few: float = 20
+    many: float = 100
+    name: str | None = None
+    chance: float | None = None
+
+    # The layout makes room for names of two lines.
+    _figure: ClassVar = {"layout": "constrained"}
     _options = ("class_counts", "labels", "k", "few", "many", "ties", "sample_weight")
     _label = "labels"
-
-    def __init__(
-        self,
-        accuracy: dict[str, float],
-        *,
-        k: int = 5,
-        few: int = 20,
-        many: int = 100,
-        name: str | None = None,
-        chance: dict[str, float] | None = None,
-    ) -> None:
-        self.accuracy = accuracy
-        self.k = k
-        self.few = few
-        self.many = many
-        self.name = name
-        self.chance = chance
 
     @classmethod
     def _scores(cls, estimator, X, label):
@@ -104,35 +93,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
         chance = min(1.0, n_kept(k, n_classes) / n_classes)
         return {"accuracy": [scores[group] for group in _GROUPS], "chance": chance, **shots}
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        name: str | None = None,
-        plot_chance_level: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the bars; displays that share one axes stand side by side.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        name : str, default=None
-            Name of the bars. None: the name of the display.
-        plot_chance_level : bool, default=True
-            Whether to draw the chance line. A line that is already there is not drawn again.
-        **kwargs : dict
-            Passed to matplotlib's ``bar``.
-
-        Returns
-        -------
-        display : ShotAccuracyDisplay
-            This object, drawn.
-        """
-        # The layout makes room for names of two lines.
-        ax = curve_axes(self, ax, layout="constrained")
-        label = self.name if name is None else name
+    def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
@@ -162,4 +123,3 @@ class ShotAccuracyDisplay(ScoreDisplay):
             # twentieths of the axes, so that another font draws the same bars.
             room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))
-        return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_count
 
-from ._base import curve_axes, draw_curves, draw_legend
+from ._base import Display, draw_curves, draw_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 _N_SMOOTHED = 50
 
 
-class ThresholdTraceDisplay:
+@dataclass(eq=False, repr=False)
+class ThresholdTraceDisplay(Display):
     r"""Curve of the threshold of each training step, estimated and true.
 
     A minibatch estimates the threshold of all training samples. If the threshold is the largest
@@ -46,13 +48,9 @@ class ThresholdTraceDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    line_, true_line_ : matplotlib Line2D
-        The estimates, and the true thresholds (or None). From 100 steps on they are smoothed:
-        moving averages over a fiftieth of the steps.
-    band_ : matplotlib PolyCollection or None
-        From the smallest to the largest of the averaged estimates.
+    ax_, figure_, line_, true_line_, band_ : matplotlib artists
+        Axes, figure, estimates, true thresholds, and the range of the averaged estimates; None if
+        not drawn. From 100 steps on, lines are moving averages over a fiftieth of the steps.
 
     References
     ----------
@@ -65,8 +63,8 @@ class ThresholdTraceDisplay:
     >>> from sktopk import DeepTopPushClassifier
     >>> from sktopk.callbacks import TrueThreshold
     >>> from sktopk.metrics import ThresholdTraceDisplay
-    >>> X, y = make_classification(300, weights=[0.9], random_state=0)
     >>> from sktopk.modules import MLP
+    >>> X, y = make_classification(300, weights=[0.9], random_state=0)
     >>> params = {"module": MLP, "batch_size": 32, "max_epochs": 2, "random_state": 0}
     >>> clf = DeepTopPushClassifier(callbacks=[TrueThreshold()], **params).fit(X, y)
     >>> display = ThresholdTraceDisplay.from_estimator(clf, epoch=2)
@@ -74,18 +72,11 @@ class ThresholdTraceDisplay:
     True
     """
 
-    def __init__(
-        self,
-        step: ArrayLike,
-        threshold: ArrayLike,
-        *,
-        true_threshold: ArrayLike | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.step = step
-        self.threshold = threshold
-        self.true_threshold = true_threshold
-        self.name = name
+    step: ArrayLike
+    threshold: ArrayLike
+    _: KW_ONLY
+    true_threshold: ArrayLike | None = None
+    name: str | None = None
 
     @classmethod
     def from_estimator(
@@ -108,10 +99,8 @@ class ThresholdTraceDisplay:
             An epoch, or the first and the last of several, counted from 1. None: all.
         name : str, default=None
             Name of the curve. None: the class name of the estimator.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``plot`` for the estimates.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -122,8 +111,8 @@ class ThresholdTraceDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `estimator` has no thresholds in its history, there is no such epoch, or it is one
-            of cross-entropy, without a threshold.
+            If `estimator` has no thresholds in its history, there is no such epoch, or it was
+            trained with cross-entropy, without a threshold.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
@@ -132,7 +121,7 @@ class ThresholdTraceDisplay:
             known = [i for i, row in enumerate(history, 1) if len(row["threshold"])]
             where = f"epochs from {known[0]} to {known[-1]} have" if known else "no other has"
             raise ValueError(
-                f"epoch={epoch!r} is of cross-entropy (warm_up), without a threshold: {where} one"
+                f"epoch={epoch!r} is of cross-entropy (pretrain), without a threshold: {where} one"
             )
         n_before = sum(len(row["threshold"]) for row in history[: first - 1])
         threshold = np.concatenate([row["threshold"] for row in rows])
@@ -145,25 +134,7 @@ class ThresholdTraceDisplay:
         name = type(estimator).__name__ if name is None else name
         return cls(step, threshold, true_threshold=true_threshold, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the curve; several may share one axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        name : str, default=None
-            Name of the curve. None: the name of the display.
-        **kwargs : dict
-            Passed to matplotlib's ``plot`` for the estimates.
-
-        Returns
-        -------
-        display : ThresholdTraceDisplay
-            This object, drawn.
-        """
-        ax = curve_axes(self, ax)
-        label = self.name if name is None else name
+    def _plot(self, ax, label, **kwargs):
         window = max(1, len(self.step) // _N_SMOOTHED)
         self.line_ = draw_curves(
             ax,
@@ -186,7 +157,6 @@ class ThresholdTraceDisplay:
         ax.locator_params(axis="x", integer=True)
         ax.set(xlabel="Training step", ylabel="Threshold")
         draw_legend(ax)
-        return self
 
 
 def moving(values, window, reduce):
@@ -207,7 +177,7 @@ def _threshold_history(estimator):
             check_is_fitted(estimator)
         missing = "has no history_"
     elif any("threshold" in row for row in estimator.history_):
-        # The epochs of a warm-up have none.
+        # Epochs of cross-entropy have none.
         none = {"threshold": np.empty(0)}
         return [none | row for row in estimator.history_]
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,25 +11,22 @@ from sktopk._common._scalars import check_count
 from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
-from ._base import CurveDisplay, curve_axes, draw_curves, draw_legend, draw_reference
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 
 
+@dataclass(eq=False, repr=False)
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
     Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `max_k`
     (default 10, cut to the number of classes) and `labels`, `average`, `ties` and `sample_weight`
-    as in `topk_accuracy_score`. The constructor only stores arrays.
+    as in `topk_accuracy_score`. `plot` takes ``plot_chance_level``, True by default. The
+    constructor only stores arrays.
 
     Parameters
     ----------
-    k : array-like of shape (n_points,) or list of them
-        Numbers of labels; a list holds the curves of folds.
-    accuracy : array-like of shape (n_points,) or list of them
-        Top-k accuracy at each k.
+    k, accuracy : array-like of shape (n_points,) or list of them
+        Numbers of labels, and the top-k accuracy at each; a list holds the curves of folds.
     name : str, default=None
         Name of the curve in the legend. None: no legend entry.
     chance : array-like of shape (n_points,), default=None
@@ -38,10 +35,8 @@ class TopKCurveDisplay(CurveDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display is drawn.
-    line_, chance_level_ : matplotlib Line2D
-        The curve, or a list of the curves of folds, and the chance line (or None).
+    ax_, figure_, line_, chance_level_ : matplotlib artists
+        Axes, figure, curve (a list of the curves of folds) and chance line; None if not drawn.
 
     Examples
     --------
@@ -55,21 +50,14 @@ class TopKCurveDisplay(CurveDisplay):
     array([0.93, 0.96, 0.98])
     """
 
+    k: ArrayLike
+    accuracy: ArrayLike
+    _: KW_ONLY
+    name: str | None = None
+    chance: ArrayLike | None = None
+
     _options = ("labels", "max_k", "average", "ties", "sample_weight")
     _label = "labels"
-
-    def __init__(
-        self,
-        k: ArrayLike,
-        accuracy: ArrayLike,
-        *,
-        name: str | None = None,
-        chance: ArrayLike | None = None,
-    ) -> None:
-        self.k = k
-        self.accuracy = accuracy
-        self.name = name
-        self.chance = chance
 
     @classmethod
     def _scores(cls, estimator, X, label):
@@ -91,35 +79,8 @@ class TopKCurveDisplay(CurveDisplay):
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0)}
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        name: str | None = None,
-        plot_chance_level: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curve; several may share one axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure. Empty axes get colours and markers that
-            colour-blind readers can tell apart.
-        name : str, default=None
-            Name of the curve. None: the name of the display.
-        plot_chance_level : bool, default=True
-            Whether to draw the chance line. A line that is already there is not drawn again.
-        **kwargs : dict
-            Passed to matplotlib's ``plot`` for the curve.
-
-        Returns
-        -------
-        display : TopKCurveDisplay
-            This object, with `ax_`, `figure_`, `line_` and `chance_level_`.
-        """
-        ax = curve_axes(self, ax)
-        style = {"label": self.name if name is None else name, **kwargs}
+    def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
+        style = {"label": label, **kwargs}
         # Markers that touch hide the curve.
         self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
         k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
@@ -129,4 +90,3 @@ class TopKCurveDisplay(CurveDisplay):
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (number of labels)", ylabel="Top-k accuracy", ylim=(0, 1.02))
         draw_legend(ax)
-        return self

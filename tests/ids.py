@@ -1,0 +1,8 @@
+"""Names of cases that are the same in every process."""
+
+import re
+
+
+def without_address(value):
+    """The text of a value without the address of an object in memory."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))

@@ -1,0 +1,215 @@
+"""Wrong arguments of losses, scores and scorers are refused by name, and stay as they are."""
+
+import inspect
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from sktopk import losses, metrics
+
+V, T = ValueError, TypeError
+X = np.random.default_rng(0).normal(size=(40, 3))
+SCORES, TARGET = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 4
+COUNTS = {"class_counts": [4, 3, 2, 1]}
+OF_CLASSES = {
+    "smooth_topk_loss": {"k": 2},
+    "topk_hinge_loss": {"k": 2},
+    "topk_hinge_convex_loss": {"k": 2},
+    "topk_hinge_calibrated_loss": {"k": 2},
+    "topk_grouping_loss": {"k": 2},
+    "topk_transition_loss": {"k": 2},
+    "noised_topk_loss": {"k": 2, "sigma": 0.1},
+    "noised_topk_imbalanced_loss": {"k": 2, "sigma": 0.1, **COUNTS},
+    "focal_loss": {},
+    "ldam_loss": COUNTS,
+    "logit_adjusted_loss": COUNTS,
+    "smooth_topk_adjusted_loss": {"k": 2, **COUNTS},
+}
+OF_SAMPLES = {
+    "top_push_loss": {},
+    "top_push_k_loss": {"k": 2},
+    "recall_at_k_loss": {"k": 2},
+    "pat_mat_loss": {"tau": 0.5},
+    "pat_mat_np_loss": {"tau": 0.5},
+    "precision_at_recall_loss": {"recall": 0.5},
+    "pairwise_auc_loss": {},
+    "fbeta_loss": {},
+    "recall_at_fpr_loss": {"fpr": 0.5},
+    "recall_at_precision_loss": {"precision": 0.5},
+}
+LOSSES = {name: {"scores": SCORES, "target": TARGET} | p for name, p in OF_CLASSES.items()}
+LOSSES |= {
+    name: {"scores": SCORES[:, 0].clone(), "target": torch.arange(6) % 2} | p
+    for name, p in OF_SAMPLES.items()
+}
+# Asked of every loss that has the parameter.
+WRONG = [
+    ({"scores": X}, T, "scores must be a torch.Tensor; got ndarray"),
+    ({"scores": TARGET[:, None]}, (V, T), "scores must"),
+    ({"scores": SCORES[None]}, V, r"scores must have shape.*\(1, 6, 4\)"),
+    ({"scores": SCORES * 1j}, (V, T), "scores must"),
+    ({"target": [0] * 6}, T, "target must be a torch.Tensor; got list"),
+    ({"target": TARGET[:-1]}, V, r"target must have.*\(5,\)"),
+    ({"target": TARGET + 9}, (V, IndexError, RuntimeError), "9|10|out of"),
+    ({"sample_weight": [1.0]}, V, r"sample_weight must have.*\(1,\)"),
+    ({"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
+    ({"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
+    ({"reduction": "max"}, V, "reduction='max' must be one of"),
+    ({"k": 0}, V, "k=0 must be at least 1"),
+    ({"k": 0.5}, T, "k must be an integer; got 0.5"),
+    ({"k": True}, T, "k must be an integer; got True"),
+    ({"tau": torch.tensor(0.5, requires_grad=True)}, T, "tau must be a number.*with a gradient"),
+    ({"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
+    ({"tau": -1.0}, V, "tau=-1 must be"),
+    ({"tau": float("nan")}, V, "tau=nan must be"),
+    ({"sigma": float("inf")}, V, "sigma=inf must be finite"),
+    ({"margin": -1}, V, "margin=-1 must be finite and"),
+    ({"gamma": float("nan")}, V, "gamma=nan must be finite"),
+    ({"scale": 0}, V, "scale=0 must be finite and positive"),
+    ({"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
+    ({"class_counts": "4321"}, T, "class_counts must hold numbers"),
+    ({"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
+    ({"n_noise": 0}, V, "n_noise=0 must be at least 1"),
+    ({"surrogate": "step"}, V, "surrogate='step' must be one of"),
+    ({"recall": 1.5}, V, r"recall=1.5 must be in \(0, 1\]"),
+    ({"fpr": float("nan")}, V, r"fpr=nan must be in \(0, 1\]"),
+    ({"precision": None}, T, "precision must be a number; got None"),
+    ({"beta": float("inf")}, V, "beta=inf must be finite and positive"),
+    ({"multi_class": "all"}, V, "multi_class='all' must be one of"),
+]
+
+
+def arrays(arguments):
+    return repr([each for each in arguments.values() if not callable(each)])
+
+
+def assert_refused(function, arguments, error, says):
+    before = arrays(arguments)
+    with pytest.raises(error) as caught:
+        function(**arguments)
+    assert re.search(says, str(caught.value), re.DOTALL), f"{function.__name__}: {caught.value}"
+    assert arrays(arguments) == before
+
+
+def test_losses():
+    for passed, error, says in WRONG:
+        known = {
+            name: getattr(losses, name)
+            for name in LOSSES
+            if passed.keys() <= inspect.signature(getattr(losses, name)).parameters.keys()
+        }
+        assert known, passed
+        for name, loss in known.items():
+            assert_refused(loss, LOSSES[name] | passed, error, says)
+    for name in OF_CLASSES:
+        if "k" in LOSSES[name]:
+            loss, says = getattr(losses, name), "k=1000000000000 must be"
+            assert_refused(loss, LOSSES[name] | {"k": 10**12}, V, says)
+
+
+Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
+Y = Y.astype(int)
+NAN = np.where(np.arange(40) == 3, np.nan, S)
+MASKED = np.ma.masked_array(S, mask=S > 1)
+TRAINED = torch.ones(40, requires_grad=True)
+SCORERS_OF_SAMPLES = {
+    "precision_at_k_score": {"k": 5},
+    "recall_at_k_score": {"k": 5},
+    "enrichment_factor_score": {"fraction": 0.1},
+    "precision_at_recall_score": {"recall": 0.5},
+    "recall_at_precision_score": {"precision": 0.5},
+    "positives_at_top_score": {},
+    "true_positive_rate_at_fpr_score": {"fpr": 0.1},
+    "bedroc_score": {},
+}
+WRONG_SCORES = [
+    ({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
+    ({"y_true": S}, V, "y_true must hold two labels; got 40 values"),
+    ({"y_true": None}, V, "y_true must have shape"),
+    ({"y_true": Y[:-1]}, V, "y_score must have one score per"),
+    ({"y_true": np.where(Y == 1, np.nan, 0)}, V, "y_true contains NaN"),
+    ({"y_true": np.ma.masked_equal(Y, 1)}, V, "y_true must have no masked entries; got 10 of 40"),
+    ({"y_true": TRAINED}, T, "y_true must.*gradient"),
+    ({"y_score": NAN}, V, "y_score must not contain NaN"),
+    ({"y_score": MASKED}, V, "y_score must have no masked entries"),
+    ({"y_score": TRAINED}, T, r"y_score must.*y_score.detach\(\)"),
+    ({"y_score": X}, V, r"y_score must have shape.*\(40, 3\)"),
+    ({"y_score": ["a"] * 40}, V, "y_score must hold real numbers; got dtype"),
+    ({"y_score": sparse.csr_array(S[None])}, V, "y_score must hold real"),
+    ({"y_score": pd.DataFrame(X)}, V, "y_score must have shape"),
+    ({"pos_label": 7}, V, r"pos_label must be one of \[0, 1\]; got 7"),
+    ({"sample_weight": [1.0]}, V, "sample_weight must be 40 numbers"),
+    ({"sample_weight": -abs(S)}, V, "sample_weight must be finite"),
+    ({"sample_weight": np.full(40, 1e307)}, V, "sample_weight must have a finite sum"),
+    ({"sample_weight": np.ma.masked_equal(Y, 1)}, V, "sample_weight must have no masked entries"),
+    ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
+    ({"groups": [1]}, V, "groups must name .* each of the 40"),
+    ({"groups": ["a", None] * 20}, V, "groups must name .* got None"),
+    ({"k": 0}, V, "k must be .*got 0"),
+    ({"k": "5"}, T, "k must be .*got '5'"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_scores_of_samples():
+    for passed, error, says in WRONG_SCORES:
+        n_asked = 0
+        for name, params in SCORERS_OF_SAMPLES.items():
+            function = getattr(metrics, name)
+            if passed.keys() <= inspect.signature(function).parameters.keys():
+                n_asked += 1
+                assert_refused(function, {"y_true": Y, "y_score": S} | params | passed, error, says)
+        assert n_asked, passed
+
+
+TOPK = {"y_true": LABELS, "y_score": X, "k": 2}
+COVERAGE = {"y_true": LABELS, "y_set": X > 0, "labels": [0, 1, 2]}
+OTHERS = [
+    ("topk_accuracy_score", TOPK | {"k": True}, T, "k must be .*got True"),
+    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name each of the 3 cl"),
+    ("topk_accuracy_score", TOPK | {"labels": [0, 1, 1]}, V, "labels must be distinct"),
+    ("topk_accuracy_score", TOPK | {"y_true": 0 * LABELS}, V, "labels=None needs as many"),
+    ("topk_accuracy_score", TOPK | {"y_score": np.ma.masked_greater(X, 2)}, V, "y_score.*masked"),
+    ("topk_accuracy_score", TOPK | {"y_score": np.where(X > 2, np.nan, X)}, V, "y_score must not"),
+    ("topk_accuracy_score", TOPK | {"y_score": sparse.csr_array(X)}, V, "y_score must be a dense"),
+    ("topk_accuracy_score", TOPK | {"average": "weighted"}, V, "average must be one of"),
+    ("shot_accuracy_score", TOPK | {"class_counts": [1, 2]}, V, "class_counts must be 3 numbers"),
+    ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must hold True"),
+    ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must be 3 distinct labels"),
+    ("set_size_score", {"y_set": [["a"]]}, V, "y_set must hold True"),
+    ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
+    ("make_topk_scorer", {"k": 3, "ties": "last"}, V, "ties must be one of"),
+    ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),
+    ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' needs k.*got nothing"),
+    ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "needs k.*recall=0"),
+    ("make_set_scorer", {"score": "size"}, V, "score must"),
+]
+
+
+def test_other_functions():
+    for name, arguments, error, says in OTHERS:
+        assert_refused(getattr(metrics, name), arguments, error, says)
+
+
+def test_a_k_that_leaves_nothing_to_choose_is_said():
+    for name, params, says in (
+        ("recall_at_k_score", {"k": 41}, r"\(40\)"),
+        ("positives_at_top_score", {"k": 31}, r"negatives \(30\)"),
+        ("recall_at_k_score", {"k": 3, "sample_weight": np.full(40, 1 / 40)}, r"\(1\)"),
+    ):
+        with pytest.warns(UserWarning, match=says) as record:
+            getattr(metrics, name)(Y, S, **params)
+        assert record[0].filename == __file__
+
+
+def test_scorers():
+    scorer = metrics.make_top_scorer("recall_at_k", k=3)
+    with pytest.raises(TypeError, match="estimator must be a classifier with cl"):
+        scorer(LinearRegression().fit(X, S), X, Y)
+    with pytest.raises(ValueError, match="must know two classes; got 3"):
+        scorer(LogisticRegression().fit(X, LABELS), X, Y)

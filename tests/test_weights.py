@@ -1,0 +1,61 @@
+"""Sample weights over many orders of magnitude, for every estimator."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import sktopk
+from sktopk import TopBoostClassifier
+
+RNG = np.random.default_rng(0)
+N = 1500
+X = RNG.normal(size=(N, 4))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=N) > 1).astype(int)
+X[5, 2], X[6, 3] = 50, -50
+QUICK = {"n_estimators": 2, "max_epochs": 3, "hidden_layer_sizes": (8,), "random_state": 0}
+ESTIMATORS = {
+    name: getattr(sktopk, name)(**QUICK)
+    for name in sktopk.__all__
+    if hasattr(getattr(sktopk, name), "partial_fit")
+} | {"TopBoostClassifier": TopBoostClassifier(n_estimators=5, n_members=2, random_state=0)}
+LIGHT, LIGHTER = np.ones(N), np.ones(N)
+LIGHT[[5, 6]], LIGHTER[[5, 6]] = 1e-6, 1e-300
+WEIGHTS = {
+    "a light maximum": LIGHT,
+    "a maximum of next to no weight": LIGHTER,
+    "halving every 120 days": 0.5 ** (RNG.integers(0, 3650, N) / 120),
+    "over sixty orders": 10.0 ** RNG.integers(-30, 30, N),
+    "all tiny": np.full(N, 1e-300),
+    "all large": np.full(N, 1e140),
+}
+
+
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_every_estimator_trains(case):
+    for name, clf in ESTIMATORS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf.fit(X, Y, sample_weight=WEIGHTS[case])
+        scores = clf.decision_function(X)
+        # A threshold that flags all or nothing is infinite.
+        assert not np.isnan(scores).any(), name
+
+
+@pytest.mark.parametrize("name", ["TopKClassifier", "FScoreClassifier", "PatMatNPClassifier"])
+def test_the_unit_of_weights_does_not_matter(name):
+    clf = ESTIMATORS[name]
+    expected = clf.fit(X, Y, sample_weight=LIGHT).decision_function(X)
+    for unit in (1e-290, 1e-10, 1e3):
+        found = clf.fit(X, Y, sample_weight=unit * LIGHT).decision_function(X)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_light_sample_changes_next_to_nothing():
+    for name in ("TopKClassifier", "PatMatClassifier"):
+        clf = ESTIMATORS[name].set_params(calibration=None, n_iter_no_change=None)
+        found = clf.fit(X, Y, sample_weight=LIGHTER).decision_function(X)
+        expected = clf.fit(X, Y, sample_weight=LIGHTER > 0.5).decision_function(X)
+        near = np.delete(np.arange(N), [5, 6])
+        # The edge of the last bin is the largest value, however little it weighs.
+        assert np.corrcoef(found[near], expected[near])[0, 1] > 0.9
