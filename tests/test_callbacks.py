@@ -66,35 +66,6 @@ def test_the_object_that_is_passed_sees_batches_gradients_and_epochs():
     ]
 
 
-class Pruned(Exception):
-    """What optuna's callback raises."""
-
-
-class Pruning(Callback):
-    """As optuna's: reports every epoch to a trial, and ends a hopeless one."""
-
-    def __init__(self, trial, monitor, after):
-        self.trial, self.monitor, self.after = trial, monitor, after
-
-    def on_epoch_end(self, net, **kwargs):
-        self.trial.append(net.history[-1, self.monitor])
-        if len(self.trial) == self.after:
-            raise Pruned
-
-
-def test_a_study_sees_the_epochs_and_can_prune():
-    trial = []
-    clf = quick(n_estimators=2, n_iter_no_change=9)
-    clf.set_params(callbacks=[Pruning(trial, "valid_score", None)]).fit(ROWS, Y)
-    assert trial == [row["valid_score"] for row in clf.history_]
-    trial.clear()
-    clf = clone(quick()).set_params(callbacks=[Pruning(trial, "train_loss", 3)])
-    with pytest.raises(Pruned):
-        clf.fit(ROWS, Y)
-    assert len(trial) == 3
-    assert not hasattr(clf, "net_")
-
-
 @pytest.mark.parametrize(("on_train", "n_estimators"), [(False, 2), (True, 1)])
 def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimators):
     names = ["roc_auc", "average_precision", make_top_scorer("precision_at_k", k=20, pos_label=1)]

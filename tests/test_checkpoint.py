@@ -146,16 +146,6 @@ class OwnState(Callback):
         self.n = state["n"]
 
 
-def test_callbacks_with_a_state_remember_it(tmp_path):
-    def make():
-        return quick(callbacks=[OwnState(0.9)])
-
-    expected = fitted_state(make().fit(X, Y))
-    clf, *_ = crash_and_resume(make, 3, X=X, y=Y, checkpoint=tmp_path / "file")
-    check_same(fitted_state(clf), expected)
-    assert [row["n"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
-
-
 @pytest.mark.parametrize(
     "callbacks",
     [[], [("lr", LRScheduler("StepLR", step_size=2))], [OwnState(0.5)]],

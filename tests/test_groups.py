@@ -139,14 +139,6 @@ def test_every_epoch_has_whole_groups_and_no_minibatch_of_one():
             assert 2 <= min(lengths) <= max(lengths) < 2 * batch_size + 2
 
 
-def test_parts_are_counted_and_no_batch_has_a_single_row():
-    groups = np.repeat([0, 2, 5], [30, 7, 1])
-    batches = sampler(np.arange(38) % 3 == 0, groups, 7)
-    lengths = [len(each) for each in batches]
-    assert min(lengths) > 1
-    assert batches.n_parts.tolist() == [len(lengths) - 1, 0, 1, 0, 0, 1]
-
-
 # The loss of batches.
 
 THRESHOLDS = {
@@ -352,16 +344,6 @@ def test_a_part_has_the_proportions_of_its_group(loss):
     torch.testing.assert_close(found, expected * 15 / n_days / 3)
 
 
-def test_nothing_of_the_groups_is_left_in_a_program():
-    scores, positive, groups, weight = table()
-    criterion = program_in_groups(FBetaLoss(), groups, positive, weight, [1] * 5, 1)
-    criterion.set_groups(None)
-    assert criterion.hard_rows is None
-    criterion.class_total = torch.tensor([(~positive).sum(), positive.sum()]).double()
-    loss, _ = criterion.loss_and_gradient(scores[:, None], positive, None)
-    torch.testing.assert_close(loss, FBetaLoss()(scores, positive))
-
-
 # Estimators.
 
 
@@ -521,8 +503,6 @@ def test_k_is_of_each_group_and_not_clipped_to_all():
     assert RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
     with pytest.raises(TypeError, match="k must be an instance of int"):
         RecallAtKClassifier(1.5).fit(X, Y)
-    share = RecallAtKClassifier(0.1, **SMALL).fit(X, Y)
-    same_fit(share, PatMatClassifier(0.1, **SMALL).fit(X, Y))
 
 
 def test_pipelines_and_searches_pass_groups_on():

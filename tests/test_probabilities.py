@@ -8,10 +8,8 @@ import pytest
 import torch
 from scipy.special import expit, softmax
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_blobs, make_classification
-from sklearn.ensemble import VotingClassifier
+from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
@@ -42,10 +40,6 @@ def binary():
 
 def linear(loss="logit_adjusted", **params):
     return TopKClassifier(loss, **LINEAR | {"k": 1, "calibration": None} | params)
-
-
-def brier(y, proba):
-    return np.mean((proba - (y[:, None] == np.unique(y))) ** 2)
 
 
 def test_logit_adjusted_knows_the_probabilities_of_the_model(rare):
@@ -110,16 +104,6 @@ def test_calibrated_probabilities_have_the_frequencies_of_the_training(rare, los
     np.testing.assert_allclose(proba.mean(0), np.bincount(y) / len(y), atol=0.03)
 
 
-def test_a_vote_takes_the_probabilities(rare):
-    X, y = rare[0][:600], rare[1][:600]
-    clf = linear("smooth_topk", calibration="temperature", n_estimators=2, max_epochs=5)
-    vote = VotingClassifier([("net", clf), ("linear", LogisticRegression())], voting="soft")
-    net, other = vote.fit(X, y).estimators_
-    np.testing.assert_allclose(
-        vote.predict_proba(X), (net.predict_proba(X) + other.predict_proba(X)) / 2
-    )
-
-
 PEERS = {
     "labels": lambda **p: TopKClassifier("noised_topk", k=1, **LINEAR | p),
     "ranking": lambda **p: DeepTopPushClassifier(**LINEAR | p),
@@ -139,15 +123,6 @@ def test_calibrated_probabilities_are_about_those_of_scikit_learn(case, binary):
         theirs = brier_score_loss(y[800:], peer.predict_proba(X[800:])[:, 1])
         assert own < theirs + 0.02
         assert own < 0.9 * np.mean(y) * (1 - np.mean(y))
-
-
-def test_scikit_learn_calibrates_several_classes():
-    X, y = make_blobs(800, centers=4, n_features=3, cluster_std=4.0, random_state=0)
-    y = np.array(list("abcd"))[y]
-    clf = PEERS["all pairs"](calibration=None).fit(X[:300], y[:300])
-    calibrated = CalibratedClassifierCV(FrozenEstimator(clf), method="isotonic")
-    proba = calibrated.fit(X[300:600], y[300:600]).predict_proba(X[600:])
-    assert brier(y[600:], proba) < 0.9 * brier(y[600:], np.full((200, 4), 0.25))
 
 
 @pytest.mark.parametrize("method", METHODS)

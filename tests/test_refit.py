@@ -34,21 +34,6 @@ def test_what_scores_mean_is_fixed_by_the_fit(blobs):
         assert each.tau == 30.0
 
 
-class Fails(nn.Linear):
-    def forward(self, x):
-        raise RuntimeError("no")
-
-
-def test_a_fit_that_is_refused_leaves_no_attributes(blobs):
-    # With an earlier fit: see test_training.
-    for change in ({"module": Fails}, {"net_params": {"module__foo": 1}}, {"loss": "none"}):
-        unfitted = quick(**change)
-        for train in (unfitted.fit, unfitted.partial_fit):
-            with pytest.raises((TypeError, ValueError)):
-                train(*blobs)
-            assert not [name for name in vars(unfitted) if name.endswith("_")]
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
     X, y = blobs

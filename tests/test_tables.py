@@ -280,10 +280,3 @@ def test_strings_that_are_hardly_categories_are_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         of_column([*numbers[:30], " "])
-
-
-def test_float32_stays():
-    table = X[["town", "z"]].astype({"z": np.float32})
-    clf = trained(table)
-    assert clf.decision_function(table).dtype == np.float32
-    assert trained(X[["town", "z"]]).decision_function(X[["town", "z"]]).dtype == np.float64

@@ -15,7 +15,6 @@ from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_blobs
-from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback
 from torch import nn
@@ -26,7 +25,6 @@ from sktopk import (
     PrecisionAtRecallClassifier,
     TopKClassifier,
 )
-from sktopk.losses import SmoothTopKLoss
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 from sktopk.modules import MLP
 from sktopk.modules._members import ordered_sets
@@ -186,15 +184,6 @@ def test_the_k_largest_of_ordered_scores_are_the_set_in_order(data, n_classes, d
         assert found[inside].min() > found[outside].max()
 
 
-@pytest.mark.parametrize("method", ["temperature", "sigmoid"])
-def test_calibrated_probabilities_beat_raw_ones(noisy, method):
-    X, y = noisy
-    params = {"k": 1, "loss": "topk_hinge", "order": None, "max_epochs": 30, "learning_rate": 0.05}
-    clf = quick(calibration=method, n_estimators=3, **params).fit(X[:400], y[:400])
-    raw = softmax(10 * clf.decision_function(X[400:]), axis=1)
-    assert log_loss(y[400:], clf.predict_proba(X[400:])) < log_loss(y[400:], raw)
-
-
 def test_the_temperature_is_the_best_one(blobs):
     X, y = blobs
     clf = quick().fit(X, y, X_val=X, y_val=y)
@@ -206,16 +195,6 @@ def test_the_temperature_is_the_best_one(blobs):
         for factor in (0.98, 1.0, 1.02)
     ]
     assert np.argmin(losses) == 1
-
-
-def test_logit_adjusted_probabilities_have_the_class_frequencies(blobs):
-    X, y = blobs
-    keep = (y != 3) | (np.arange(len(y)) % 4 == 0)
-    X, y = X[keep], y[keep]
-    clf = quick("logit_adjusted", k=1, calibration=None, max_epochs=30).fit(X, y)
-    share = np.bincount(y) / len(y)
-    expected = softmax(clf.decision_function(X) + np.log(share), axis=1)
-    np.testing.assert_allclose(clf.predict_proba(X), expected)
 
 
 def test_two_classes_have_one_score(blobs):
@@ -316,25 +295,7 @@ def test_images_with_a_convolutional_module(digits):
     assert clf.score(X_test.astype(np.float32), y_test) > 0.95
 
 
-def test_module_may_be_any_callable(blobs):
-    X, y = blobs
-    clf = quick(module=lambda n_features, n_outputs: nn.Linear(n_features, n_outputs)).fit(X, y)
-    assert clf.predict(X).shape == (len(X),)
-
-
 # Weights.
-
-
-def test_weight_is_repetition(blobs):
-    X, y = blobs
-    times = np.arange(len(y)) % 3
-    rows = np.repeat(np.arange(len(y)), times)
-    for loss in NAMED_LOSSES:
-        clf = quick(loss, sigma=0.0, batch_size=1000, max_epochs=3)
-        weighted = clone(clf).fit(X, y, sample_weight=times).decision_function(X)
-        repeated = clone(clf).fit(X[rows], y[rows]).decision_function(X)
-        np.testing.assert_allclose(weighted, repeated, atol=1e-7, err_msg=loss)
-        assert np.abs(clone(clf).fit(X, y).decision_function(X) - repeated).max() > 1e-4
 
 
 def test_weight_is_repetition_in_the_default_network(blobs):
@@ -372,44 +333,6 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     balanced = clone(clf).set_params(class_weight="balanced").fit(X, y)
     expected = clone(clf).fit(X, y, sample_weight=by_class[y])
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
-
-
-def test_sample_weights_of_any_size_mean_the_same(blobs):
-    X, y = blobs
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    expected = quick().fit(X, y, sample_weight=weight).decision_function(X)
-    for factor in (1e-30, 1e30):
-        found = quick().fit(X, y, sample_weight=factor * weight).decision_function(X)
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_a_loss_module_equals_its_name(blobs):
-    X, y = blobs
-    weight = np.arange(len(y)) % 3 + 1.0
-    named = quick(tau=0.5).fit(X, y, sample_weight=weight)
-    passed = quick(SmoothTopKLoss(k=2, tau=0.5)).fit(X, y, sample_weight=weight)
-    np.testing.assert_array_equal(named.decision_function(X), passed.decision_function(X))
-
-
-class NoWeights(nn.Module):
-    def forward(self, scores, target):
-        return nn.functional.cross_entropy(scores, target)
-
-
-class Detached(nn.Module):
-    def forward(self, scores, target, sample_weight=None):
-        return scores.detach().mean()
-
-
-def test_losses_that_cannot_be_trained_are_refused(blobs):
-    X, y = blobs
-    with pytest.raises(TypeError, match="Held-out samples have weight 0: loss must take sample_we"):
-        quick(NoWeights(), n_estimators=2).fit(X, y)
-    with pytest.raises(TypeError, match="sample_weight and class_weight need a loss that takes"):
-        quick(NoWeights()).fit(X, y, sample_weight=np.arange(len(y)))
-    with pytest.raises(TypeError, match="loss must return a Tensor with a gradient; got one with"):
-        quick(Detached()).fit(X, y)
-    quick(NoWeights()).fit(X, y)
 
 
 def test_several_k_at_once(blobs):

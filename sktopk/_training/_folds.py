@@ -50,10 +50,7 @@ class Folds:
         self._tensors = fold, of_member, factor.to(dtype)
 
     def weights(self, index, weight):
-        """Weights (n_rows, n_members) of a minibatch: samples `index`, of weights `weight` or None.
-
-        Needs `to` first.
-        """
+        """Weights (n_rows, n_members) of the samples `index`; `to` must be called before."""
         fold, of_member, factor = self._tensors
         weights = (fold[index].unsqueeze(1) != of_member) * factor
         return weights if weight is None else weights * weight

@@ -227,18 +227,9 @@ class Net(NeuralNetClassifier):
     ):
         """Train for up to `n_epochs` epochs, and return a KeyboardInterrupt that ended it, or None.
 
-        Parameters
-        ----------
-        batches : MiniBatches
-        n_epochs, n_pretrain : int
-            Number of epochs, and of the first ones that train cross-entropy.
-        callbacks : dict
-            Callbacks of this training by name; they come before those of the user.
-        cycle : bool
-            Whether the learning rate runs through one cycle, unless a callback schedules it.
-        checkpoint : Checkpoint or None
-        data : dict
-            X, y and weight for callbacks; X_val and y_val or None.
+        The first `n_pretrain` epochs train cross-entropy. `callbacks`, a dict, come before those of
+        the user. With `cycle` the learning rate runs through one cycle, unless a callback schedules
+        it. `data` has X, y, weight, and perhaps X_val and y_val, for callbacks.
         """
         own = self.callbacks_
         # The user's may stop at our validation score.

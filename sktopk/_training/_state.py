@@ -40,21 +40,19 @@ def load_net_state(net, state):
 
 def to_arrays(value):
     """Copy nested dicts and lists with tensors replaced by arrays."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu().numpy().copy()
-    if isinstance(value, dict):
-        return {key: to_arrays(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_arrays(item) for item in value]
-    return value
+    return _changed(value, torch.Tensor, lambda each: each.detach().cpu().numpy().copy())
 
 
 def to_tensors(value):
     """The reverse of `to_arrays`, on the CPU."""
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy())
+    return _changed(value, np.ndarray, lambda each: torch.from_numpy(each.copy()))
+
+
+def _changed(value, kind, change):
+    if isinstance(value, kind):
+        return change(value)
     if isinstance(value, dict):
-        return {key: to_tensors(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [to_tensors(item) for item in value]
+        return {key: _changed(item, kind, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_changed(item, kind, change) for item in value]
     return value

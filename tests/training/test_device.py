@@ -9,14 +9,14 @@ import torch
 from scipy.sparse import csr_array
 
 from sktopk._training import _batches
-from sktopk._training._batches import MiniBatches, Rows, free_memory, one_ahead
+from sktopk._training._batches import MiniBatches, Rows, one_ahead
 from sktopk._training.criteria._base import Criterion
 from sktopk._training.criteria._top import HardRows, TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
 from sktopk.losses._thresholds import Largest
 
-CPU, META, GPU = torch.device("cpu"), torch.device("meta"), torch.device("cuda", 0)
+CPU, META = torch.device("cpu"), torch.device("meta")
 
 
 @pytest.fixture
@@ -38,14 +38,6 @@ def test_a_table_is_moved_once_if_it_takes_at_most_half_of_what_is_free(
     # What counts is what it takes there.
     assert rows_of(X.astype(np.float64)).resident == resident
     assert not rows_of(X, dtype=torch.float64).resident
-
-
-def test_free_memory_is_that_of_the_gpu_and_what_torch_holds_in_reserve(monkeypatch):
-    held = {"mem_get_info": (1000, 8000), "memory_reserved": 300, "memory_allocated": 120}
-    for name, value in held.items():
-        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
-    assert free_memory(GPU) == 1000 + 300 - 120
-    assert free_memory(CPU) == np.inf
 
 
 def test_sparse_rows_and_files_stay_where_they_are(X, tmp_path):

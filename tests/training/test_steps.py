@@ -218,7 +218,7 @@ RANKERS = {
         f"AUC {surrogate}": (
             AUCClassifier(surrogate), top(L.pairwise_auc_loss, surrogate=surrogate)
         )
-        for surrogate in ("hinge", "quadratic", "logistic", "ramp")
+        for surrogate in ("hinge", "ramp")
     },
     "FScore": (FScoreClassifier(beta=2.0, margin=0.5), top(L.fbeta_loss, beta=2.0, margin=0.5)),
     "RecallAtPrecision": (

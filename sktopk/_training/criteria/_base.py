@@ -48,14 +48,9 @@ class Criterion(nn.Module):
     def begin(self, class_total, mean_weight, *, resumed=False):
         """Take note of the training set, that of all processes together.
 
-        Parameters
-        ----------
-        class_total : Tensor of shape (n_classes,)
-            Sum of the sample weights of each class, in this training and all before it.
-        mean_weight : Tensor of shape (n_classes,)
-            Mean weight of the samples of each class in this training, without those of weight 0.
-        resumed : bool, default=False
-            Whether the samples come in addition to those of earlier trainings.
+        For each class `class_total` is the sum of the sample weights, in this training and all
+        before it. `mean_weight` is their mean in this training, without samples of weight 0. With
+        `resumed` the samples come in addition to those of earlier trainings.
         """
 
     def set_groups(self, make):
