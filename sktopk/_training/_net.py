@@ -518,7 +518,7 @@ def _build_module(module, n_features, n_outputs, n_members, params, generator):
 
 
 def _are_probabilities(scores):
-    """Return whether rows of several scores look like the output of a softmax."""
+    """Return whether scores look like the output of a softmax."""
     if scores.ndim < 2 or scores.shape[1] < 2:
         return False
     sums = scores.detach().double().sum(1)

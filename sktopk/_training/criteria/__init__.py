@@ -1,1 +1,1 @@
-"""Losses as a training meets them: batch after batch, with a memory."""
+"""Losses of minibatches, with what they remember of earlier ones."""
