@@ -67,22 +67,6 @@ def own_parameters(loss):
     return keywords - _GIVEN - set(LOSSES[loss].params)
 
 
-def params_for(estimator, loss, prefix=""):
-    """Return parameters that make a copy of an estimator train with another loss.
-
-    What that loss ignores goes back to its default. `prefix` is that of the TopKClassifier in the
-    estimator, such as "clf__".
-    """
-    classifier = estimator.get_params()[prefix.removesuffix("__")] if prefix else estimator
-    params = {"loss": loss}
-    if loss in LOSSES:
-        ignored = {"tau", "sigma"} - set(LOSSES[loss].params)
-        params |= {name: getattr(type(classifier), name) for name in ignored}
-    if (classifier.loss_params or {}).keys() - own_parameters(loss):
-        params["loss_params"] = None
-    return {f"{prefix}{name}": value for name, value in params.items()}
-
-
 def make_criterion(loss, params, n_classes, k):
     """Return the `Criterion` of a loss.
 

@@ -50,10 +50,10 @@ class Pipeline(pipeline.Pipeline):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sktopk import Pipeline, TopKClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0)
+    >>> clf = TopKClassifier(k=2, n_estimators=2, random_state=0)
     >>> pipe = Pipeline([("scale", StandardScaler()), ("clf", clf)]).fit(X, y)
     >>> pipe.predict_topk(X[:1])
-    array([[0, 2]])
+    array([[0, 1]])
     """
 
     @available_if(_last_has("predict_top"))

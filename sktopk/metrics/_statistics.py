@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from itertools import count, takewhile
-from math import ceil, inf, sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -81,15 +81,6 @@ class PairedDifference(NamedTuple):
         allowed = _telling_half_width(self.mean, margin)
         return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
 
-    def missing_in_words(self, confidence, margin):
-        """Return "about 12 more folds or 2.1 times the rows", what it would take to tell."""
-        more, factor = self.more_runs(confidence, margin), self.times_rows(confidence, margin)
-        if factor == inf:
-            return "a margin above 0"
-        ways = [f"{_rounded(more):.0f} more fold{'s' * (more > 1)}"] if more < inf else []
-        ways.append(f"{_rounded(factor):g} times the rows")
-        return f"about {' or '.join(ways)}"
-
 
 def _t_quantile(n_runs, confidence):
     """Half the width of an interval of the mean of so many runs, in standard errors."""
@@ -101,12 +92,6 @@ def _telling_half_width(difference, margin):
     return max(abs(difference), margin - abs(difference))
 
 
-def _rounded(number):
-    """A number of at least 1 rounded up to two digits."""
-    unit = 10.0 ** (np.floor(np.log10(number)) - 1)
-    return ceil(round(number / unit, 9)) * unit
-
-
 def verdict_of(difference, half_width, margin):
     """Return what an interval says: BETTER, WORSE, AS_GOOD or CANNOT_TELL.
 
@@ -116,16 +101,6 @@ def verdict_of(difference, half_width, margin):
     if sign := clear_sign(difference, half_width):
         return BETTER if sign > 0 else WORSE
     return AS_GOOD if abs(difference) + half_width <= margin else CANNOT_TELL
-
-
-def verdict_in_words(verdict, loss, baseline):
-    """Return the verdict on a loss as a sentence, or CANNOT_TELL."""
-    sentences = {
-        BETTER: f"{loss} is better than {baseline}",
-        WORSE: f"{baseline} is better",
-        AS_GOOD: f"{baseline} is as good",
-    }
-    return sentences.get(verdict, verdict)
 
 
 def best_runs(cv_results, param, metric):

@@ -200,8 +200,6 @@ def test_predict_top_has_exactly_n_of_the_batch_or_of_each_group(names, rng):
         best += sorted(rows, key=lambda i: (-scores[i], i))[:4]
     best.sort(key=lambda i: (-scores[i], i))
     assert clf.predict_top(column(scores), 4, groups).tolist() == best
-    pieces = iter(np.split(column(scores), [7, 50]))
-    assert clf.predict_top(pieces, 4, groups).tolist() == best
 
 
 def test_wrong_numbers_and_groups_of_predict_top_are_refused():

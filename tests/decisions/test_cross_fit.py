@@ -16,7 +16,7 @@ from sktopk import (
     make_pipeline,
 )
 
-SMALL = {"n_members": 3, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
+SMALL = {"n_estimators": 3, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
 # Two epochs are enough for a promise, and no sign of anything else.
 pytestmark = pytest.mark.filterwarnings("ignore:max_epochs=2 ended the training")
 

@@ -121,7 +121,7 @@ def test_data_are_checked():
         (None, "requires y to be passed"),
         (y[:-1], "inconsistent numbers of samples"),
         (y + 0.5, "y is continuous"),
-        (np.column_stack([y, y]), "one class label per row"),
+        (np.column_stack([y, y]), "one class label per sample"),
     ]:
         with pytest.raises(ValueError, match=message):
             clf.fit(X, labels)
