@@ -193,6 +193,13 @@ def program_in_groups(loss, groups, positive, weight, n_parts, n_batches):
     return criterion
 
 
+def step(criterion, rows, scores, positive, weight=None):
+    """Loss and gradient of a minibatch, and the samples that joined it."""
+    index = criterion.hard_rows.join(rows)
+    own = None if weight is None else weight[index]
+    return *criterion.loss_and_gradient(scores[index, None], positive[index], own), index
+
+
 def mean_of_each(loss, scores, positive, groups, weight):
     """The mean over the groups with both classes, one after the other."""
     each = []
@@ -231,10 +238,8 @@ def test_a_batch_of_all_groups_has_the_loss(case):
         expected = of_groups(leaf, positive, groups, weight)
         expected.backward()
         criterion = in_batches(groups, positive, weight, [1] * 5, 1)
-        index = criterion.hard_rows.join(torch.randperm(60))
-        loss, gradient = criterion.loss_and_gradient(
-            scores[index, None], positive[index], weight[index] if weighted else None
-        )
+        given = weight if weighted else None
+        loss, gradient, index = step(criterion, torch.randperm(60), scores, positive, given)
         torch.testing.assert_close(loss, expected.detach())
         torch.testing.assert_close(gradient.flatten(), leaf.grad[index])
 
@@ -247,10 +252,8 @@ def test_the_mean_over_batches_of_groups_is_the_loss(case):
         criterion = in_batches(groups, positive, weight, [1] * 5, 3)
         losses = []
         for days in ([0, 3], [2], [1, 4]):
-            index = criterion.hard_rows.join(torch.isin(groups, torch.tensor(days)).nonzero()[:, 0])
-            each = scores[index, None], positive[index], weight[index]
-            # A batch of light rows weighs little: their mean is that of all.
-            losses.append(criterion.loss_and_gradient(*each)[0])
+            rows = torch.isin(groups, torch.tensor(days)).nonzero()[:, 0]
+            losses.append(step(criterion, rows, scores, positive, weight)[0])
         torch.testing.assert_close(torch.stack(losses).mean(), expected)
 
 
@@ -261,16 +264,13 @@ def test_hard_rows_of_each_group_hold_its_threshold(threshold):
     kind = {"errors": "false_negatives", "surrogate": "quadratic"}
     ones = torch.ones_like(weight)
     criterion = in_groups(kind, threshold, 60, groups, positive, ones, [2] * 5, 10)
-    seen = criterion.hard_rows.join(torch.arange(60))
-    criterion.loss_and_gradient(scores[seen, None], positive[seen], None)
+    step(criterion, torch.arange(60), scores, positive)
     days = groups[positive].unique()
     for day in days:
         rows = (groups == day).nonzero()[:, 0]
-        part = criterion.hard_rows.join(rows[: len(rows) // 2])
-        loss, gradient = criterion.loss_and_gradient(scores[part, None], positive[part], None)
-        t = threshold(scores[rows], positive[rows], None)
-        found = rows[: len(rows) // 2]
-        found = found[positive[found]]
+        part = rows[: len(rows) // 2]
+        loss, gradient, _ = step(criterion, part, scores, positive)
+        t, found = threshold(scores[rows], positive[rows], None), part[positive[part]]
         if not len(found):
             continue
         expected = (1 + t - scores[found]).clamp(min=0).square().mean()
@@ -285,9 +285,7 @@ def test_a_part_without_hard_rows_stands_for_its_group():
     criterion = in_groups(kind, threshold, 0, groups, positive, torch.ones(60), [3] * 5, 15)
     rows = (groups == 2).nonzero()[:, 0]
     part = rows[::2]
-    loss, _ = criterion.loss_and_gradient(
-        scores[criterion.hard_rows.join(part), None], positive[part], None
-    )
+    loss, *_ = step(criterion, part, scores, positive)
     times = torch.ones(len(part))
     for label in (True, False):
         own = positive[part] == label
@@ -304,18 +302,15 @@ def test_members_have_hard_rows_and_weights_of_their_own():
     both = torch.stack([scores, scores.flip(0)], 1)
     of_each = torch.stack([weight, weight.roll(1)], 1)
     alone = []
+    threshold, data = KthLargest("all", k=3), (groups, positive)
     for m in range(2):
-        criterion = in_groups(
-            kind, KthLargest("all", k=3), 2, groups, positive, of_each[:, m], [2] * 5, 10
-        )
+        criterion = in_groups(kind, threshold, 2, *data, of_each[:, m], [2] * 5, 10)
         for _ in range(2):
-            index = criterion.hard_rows.join(torch.arange(0, 60, 2))
-            result = criterion.loss_and_gradient(
-                both[index, m, None], positive[index], of_each[index, m]
-            )
+            own = both[:, m], positive, of_each[:, m]
+            *result, index = step(criterion, torch.arange(0, 60, 2), *own)
         alone.append((index, *result))
-    criterion = EnsembleLoss(TopCriterion(KthLargest("all", k=3), buffer_size=2, **kind), 2)
-    criterion.set_groups(lambda m: rows_by_group(groups, positive, of_each[:, m], [2] * 5, 10)(0))
+    criterion = EnsembleLoss(TopCriterion(threshold, buffer_size=2, **kind), 2)
+    criterion.set_groups(lambda m: rows_by_group(*data, of_each[:, m], [2] * 5, 10)(0))
     for _ in range(2):
         index = criterion.hard_rows.join(torch.arange(0, 60, 2))
         leaf = both[index, :, None].requires_grad_()
@@ -334,9 +329,7 @@ def test_a_part_has_the_proportions_of_its_group(loss):
     rows = (groups == 2).nonzero()[:, 0]
     # As a sampler gives it: all positives, and a third of the negatives.
     part = torch.cat([rows[positive[rows]], rows[~positive[rows]][::3]])
-    found, _ = criterion.loss_and_gradient(
-        scores[criterion.hard_rows.join(part), None], positive[part], None
-    )
+    found, *_ = step(criterion, part, scores, positive)
     own = torch.ones(len(part), dtype=torch.float64)
     own[~positive[part]] = (~positive[rows]).sum() / (~positive[part]).sum()
     expected = loss(scores[part], positive[part], own)
