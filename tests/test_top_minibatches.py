@@ -220,6 +220,16 @@ def test_hard_rows_survive_partial_fit_on_other_data(rare):
     np.testing.assert_array_equal(copy.history_[-1]["threshold"], clf.history_[-1]["threshold"])
 
 
+def test_each_network_keeps_hard_samples_of_its_own_for_other_data(rare):
+    X, y = rare
+    params = STILL | {"callbacks": None, "n_estimators": 3}
+    clf = DeepTopPushClassifier(**params).partial_fit(X[:400], y[:400], classes=[0, 1])
+    clf.partial_fit(X[400:600], y[400:600])
+    scores = clf.net_.scores_by_member(X[:600]).numpy()[y[:600] == 0]
+    found = clf.history_[-1]["threshold"]
+    np.testing.assert_allclose(found[-1], scores.max(axis=0).mean(), rtol=1e-6)
+
+
 def test_partial_fit_learns_the_same_from_sparse_chunks(rare):
     X, y = rare
     X = np.where(np.abs(X) > 1, X, 0.0)

@@ -137,7 +137,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     assert clf.class_count_.sum() == 200
     assert all({"valid_loss", "valid_score"} <= row.keys() for row in clf.history_)
     # Without early stopping they change nothing but the calibration.
-    one, other = quick(calibration="temperature"), quick()
+    one, other = (quick(loss="noised_topk", calibration=c) for c in ("temperature", None))
     one.fit(X, Y, X_val=X[:50], y_val=Y[:50])
     np.testing.assert_array_equal(one.decision_function(X), other.fit(X, Y).decision_function(X))
     seen = Y[:50] != 2
@@ -146,6 +146,15 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
         clf.fit(X[Y < 2], Y[Y < 2], X_val=X[:50], y_val=Y[:50])
     expected.fit(X[Y < 2], Y[Y < 2], X_val=X[:50][seen], y_val=Y[:50][seen])
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
+
+
+def test_the_loss_of_validation_samples_is_that_of_training():
+    for cls in (TopKClassifier, PatMatClassifier, FScoreClassifier):
+        # The training samples themselves, in one minibatch that changes nothing.
+        clf = quick(cls, learning_rate=1e-12, batch_size=300, max_epochs=2, pretrain=0.5)
+        clf.fit(X, target(clf), X_val=X, y_val=target(clf))
+        for row in clf.history_:
+            assert row["valid_loss"] == pytest.approx(row["train_loss"])
 
 
 def test_a_single_network_holds_out_a_tenth_but_no_class():
