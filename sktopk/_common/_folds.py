@@ -137,7 +137,7 @@ def deal(order, target, n_folds):
     by_sample = np.lexsort((labels, count[labels], numbers))
     label = labels[by_sample][np.r_[True, np.diff(numbers[by_sample]) > 0]]
     by_class = np.argsort(label, kind="stable")
-    several = (np.bincount(label) > 1)[label[by_class]]
+    several = (count > 1)[label[by_class]]
     fold = np.full(len(distinct), -1)
     # Samples of a class have consecutive numbers, so that folds differ by one of them at most.
     fold[by_class[several]] = np.arange(several.sum()) % n_folds

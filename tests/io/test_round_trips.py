@@ -103,7 +103,7 @@ def test_labels_keep_their_type(iris, path, labels):
 
 
 def test_frames_with_categories_and_missing_values(cancer, path):
-    X = pd.DataFrame(cancer[0][:, :3], columns=["a", "b", "c"])
+    X = pd.DataFrame(cancer[0][:, :3].copy(), columns=["a", "b", "c"])
     X["kind"] = pd.Categorical(np.where(X["a"] > 0, "u", "v"))
     X.loc[::5, "b"] = np.nan
     clf = RecallAtKClassifier(k=50, **SMALL).fit(X, cancer[1])
