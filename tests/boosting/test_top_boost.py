@@ -308,8 +308,7 @@ def test_whole_groups_are_held_out(days):
     scores = clf.oob_decision_function_
     each = np.array([b.predict(X, raw_score=True) for b in clf.boosters_])
     owner = np.abs(each + clf.init_score_ - clf.threshold_ - scores).argmin(axis=0)
-    # Every member needs the only day without positives.
-    np.testing.assert_array_equal(np.isnan(scores), day == 3)
+    assert not np.isnan(scores).any()
     assert all(len(np.unique(owner[day == one])) == 1 for one in range(12))
     own = [day == one for one in range(12) if one != 3]
     mean = np.mean([average_precision_score(y[rows], scores[rows]) for rows in own])
