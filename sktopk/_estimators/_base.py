@@ -225,9 +225,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 raise
             self._finish(data, held_out, folds)
         if interrupted is not None:
-            warn(
-                f"Training interrupted after epoch {self.n_iter_}: the estimator keeps its network"
-            )
+            warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
             raise interrupted
         if checkpoint is not None:
             checkpoint.remove()
@@ -429,7 +427,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return self.class_count_
 
     def _finish(self, data, held_out, folds):
-        """Set what depends on the scores of the training set: threshold, calibration."""
+        """Set what depends on the scores: threshold, calibration."""
         head, net, target = self._head, self.net_, self._target(data.y)
         with net.isolated():
             if folds is not None:
@@ -485,8 +483,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            In the float type of X, columns in the order of `classes_`. For two classes the second
-            score minus the first: positive means ``classes_[1]``.
+            In the float type of X. Of two classes the second score minus the first.
         """
         return self._decision(self._scores(X))
 
@@ -500,7 +497,6 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            The first of tied labels.
         """
         y_score = self.decision_function(X)
         index = y_score > 0 if y_score.ndim == 1 else y_score.argmax(axis=1)

@@ -107,17 +107,6 @@ def make_pipeline(
 ) -> Pipeline:
     """Make a `Pipeline` of steps, each named after its class in lower case.
 
-    Parameters
-    ----------
-    *steps : estimator
-        In the order in which they apply.
-    memory, transform_input, verbose
-        As for `Pipeline`.
-
-    Returns
-    -------
-    pipe : Pipeline
-
     Examples
     --------
     >>> from sklearn.preprocessing import StandardScaler
