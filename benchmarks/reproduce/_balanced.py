@@ -18,10 +18,7 @@ class BalancedCrossEntropy(nn.Module):
         """Return the loss of a minibatch."""
         target = target.to(scores.dtype)
         each = F.binary_cross_entropy_with_logits(scores.flatten(), target, reduction="none")
-        n_positives = target.sum()
-        return (
-            each * torch.where(target > 0, 1 / n_positives, 1 / (len(target) - n_positives))
-        ).sum()
+        return each[target > 0].mean() + each[target == 0].mean()
 
 
 @estimator

@@ -1,8 +1,8 @@
 """Paper 003, tables 2 and 3: noise level and number of draws.
 
 CIFAR-100 with a small network on 16 x 16 pixels. Table 2 is trained as published (gradient descent
-with momentum, scores as they are), table 3 by Adam with scores ten times larger. Table 4 is in label_noise.py, tables
-5 and 6 in long_tails.py, figures 2 and 3 in epochs.py.
+with momentum, scores as they are), table 3 by Adam with scores ten times larger. Table 4 is in
+label_noise.py, tables 5 and 6 in long_tails.py, figures 2 and 3 in epochs.py.
 
     python benchmarks/reproduce/noise_level.py                     # 4 000 images, a small network
     python benchmarks/reproduce/noise_level.py --small             # a minute, to see it run
