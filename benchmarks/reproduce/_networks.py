@@ -47,9 +47,9 @@ class Scaled(nn.Module):
         return self.factor * self.network(X)
 
 
-def scaled_mlp(n_features, n_outputs, hidden_layer_sizes, factor):
-    """An MLP whose scores are multiplied by a factor."""
-    return Scaled(MLP(n_features, n_outputs, hidden_layer_sizes), factor)
+def scaled_mlp(n_features, n_outputs, width, factor):
+    """One hidden layer, scores multiplied by a factor."""
+    return Scaled(MLP(n_features, n_outputs, (width,)), factor)
 
 
 class ConvNet(nn.Sequential):

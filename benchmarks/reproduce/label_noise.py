@@ -108,7 +108,7 @@ def network(loss, score_scale, learning_rate, weight_decay, seed, epochs, *, k=K
         loss,
         k=k,
         module=scaled_mlp,
-        net_params={"module__factor": score_scale, "module__hidden_layer_sizes": (512,)},
+        net_params={"module__factor": score_scale, "module__width": 512},
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         batch_size=256,

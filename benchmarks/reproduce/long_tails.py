@@ -96,7 +96,7 @@ def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, 
         **LABELS_AS_PUBLISHED | {"n_iter_no_change": epochs},
     )
     if loss not in OF_COSINES:
-        clf.set_params(module__hidden_layer_sizes=(HIDDEN,), module__factor=score_scale)
+        clf.set_params(module__width=HIDDEN, module__factor=score_scale)
     else:
         clf.set_params(loss__max_margin=max_margin, loss__scale=loss_scale)
     clf.fit(X, y, X_val=valid[0], y_val=valid[1])
