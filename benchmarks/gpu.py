@@ -200,10 +200,12 @@ def report_epochs(report, n_samples, batch_size, device, epochs, compiled):
     classifiers = {
         "cross_entropy": (TopKClassifier("cross_entropy", **params), y),
         "cross_entropy, compiled": (
-            TopKClassifier("cross_entropy", compile=compiled, **params),
+            TopKClassifier("cross_entropy", **params).set_params(
+                net_params=params["net_params"] | {"compile": compiled}
+            ),
             y,
         ),
-        "smooth_topk": (TopKClassifier("smooth_topk", k=K, **params), y),
+        "smooth_topk": (TopKClassifier("smooth_topk", k=K, order=None, **params), y),
         "DeepTopPush": (DeepTopPushClassifier(**params), (y == 0).astype(int)),
     }
     for name, (clf, target) in classifiers.items():

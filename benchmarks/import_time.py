@@ -16,9 +16,7 @@ IMPORTS = {
     "import sklearn.metrics": None,
     "import sktopk.metrics": "import sklearn.metrics",
     "import pandas, sklearn.metrics": None,
-    "from sktopk import BudgetClassifier, SetClassifier, ExpectedCostClassifier, Monitor": (
-        "import pandas, sklearn.metrics"
-    ),
+    "from sktopk import BudgetClassifier, SetClassifier": "import pandas, sklearn.metrics",
     "import torch, skorch": None,
     "from sktopk import TopKClassifier": "import torch, skorch",
     "from sktopk import *": "import torch, skorch",

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 from real_data import molecules
+from reproduce._networks import ADAM, AS_PUBLISHED
 from reproduce._protocol import RESULTS, markdown
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
@@ -29,6 +30,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
 from sktopk.metrics import enrichment_factor_score, make_top_scorer, positives_at_top_score
+from sktopk.modules import MLP
 
 ACTIVE = 5.5
 CSV = RESULTS / "molecules.csv"
@@ -40,7 +42,13 @@ SCORING = {
     "above every negative": make_top_scorer("positives_at_top"),
     "EF 5 %": make_top_scorer("enrichment_factor", fraction=0.05),
 }
-NETWORK = {"hidden_layer_sizes": (50, 25), "net_params": {"module__batch_norm": True}}
+NETWORK = {
+    **AS_PUBLISHED,
+    **ADAM,
+    "module": MLP,
+    "hidden_layer_sizes": (50, 25),
+    "net_params": ADAM["net_params"] | {"module__batch_norm": True},
+}
 CROSS_ENTROPY_GRID = {
     "learning_rate": [1e-3, 3e-3],
     "max_epochs": [12, 25, 50],

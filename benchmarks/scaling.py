@@ -23,7 +23,6 @@ from sktopk import (
     DeepTopPushClassifier,
     FScoreClassifier,
     PatMatClassifier,
-    PrecisionAtRecallProgramClassifier,
     RecallAtPrecisionClassifier,
     TopKClassifier,
     TopPushKClassifier,
@@ -39,9 +38,6 @@ LABELS = {
     "smooth top-k": lambda k: TopKClassifier("smooth_topk", k=k),
     "noised top-k": lambda k: TopKClassifier("noised_topk", k=k),
     "top-k hinge, convex": lambda k: TopKClassifier("topk_hinge_convex", k=k),
-    "smooth top-k, 1 000 candidates": lambda k: TopKClassifier(
-        "smooth_topk", k=k, n_candidates=1000
-    ),
 }
 RANKERS = {
     "DeepTopPush": lambda k: DeepTopPushClassifier(),
@@ -49,22 +45,20 @@ RANKERS = {
     "AUC": lambda k: AUCClassifier(),
     "F-score": lambda k: FScoreClassifier(),
     "recall at precision": lambda k: RecallAtPrecisionClassifier(),
-    "precision at recall, program": lambda k: PrecisionAtRecallProgramClassifier(),
 }
 K_OF_A_RANKER = {"TopPushK": lambda k: TopPushKClassifier(k=k)}
-WITHOUT_CANDIDATES = {name: make for name, make in LABELS.items() if "candidates" not in name}
 
 # Sizes of an axis, the sizes of the others, and what is measured on it.
 BASE = {"rows": 8192, "features": 50, "classes": 10, "batch": 128, "k": 5}
 AXES = {
-    "rows": ([1_000, 4_000, 16_000, 64_000, 256_000], {}, WITHOUT_CANDIDATES | RANKERS),
-    "features": ([10, 100, 1_000, 10_000], {"rows": 4096}, WITHOUT_CANDIDATES | RANKERS),
+    "rows": ([1_000, 4_000, 16_000, 64_000, 256_000], {}, LABELS | RANKERS),
+    "features": ([10, 100, 1_000, 10_000], {"rows": 4096}, LABELS | RANKERS),
     "classes": ([10, 100, 1_000, 10_000, 100_000], {"rows": 2048}, LABELS),
-    "batch": ([32, 128, 512, 2048, 8192], {"rows": 16_384}, WITHOUT_CANDIDATES | RANKERS),
+    "batch": ([32, 128, 512, 2048, 8192], {"rows": 16_384}, LABELS | RANKERS),
     "k": (
         [1, 3, 10, 30, 100, 300],
         {"rows": 4096, "classes": 1000, "batch": 1024},
-        WITHOUT_CANDIDATES | K_OF_A_RANKER,
+        LABELS | K_OF_A_RANKER,
     ),
 }
 
@@ -98,8 +92,6 @@ def measure(csv):
         for name, make in estimators.items():
             for value in sizes:
                 size = BASE | others | {axis: value}
-                if "candidates" in name and size["classes"] <= 1000:
-                    continue
                 seconds = seconds_per_epoch(make, size, name in RANKERS | K_OF_A_RANKER)
                 rows.append({"axis": axis, "estimator": name, "size": value, "seconds": seconds})
                 print(f"{axis} {value}: {name} {seconds:.4f} s", flush=True)

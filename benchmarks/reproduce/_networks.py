@@ -6,31 +6,50 @@ Of each, `n_channels` are those of the input, and `n_outputs` is the number of s
 from itertools import pairwise
 
 import torch
+from skorch.callbacks import LRScheduler
 from torch import nn
 from torch.nn import functional as F
 
 from sktopk.modules import MLP
 
-# Parameters of the estimators for the papers' training: one network, the loss from the first epoch.
-AS_PUBLISHED = {"n_members": 1, "warm_up": 0}
-# The same for networks that scale their scores themselves.
-UNSCALED = AS_PUBLISHED | {"score_scale": 1.0}
+# A constant learning rate; without it an estimator runs through one cycle of it.
+CONSTANT_RATE = LRScheduler(policy=torch.optim.lr_scheduler.ConstantLR, factor=1.0)
+# Parameters of all estimators for the papers' training: one network, the loss from the first epoch.
+AS_PUBLISHED = {
+    "pretrain": 0,
+    "n_estimators": 1,
+    "calibration": None,
+    "n_iter_no_change": None,
+    "callbacks": [CONSTANT_RATE],
+}
+# The same for TopKClassifier: one score per class.
+LABELS_AS_PUBLISHED = AS_PUBLISHED | {"order": None}
+# What many packages train small networks with.
+ADAM = {
+    "learning_rate": 1e-3,
+    "weight_decay": 1e-4,
+    "batch_size": 128,
+    "net_params": {"optimizer": torch.optim.Adam},
+}
 
 
-class ScaledMLP(MLP):
-    """MLP whose scores are multiplied by a factor; the initial scores do not depend on it."""
+class Scaled(nn.Module):
+    """A network whose scores are multiplied by a factor; the initial scores do not depend on it."""
 
-    def __init__(
-        self, n_features, n_outputs, hidden_layer_sizes=(100,), factor=1.0, *, generator=None
-    ):
-        super().__init__(n_features, n_outputs, hidden_layer_sizes, generator=generator)
-        self.factor = factor
+    def __init__(self, network, factor):
+        super().__init__()
+        self.network, self.factor = network, factor
         with torch.no_grad():
-            for parameter in self[-1].parameters():
+            for parameter in network[-1].parameters():
                 parameter.div_(factor)
 
     def forward(self, X):
-        return self.factor * super().forward(X)
+        return self.factor * self.network(X)
+
+
+def scaled_mlp(n_features, n_outputs, width, factor):
+    """One hidden layer, scores multiplied by a factor."""
+    return Scaled(MLP(n_features, n_outputs, (width,)), factor)
 
 
 class ConvNet(nn.Sequential):

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 from _image_files import load_fashion_mnist
-from _networks import AS_PUBLISHED, ConvNet
+from _networks import ADAM, AS_PUBLISHED, ConvNet
 from _paired import RULE, gain
 from _protocol import arguments, markdown, mean_and_half, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
@@ -100,13 +100,10 @@ def run(model, removed, method, learning_rate, seed, rows, steps):
     flat = model == "linear"
     clf = clone(METHODS[method][0]).set_params(
         module=MLP if flat else network,
-        hidden_layer_sizes=() if flat else "auto",
-        **AS_PUBLISHED,
-        early_stopping=False,
-        batch_size=BATCH_SIZE,
+        hidden_layer_sizes=(),
         max_epochs=-(-steps * BATCH_SIZE // len(y)),
-        learning_rate=learning_rate,
         random_state=seed,
+        **AS_PUBLISHED | ADAM | {"batch_size": BATCH_SIZE, "learning_rate": learning_rate},
     )
     clf.fit(X.reshape(len(X), -1) if flat else X, y)
     found, cut = {"positives": int(y.sum())}, None

@@ -34,7 +34,7 @@ import torch
 from _choosing import TUNING
 from _clinc150 import clinc150
 from _images import cifar100, train
-from _networks import UNSCALED, DenseNet, ScaledMLP
+from _networks import LABELS_AS_PUBLISHED, DenseNet, scaled_mlp
 from _paired import RULE, verdict
 from _patch_features import patch_features
 from _protocol import (
@@ -103,20 +103,18 @@ def run(case, noise, method, score_scale, learning_rate, weight_decay, seed, epo
 
 def network(loss, score_scale, learning_rate, weight_decay, seed, epochs, *, k=K, **params):
     """One network of 512 hidden units, to be trained from the start, that keeps its best epoch."""
+    fixed = LABELS_AS_PUBLISHED | {"n_iter_no_change": epochs}
     return TopKClassifier(
         loss,
         k=k,
-        module=ScaledMLP,
-        net_params={"module__factor": score_scale, "module__hidden_layer_sizes": (512,)},
-        **UNSCALED,
-        optimizer="adamw",
+        module=scaled_mlp,
+        net_params={"module__factor": score_scale, "module__width": 512},
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         batch_size=256,
         max_epochs=epochs,
-        early_stopping=True,
-        n_iter_no_change=epochs,
         random_state=seed,
+        **fixed,
         **params,
     )
 

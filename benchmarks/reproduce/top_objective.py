@@ -11,6 +11,7 @@ negatives, and the area under precision at the top tau-quantile, up to .1 and ov
 """
 
 import torch
+from _networks import CONSTANT_RATE
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
 from skorch.callbacks import Callback
@@ -46,7 +47,7 @@ class EachEpoch(Callback):
             return
         found = {}
         for part, (X, y) in self.rows.items():
-            scores = torch.cat([each for _, each in net.score_members(net.rows(X))]).flatten()
+            scores = torch.from_numpy(net.scores(X)).flatten()
             found["objective", part] = top_push_loss(scores, torch.from_numpy(y)).item()
             area = auc_at_quantile_score(y, scores.numpy(), quantile=QUANTILE, normalize=True)
             found["AUC@quantile", part] = 100 * area
@@ -58,7 +59,7 @@ def run(seed, n_train):
     X, y, *test = images(DATA, n_train, seed)
     recorded = EachEpoch({"train": (X, y), "test": test})
     clf = untrained("tables", METHOD, seed, N_EPOCHS)
-    clf.set_params(callbacks=[recorded], learning_rate=RATE).fit(X, y)
+    clf.set_params(callbacks=[CONSTANT_RATE, recorded], learning_rate=RATE).fit(X, y)
     (found,) = (each for each in clf.net_.callbacks if isinstance(each, EachEpoch))
     return {
         column(measure, part, epoch): float(value)

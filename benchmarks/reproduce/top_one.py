@@ -23,9 +23,10 @@ import statistics
 from itertools import chain
 
 import numpy as np
+import torch
 from _balanced import Baseline
 from _image_files import load_cifar100, load_fashion_mnist, load_mnist
-from _networks import AS_PUBLISHED, ConvNet
+from _networks import AS_PUBLISHED, CONSTANT_RATE, ConvNet
 from _paired import RULE, gain
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from _top_figures import draw_boxes, draw_curves, draw_thresholds
@@ -58,14 +59,14 @@ DEEP_TOP_PUSH = DeepTopPushClassifier(buffer_size=1)
 # The classifier, its optimizer, and the factor on the learning rate of the scale. Baselines of
 # all rates compete in the findings; the table of the paper has the first.
 METHODS = {
-    "BaseLine": (Baseline(), "sgd", 1),
-    "DeepTopPush": (DEEP_TOP_PUSH, "sgd", 1),
-    "BaseLine, rate x 10": (Baseline(), "sgd", 10),
-    "DeepTopPush_0": (DeepTopPushClassifier(buffer_size=0), "sgd", 1),
-    "Prec@Rec": (PrecisionAtRecallClassifier(recall=0.5, buffer_size=1), "sgd", 1),
-    "Pat&Mat": (PatMatClassifier(tau=0.05, buffer_size=1), "sgd", 1),
-    "BaseLine, Adam": (Baseline(), "adam", 1),
-    "DeepTopPush, Adam": (DEEP_TOP_PUSH, "adam", 1),
+    "BaseLine": (Baseline(), torch.optim.SGD, 1),
+    "DeepTopPush": (DEEP_TOP_PUSH, torch.optim.SGD, 1),
+    "BaseLine, rate x 10": (Baseline(), torch.optim.SGD, 10),
+    "DeepTopPush_0": (DeepTopPushClassifier(buffer_size=0), torch.optim.SGD, 1),
+    "Prec@Rec": (PrecisionAtRecallClassifier(recall=0.5, buffer_size=1), torch.optim.SGD, 1),
+    "Pat&Mat": (PatMatClassifier(tau=0.05, buffer_size=1), torch.optim.SGD, 1),
+    "BaseLine, Adam": (Baseline(), torch.optim.Adam, 1),
+    "DeepTopPush, Adam": (DEEP_TOP_PUSH, torch.optim.Adam, 1),
 }
 BASELINES = ("BaseLine", "BaseLine, rate x 10")
 # Those of the paper are trained by default; other baselines and Adam by `--methods`.
@@ -139,20 +140,19 @@ def untrained(part, method, seed, max_epochs):
     clf, optimizer, factor = METHODS[method]
     rate = RATE * EPOCHS / max_epochs
     training = {"learning_rate": factor * rate, "weight_decay": WEIGHT_DECAY}
-    if optimizer == "adam" or part == "trace":
-        optimizer, training = "adam", ADAM
+    if optimizer is torch.optim.Adam or part == "trace":
+        optimizer, training = torch.optim.Adam, ADAM
     clf = clone(clf).set_params(
         module=network,
         **AS_PUBLISHED,
-        early_stopping=False,
         batch_size=32,
         max_epochs=max_epochs,
-        optimizer=optimizer,
+        net_params={"optimizer": optimizer},
         random_state=seed,
         **training,
     )
     if part == "trace":
-        clf.set_params(callbacks=[TrueThreshold()])
+        clf.set_params(callbacks=[CONSTANT_RATE, TrueThreshold()])
     return clf
 
 

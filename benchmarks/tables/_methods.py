@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from reproduce._networks import ADAM, AS_PUBLISHED
 from scipy.stats import loguniform, randint, uniform
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -175,6 +176,7 @@ RANKERS = {
     "positives above every negative": DeepTopPushClassifier(),
     "average precision": AUCClassifier(),
 }
+PLAIN = {**AS_PUBLISHED, **ADAM, "module": MLP, "hidden_layer_sizes": (100,), "max_epochs": 100}
 # In the order in which they are run: the quickest first.
 METHODS = {
     "logistic regression": Method(
@@ -182,9 +184,7 @@ METHODS = {
     ),
     "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=0),
     # One network of one hidden layer, Adam at a constant rate, 100 epochs, as in many packages.
-    "plain MLP": Method(
-        lambda n, seed: network(TopKClassifier("cross_entropy", module=MLP), n, seed)
-    ),
+    "plain MLP": Method(lambda n, seed: network(TopKClassifier("cross_entropy", **PLAIN), n, seed)),
     "histogram boosting": Method(
         lambda n, seed: HistGradientBoostingClassifier(random_state=seed),
         n_splits_many=0,
