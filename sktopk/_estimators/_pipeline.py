@@ -12,17 +12,8 @@ from sktopk._common._types import RowsLike
 
 
 def _last_has(name):
-    """Whether the last step has the method; for `available_if`."""
-
-    def check(pipe):
-        getattr(pipe.steps[-1][1] if pipe.steps else None, name)
-        return True
-
-    return check
-
-
-def _only_resamples(step):
-    return hasattr(step, "fit_resample") and not hasattr(step, "transform")
+    """Raise AttributeError unless the last step has the method; for `available_if`."""
+    return lambda pipe: callable(getattr(pipe.steps[-1][1] if pipe.steps else None, name))
 
 
 @public
@@ -97,7 +88,9 @@ class Pipeline(pipeline.Pipeline):
     def _predicting(self):
         """Return the fitted steps that predict, as a pipeline of scikit-learn."""
         check_is_fitted(self)
-        steps = [(name, step) for name, step in self.steps if not _only_resamples(step)]
+        steps = [
+            s for s in self.steps if hasattr(s[1], "transform") or not hasattr(s[1], "fit_resample")
+        ]
         return pipeline.Pipeline([("", "passthrough"), *steps])  # so that [:-1] has a step
 
 
@@ -106,6 +99,15 @@ def make_pipeline(
     *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
 ) -> Pipeline:
     """Make a `Pipeline` of steps, each named after its class in lower case.
+
+    Parameters
+    ----------
+    *steps, memory, transform_input, verbose
+        As for `Pipeline`.
+
+    Returns
+    -------
+    pipe : Pipeline
 
     Examples
     --------
