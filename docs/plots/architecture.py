@@ -24,8 +24,8 @@ PLACES = {
     "_common": (4.7, 0.2),
 }
 FILES = {
-    "_estimators": "labels, ranking, decisions, boosted, voting",
-    "_training": "net, batches, criteria, checkpoint",
+    "_estimators": "topk, ranking, programs, boosted, decisions",
+    "_training": "net, minibatches, criteria, checkpoint",
     "_common": "input, files, warnings, extras",
 }
 OUTSIDE = ("torch", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")

@@ -32,7 +32,8 @@ def values(name, **params):
             generator = torch.Generator().manual_seed(0)
             noise = torch.randn(1, 3, 500, generator=generator, dtype=torch.float64)
             params["noise"] = noise.expand(len(scores), -1, -1)
-        loss = getattr(losses, name)(scores, target, reduction="none", **params)
+        function = getattr(losses, name, None) or getattr(torch.nn.functional, name)
+        loss = function(scores, target, reduction="none", **params)
     loss = loss.numpy()
     return (loss - loss.min()) / (loss.max() - loss.min())
 
@@ -69,12 +70,3 @@ def draw_several(named):
     _, axes = plt.subplots(1, len(named), figsize=(2.6 * len(named), 2.5), layout="constrained")
     for ax, (name, params) in zip(axes, named.items(), strict=True):
         draw_on(ax, name, name.removesuffix("_loss"), **params)
-
-
-def draw_mixture(name, k, **params):
-    """Draw a loss at each k, and its mean over them."""
-    loss = getattr(losses, name)
-    _, axes = plt.subplots(1, len(k) + 1, figsize=(2.6 * (len(k) + 1), 2.5), layout="constrained")
-    for ax, each in zip(axes, k, strict=False):
-        draw_on(ax, name, f"k={each}", k=each, **params)
-    draw_on(axes[-1], "topk_distribution_loss", f"k={k}", loss=loss, k=k, **params)

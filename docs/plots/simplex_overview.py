@@ -5,7 +5,7 @@ from simplex import draw_on
 
 PANELS = {
     "top-2 error": ("topk_error", {}),
-    "cross-entropy": ("cross_entropy_loss", {}),
+    "cross-entropy": ("cross_entropy", {}),
     "hinge": ("topk_hinge_loss", {"k": 2, "scaled": False}),
     "calibrated hinge": ("topk_hinge_calibrated_loss", {"k": 2}),
     "convex hinge": ("topk_hinge_convex_loss", {"k": 2}),

@@ -88,7 +88,7 @@ def compare_losses(
         Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
         1, 3 and 10; for losses with a temperature the learning rate times 1 and 3 with tau and
         tau / 10. Estimators without a learning rate have one. None chooses nothing. A dict maps
-        losses to what :class:`~sklearn.model_selection.ParameterGrid` takes; other losses have the
+        losses to what ``ParameterGrid`` takes; other losses have the
         default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None is 1 unless ``joblib.parallel_config`` says more.

@@ -64,12 +64,13 @@ class BudgetClassifier(CalibratedDecision):
         discovery rate from above; precision or recall from below. See Notes for the guarantees.
     delta : float, default=0.05
         Probability, in (0, 1), that a guarantee on "fpr", "precision" or "recall", or the bounds
-        of `hits_interval`, fail. The intervals of `rates_` have level 1 - delta. Smaller values
+        of `hits_interval` [6]_, fail. The intervals of `rates_` have level 1 - delta. Smaller values
         need more calibration samples.
     cross_fit : bool, default=False
         Whether all samples train `estimator`, and its out-of-fold scores
-        `oob_decision_function_` calibrate. The networks of this package have these scores with
-        their own `cross_fit`, random forests with ``oob_score=True``. No sample is held out, but
+        `oob_decision_function_` calibrate. Ensembles of networks of this package have these
+        scores if `calibration` or `n_iter_no_change` is set, random forests with
+        ``oob_score=True``. No sample is held out, but
         the guarantee has no proof. Not for "fdr".
     validation_fraction : float, default=0.2
         Share of the samples given to `fit` that is held out for calibration, stratified by class.
@@ -325,7 +326,6 @@ class BudgetClassifier(CalibratedDecision):
         Parameters
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
-            With `n`, or for another constraint than "fdr", also a stream of such tables.
         n : int, default=None
             How many samples, at least 1, of X or of each group. By default the samples that
             `predict` flags; for ``constraint="fdr"`` those that conformal selection chooses from X
@@ -377,7 +377,7 @@ class BudgetClassifier(CalibratedDecision):
         -----
         K calibration samples score above the best sample that is not among the n. Given these K and
         the n, any of them is as likely to be one of the n, so that the positives among the K have a
-        hypergeometric distribution. The interval inverts it exactly [6]_, with :math:`\delta / 2`
+        hypergeometric distribution. The interval inverts it exactly, with :math:`\delta / 2`
         for each end. Choose n before looking at X: the interval of the best of several n is
         narrower than it should be.
         """

@@ -101,8 +101,9 @@ class SetClassifier(CalibratedDecision):
         is approximate. A class without samples counts as the rarest other one.
     cross_fit : bool, default=False
         Whether all samples train `estimator`, and its out-of-fold scores
-        `oob_decision_function_` calibrate. The networks of this package have these scores with
-        their own `cross_fit`, random forests with ``oob_score=True``. No sample is held out, but
+        `oob_decision_function_` calibrate. Ensembles of networks of this package have these
+        scores if `calibration` or `n_iter_no_change` is set, random forests with
+        ``oob_score=True``. No sample is held out, but
         the guarantee has no proof. The sets are then made from the softmax of the decision scores.
     validation_fraction : float, default=0.2
         Share of the samples given to `fit` that is held out for calibration, stratified by class.
@@ -138,7 +139,6 @@ class SetClassifier(CalibratedDecision):
     sktopk.metrics.set_coverage_score : Share of samples, or of classes, that are covered.
     sktopk.metrics.set_size_score : Mean size of sets.
     sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
-    sktopk.metrics.BinarySetDisplay : The four sets of two classes.
 
     Notes
     -----
