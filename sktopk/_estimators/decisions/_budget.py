@@ -64,8 +64,8 @@ class BudgetClassifier(CalibratedDecision):
         discovery rate from above; precision or recall from below. See Notes for the guarantees.
     delta : float, default=0.05
         Probability, in (0, 1), that a guarantee on "fpr", "precision" or "recall", or the bounds
-        of `hits_interval` [6]_, fail. The intervals of `rates_` have level 1 - delta. Smaller values
-        need more calibration samples.
+        of `hits_interval` [6]_, fail. The intervals of `rates_` have level 1 - delta. Smaller
+        values need more calibration samples.
     cross_fit : bool, default=False
         Whether all samples train `estimator`, and its out-of-fold scores
         `oob_decision_function_` calibrate. Ensembles of networks of this package have these
