@@ -176,7 +176,7 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(when, n_estimator
     try:
         if when == "in a batch":
             with (
-                pytest.warns(UserWarning, match="interrupted after epoch 5: the estimator keeps"),
+                pytest.warns(UserWarning, match="interrupted after epoch 5: the network is kept"),
                 pytest.raises(KeyboardInterrupt),
             ):
                 clf.fit(ROWS, Y)

@@ -154,7 +154,7 @@ class OwnState(Callback):
 def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_path):
     clf = quick(n_iter_no_change=9, callbacks=callbacks)
     with (
-        pytest.warns(UserWarning, match="interrupted after epoch 4: the estimator keeps its netw"),
+        pytest.warns(UserWarning, match="interrupted after epoch 4: the network is kept"),
         crashing(after=4, error=KeyboardInterrupt),
     ):
         clf.fit(X, Y, checkpoint=tmp_path / "file")
