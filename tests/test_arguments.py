@@ -171,7 +171,7 @@ TOPK = {"y_true": LABELS, "y_score": X, "k": 2}
 COVERAGE = {"y_true": LABELS, "y_set": X > 0, "labels": [0, 1, 2]}
 OTHERS = [
     ("topk_accuracy_score", TOPK | {"k": True}, T, "k must be .*got True"),
-    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name each of the 3 cl"),
+    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name each of the 3 columns"),
     ("topk_accuracy_score", TOPK | {"labels": [0, 1, 1]}, V, "labels must be distinct"),
     ("topk_accuracy_score", TOPK | {"y_true": 0 * LABELS}, V, "labels=None needs as many"),
     ("topk_accuracy_score", TOPK | {"y_score": np.ma.masked_greater(X, 2)}, V, "y_score.*masked"),
@@ -211,5 +211,5 @@ def test_scorers():
     scorer = metrics.make_top_scorer("recall_at_k", k=3)
     with pytest.raises(TypeError, match="estimator must be a classifier with cl"):
         scorer(LinearRegression().fit(X, S), X, Y)
-    with pytest.raises(ValueError, match="must know two classes; got 3"):
+    with pytest.raises(ValueError, match="must have two classes; got 3"):
         scorer(LogisticRegression().fit(X, LABELS), X, Y)

@@ -134,7 +134,7 @@ def test_is_repeatable_kept_and_left_whole(binary):
 def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
     X, y = binary
     clf = make().fit(X, y)
-    with pytest.raises(AttributeError, match=r"predict_proba is not available.*CalibratedClassif"):
+    with pytest.raises(AttributeError, match=r"predict_proba is available only if.*CalibratedClassif"):
         clf.predict_proba(X)
     assert not hasattr(clf, "predict_proba")
     assert hasattr(make(log_loss_share=1), "predict_proba")
@@ -256,7 +256,7 @@ def test_methods_of_several_classes(several):
     assert clf.score(X, labels) == topk_accuracy_score(labels, y_score, k=2, labels=clf.classes_)
     with pytest.raises(AttributeError, match="predict_top is not there for 4 classes"):
         clf.predict_top(X, 3)
-    with pytest.warns(UserWarning, match=r"k=9 must be smaller .* \(4\): k_=3 is used"):
+    with pytest.warns(UserWarning, match=r"k=9 must be less .* \(4\); using k_=3"):
         assert make("cross_entropy", k=9).fit(X, y).k_ == 3
     assert make("cross_entropy", k=0.5).fit(X, y).k_ == 2
     with pytest.raises(ValueError, match="loss='top_mean' is for two classes; y has 4"):
@@ -372,7 +372,7 @@ def test_members_of_very_few_samples_are_trained():
     for patience in (None, 1):
         params = {"n_members": 5, "n_iter_no_change": patience}
         assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
-        with pytest.warns(UserWarning, match="n_members=5 .* need samples to hold out"):
+        with pytest.warns(UserWarning, match="n_members=5 .* hold out samples"):
             clf = make(**params).fit(X[:2], y[:2])
         assert np.isfinite(clf.threshold_)
         assert np.isnan(clf.oob_score_)
@@ -383,7 +383,7 @@ def test_members_of_very_few_samples_are_trained():
     ("params", "error", "says"),
     [
         ({"loss": "top"}, ValueError, "loss must be one of 'top_mean', 'cross_entropy'"),
-        ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' needs tau"),
+        ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' requires tau"),
         ({"loss_params": [1]}, TypeError, "loss_params must be a dict"),
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
@@ -405,7 +405,7 @@ def test_data_that_are_not_allowed_are_named(days):
     X, y, day = days
     with pytest.raises(ValueError, match="groups must name the group of each of the 1200 rows"):
         make().fit(X, y, groups=day[1:])
-    with pytest.raises(ValueError, match=r"k must be a number of samples of each group .* got 0"):
+    with pytest.raises(ValueError, match=r"k must be an integer \(samples per group\) .* got 0"):
         make("recall_at_k").fit(X, y, groups=day)
     with pytest.raises(TypeError, match="must take groups; samples have groups"):
         make(weighted_mean).fit(X, y, groups=day)

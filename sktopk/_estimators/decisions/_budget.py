@@ -36,133 +36,91 @@ from ._selection import simultaneous_hits
 
 @public
 class BudgetClassifier(CalibratedDecision):
-    r"""Classifier that flags the samples to review, made from any binary classifier.
+    r"""Select samples to review with a threshold, from the scores of any binary classifier.
 
-    With a threshold t on the scores s of the classifier, a sample is flagged, that is predicted
-    positive, if
+    A sample with the score s is flagged, that is, predicted positive, if
 
     .. math::
         s(x) > t.
 
-    `fit` finds the threshold on n calibration samples that did not train the classifier. Each
-    sample is decided on its own: predictions do not depend on the batch. `predict_top` returns
-    exactly n samples of a batch or of each group.
+    `fit` computes the threshold t from calibration samples that did not train the classifier. The
+    prediction of a sample does not depend on the batch. `predict_top` returns exactly n samples of
+    a batch or of each group.
 
     Parameters
     ----------
     estimator : estimator
-        Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on a
-        part of its samples and finds the threshold on the others. A fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator` is kept, and all samples given to `fit` calibrate.
+        Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
+        part of the samples and calibrates with the other. A fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples calibrate.
     budget : int or float, default=0.1
-        The bound on what `constraint` names, a number in (0, 1). For "count" it is the share of
-        samples to flag. An integer is also allowed there: so many flagged samples for every
-        `n_samples_fit_` samples, the number given to `fit`. For exactly n of a batch use
-        ``predict_top(X, n)``.
+        Bound on the rate of `constraint`, in (0, 1). For "count", it is the share of samples to
+        flag, or as an integer the number per `n_samples_fit_` samples.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
-        What `budget` bounds: the share of flagged samples, the false positive rate or the false
-        discovery rate from above; precision or recall from below. See Notes for the guarantees.
+        Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
+        and the false discovery rate have an upper bound, precision and recall a lower bound.
     delta : float, default=0.05
-        Probability, in (0, 1), that a guarantee on "fpr", "precision" or "recall", or the bounds
-        of `hits_interval` [6]_, fail. The intervals of `rates_` have level 1 - delta. Smaller
-        values need more calibration samples.
+        Probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the bounds
+        of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta. Smaller values
+        need more calibration samples.
     cross_fit : bool, default=False
-        Whether all samples train `estimator`, and its out-of-fold scores
-        `oob_decision_function_` calibrate. Ensembles of networks of this package have these
-        scores if `calibration` or `n_iter_no_change` is set, random forests with
-        ``oob_score=True``. No sample is held out, but
-        the guarantee has no proof. Not for "fdr".
+        If True, all samples train `estimator`, and its `oob_decision_function_` calibrates, as for
+        `TopBoostClassifier` or a random forest with ``oob_score=True``. The guarantee then has no
+        proof. Not for "fdr".
     validation_fraction : float, default=0.2
-        Share of the samples given to `fit` that is held out for calibration, stratified by class.
-        Not used with a frozen estimator or `cross_fit`.
+        Share of the samples of `fit` held out for calibration, stratified by class. Ignored with a
+        frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
-        Label of the positives, the samples to flag. By default it is the `pos_label_` of
-        `estimator`, if it has one, else 1 or True. Of other labels, such as "fraud" and "ok", it is
-        the rarer one in `fit`, with a warning that names it.
+        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`,
+        else 1 or True. For other labels, set `pos_label`; otherwise the rarer label is used, with a
+        warning.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out samples and of the fifth of them that "precision" and "fdr" begin with.
+        Seed for held-out samples, and for the split of "precision" and "fdr".
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted classifier.
+        Fitted classifier.
     classes_ : ndarray of shape (2,)
-        Its labels, sorted, whichever is the positive one.
+        Sorted labels.
     pos_label_ : int, float, bool or str
         Label of the positives.
     threshold_ : float
-        Threshold on the scores of `pos_label_`: its probability, or the decision function, with
-        the sign turned if `pos_label_` is ``classes_[0]``. It lies midway between two scores if
-        possible, and is infinite if nothing or everything is flagged.
+        Threshold on the scores of `pos_label_`: its probability, or the decision function, negated
+        if `pos_label_` is ``classes_[0]``. Infinite if no sample or every sample is flagged.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
-        "recall", each as a named tuple (count, n, value, low, high) with its exact interval [3]_.
-        The intervals have two sides, unlike the guarantee, so that the end of an interval may lie a
-        little beyond `budget`. Rates without samples are left out.
+        "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
+        interval [3]_. Rates without samples are omitted.
     n_samples_fit_ : int
-        Number of samples given to `fit`, without those of weight 0.
+        Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
-        Scores of the calibration samples; only without `cross_fit`.
+        Scores of the calibration samples. Only without `cross_fit`.
     calibration_positive_ : ndarray of shape (n_calibration,), bool
-        Which of these samples are positive.
-    n_features_in_ : int
-        Number of features seen in `fit`, if `estimator_` knows it.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features seen in `fit`, if `estimator_` knows them.
+        Whether each calibration sample is positive. Only without `cross_fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number and names of the features, if `estimator_` has them.
 
     See Also
     --------
-    sktopk.metrics.BudgetCurveDisplay : What every budget would achieve.
-    SetClassifier : A set of labels for each sample.
+    sktopk.metrics.BudgetCurveDisplay : Precision and recall for every budget.
+    SetClassifier : Predict a set of labels for each sample.
 
     Notes
     -----
-    The guarantees hold for any classifier and any distribution, if calibration samples and new
-    samples are drawn independently from it.
+    The guarantees hold for any classifier if calibration samples and new samples are drawn
+    independently from the same distribution.
 
-    - "fpr", "recall" and "precision": the rate R at the threshold keeps the budget with high
-      probability over the calibration samples [1]_,
+    - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
+      the rate at the threshold satisfies the budget. The threshold is an order statistic of the
+      negatives [2]_ or positives, or the result of fixed sequence testing for precision [1]_.
+    - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
+      budget. ``predict_top(X)`` uses conformal selection [4]_ [5]_ and flags more than `predict`.
+    - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
-      .. math::
-          P\bigl( R(t) \text{ keeps the budget} \bigr) \ge 1 - \delta.
-
-      For "fpr" the threshold is an order statistic of the :math:`n_-` negatives: x of them lie
-      above it, with the largest x such that
-      :math:`P(\mathrm{Binomial}(n_-, \text{budget}) \le x) \le \delta` [2]_. For "recall" it is the
-      order statistic of the positives in the same way. Precision need not rise with the threshold.
-      A random fifth of the calibration samples therefore chooses where to begin, and fixed sequence
-      testing [1]_ with exact binomial p-values goes down from there on the others.
-    - "fdr": the false discovery rate of any batch is bounded,
-
-      .. math::
-          E \left[ \frac{\text{flagged negatives}}{\max(1, \text{flagged samples})} \right]
-          \le \text{budget},
-
-      the mean over calibration samples and batches. The threshold of `predict` keeps a precision of
-      1 - (budget - r) / (1 - r) with the risk r = budget / 10. ``predict_top(X)`` uses the scores
-      of the whole batch and finds more, by conformal selection [4]_: the procedure of Benjamini and
-      Hochberg [5]_ on the p-values
-
-      .. math::
-          p_j = \frac{1 + |\{i : y_i = 0, s_i \ge s_j\}|}{n + 1}.
-
-      k of m samples can be chosen only if :math:`k (n + 1) \ge m / \text{budget}`.
-    - "count": the threshold is a quantile of the calibration scores, without a guarantee.
-
-    If there are too few calibration samples for a guarantee, nothing is flagged ("recall":
-    everything), and a warning says how many are needed. If scores tie at the threshold, none of
-    them is flagged ("recall": all). `predict_top` breaks ties by the order of the samples.
-
-    Samples of weight 0 are left out. Other weights go to the `fit` of `estimator`; calibration
-    counts samples, whatever their weights.
-
-    With ``cross_fit=True`` new samples are scored by all parts of the classifier and calibration
-    samples by some. The guarantee holds as far as the mean of all parts is no worse than each. In
-    simulations with delta=0.05 it held in 97.5 to 100 % of the draws.
-
-    A frozen classifier must not have been trained on the calibration samples. `fit` warns if it
-    makes no error on many of them. `predict` warns if it flags a share of samples that had a
-    probability below 1e-6, given the calibration samples (Fisher's exact test).
+    If there are too few calibration samples for a guarantee, no sample is flagged (for "recall",
+    every sample), with a warning. Samples whose score ties with the threshold are not flagged (for
+    "recall", they are). `predict_top` breaks ties by the order of the samples.
 
     References
     ----------
