@@ -75,8 +75,7 @@ class StratifiedBatchSampler:
         refused = target[~np.isin(target, (0, 1))] if target.dtype.kind in "buif" else target
         if len(refused):
             raise ValueError(
-                f"target must have values 0 and 1 only; got {refused[:5].tolist()} of dtype "
-                f"{target.dtype}"
+                f"target must hold 0 and 1; got {refused[:5].tolist()} of dtype {target.dtype}"
             )
         if not target.any():
             raise ValueError("target must have a positive sample (1); got none")

@@ -135,10 +135,10 @@ def test_target_of_any_kind(convert):
     ("target", "message"),
     [
         ([[1, 0]], r"target must have shape \(n_samples,\); got shape \(1, 2\)"),
-        ([0, 0, 0, 0, 0, 0, 2], r"target must have values 0 and 1 only; got \[2\]"),
-        ([1, -1], r"target must have values 0 and 1 only; got \[-1\]"),
-        (["spam", "ham"], r"target must have values 0 and 1 only; got \['spam', 'ham'\]"),
-        ([None, 1], r"target must have values 0 and 1 only; got \[None, 1\] of dtype object"),
+        ([0, 0, 0, 0, 0, 0, 2], r"target must hold 0 and 1; got \[2\]"),
+        ([1, -1], r"target must hold 0 and 1; got \[-1\]"),
+        (["spam", "ham"], r"target must hold 0 and 1; got \['spam', 'ham'\]"),
+        ([None, 1], r"target must hold 0 and 1; got \[None, 1\] of dtype object"),
         ([0, 0], r"target must have a positive sample \(1\); got none"),
     ],
 )

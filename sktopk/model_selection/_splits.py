@@ -32,7 +32,8 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
         for fold, (train, test) in enumerate(pairs):
             train, test = (_row_numbers(each) for each in (train, test))
             if np.intersect1d(train, test).size:
-                raise ValueError(f"cv must have disjoint training and test sets; not in {fold=}")
+                got = f"common samples in fold {fold}"
+                raise ValueError(f"cv must have disjoint train and test sets; got {got}")
             split = known.setdefault((train.tobytes(), test.tobytes()), len(known))
             splits.append((repeat, fold, seed + fold, train, test, split))
     if len(known) < 2:

@@ -181,8 +181,8 @@ def test_can_be_pickled_and_cloned():
         (lambda: objective("fbeta", hessian="none"), ValueError, "hessian must be one of"),
         (lambda: make("fbeta")([0, 1], [0.0]), ValueError, r"raw_score must have .* 2 rows"),
         (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "less than n_classes=2; got 2"),
-        (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "nonnegative integers as labels; got -1"),
-        (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be a 1D array of 0 and 1"),
+        (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "nonnegative .*; got -1"),
+        (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be a 1D array"),
         (
             lambda: objective(lambda s, y: s * y)([0, 1], [0.0, 1.0]),
             ValueError,

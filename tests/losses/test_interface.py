@@ -157,7 +157,7 @@ def test_refuses_wrong_tensors(case):
 def test_refuses_wrong_labels_and_options(case):
     scores, target = case.batch()
     for value, shown in ((2 * target, "2"), (torch.where(target == 1, math.nan, 0.0), "nan")):
-        with pytest.raises(ValueError, match=f"target must have values 0 and 1 only; got {shown}"):
+        with pytest.raises(ValueError, match=f"target must hold 0 and 1; got {shown}"):
             case(scores, value)
     option = "surrogate" if case in TOP else "solver"
     with pytest.raises(ValueError, match=f"{option}='square' must be one of '"):

@@ -256,7 +256,7 @@ def test_warnings_of_fits_are_told_once(rows):
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"margin": -1}, ValueError, "margin == -1, must be >= 0"),
         ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two"),
-        ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "disjoint training and test sets"),
+        ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "disjoint train and test"),
     ],
 )
 def test_bad_arguments_are_refused_before_training(params, error, message, rows):

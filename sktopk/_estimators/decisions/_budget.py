@@ -1,4 +1,4 @@
-"""BudgetClassifier: which samples to review, on top of any binary classifier."""
+"""BudgetClassifier: select samples to review, from the scores of any binary classifier."""
 
 from numbers import Integral
 from typing import Any, Self
@@ -21,6 +21,7 @@ from sktopk._common._scalars import (
     on_host,
     place_of,
     positive_label,
+    refuse_masked,
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
@@ -28,7 +29,7 @@ from sktopk._estimators._best_rows import finite_scores, known_positives, rows_o
 from sktopk.metrics._scorer import no_classifier
 from sktopk.metrics._top_scorer import own_pos_label
 
-from ._base import CalibratedDecision, refuse_masked
+from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates
 from ._selection import simultaneous_hits
@@ -151,7 +152,7 @@ class BudgetClassifier(CalibratedDecision):
     >>> print(f"{rate.count} of {rate.n}: {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
     34 of 901: 0.038 in [0.026, 0.052]
 
-    The best five of a batch, and how many of the 50 best are positive with probability 0.95:
+    The best five samples of a batch, and bounds on the positives among the best 50:
 
     >>> clf.predict_top(X[2000:2100], 5)
     array([71, 38, 70, 79, 78])
@@ -187,20 +188,20 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the classifier on a part of the samples and find the threshold on the others.
+        """Train the classifier on one part of the samples, and calibrate with the other.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Whatever `estimator` takes.
+            Samples in a format that `estimator` accepts.
         y : array-like of shape (n_samples,)
-            Two labels, see `pos_label`. With a frozen estimator one of them may be absent.
+            Two labels, see `pos_label`. With a frozen estimator, one of them can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights for the `fit` of `estimator`, or of its last step. Samples of weight 0
-            are left out.
+            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
+            but samples of weight 0 are dropped.
         **fit_params : dict
-            Passed to the `fit` of `estimator`; arrays of length n_samples are split with the
-            samples. With metadata routing enabled, the metadata that `estimator` requests.
+            Passed to the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, the metadata that `estimator` requests.
 
         Returns
         -------
@@ -239,7 +240,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Score every sample, relative to the threshold.
+        """Return the scores of the samples relative to the threshold.
 
         Parameters
         ----------
@@ -248,17 +249,20 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`, infinite if the threshold is. As everywhere
-            in scikit-learn, a number above 0 means ``classes_[1]``: flagged, or, if `pos_label_` is
-            ``classes_[0]``, not flagged.
+            Score of the classifier minus `threshold_`, which can be infinite. As in scikit-learn,
+            a positive number means ``classes_[1]``. If `pos_label_` is ``classes_[0]``, samples
+            with a positive number are not flagged.
         """
         scores = self._scores(X)
-        # In float64, where the difference of two scores cannot vanish.
+        # Subtract in float64, where different float32 scores keep a nonzero difference.
         scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label of each sample: `pos_label_` if its score is above `threshold_`.
+        """Predict `pos_label_` for samples with a score above `threshold_`.
+
+        A warning is given if the share of flagged samples is very improbable given the calibration
+        samples: a p-value below 1e-6 in Fisher's exact test.
 
         Parameters
         ----------
@@ -267,7 +271,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            In the dtype of the y of `fit`.
+            Predicted labels.
         """
         flagged = self._scores(X).astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
@@ -279,23 +283,24 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the samples to review, best first.
+        """Return the indices of the samples to review, best first.
 
         Parameters
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            How many samples, at least 1, of X or of each group. By default the samples that
-            `predict` flags; for ``constraint="fdr"`` those that conformal selection chooses from X
-            as one batch, with the same guarantee.
+            Number of samples to select, at least 1, from X or from each group. None selects the
+            samples that `predict` flags. For ``constraint="fdr"``, None applies conformal selection
+            to the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as days. It takes `n` or ``constraint="fdr"``; each group is
-            then a batch of its own.
+            Group of each sample, such as its day. Each group is a separate batch. Needs `n` or
+            ``constraint="fdr"``.
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Indices of the samples, of the highest score first; ties in the order of X.
+            Indices of the selected samples, sorted by decreasing score. Tied samples are in the
+            order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -310,34 +315,34 @@ class BudgetClassifier(CalibratedDecision):
         return order[flagged[order]]
 
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
-        r"""Bound how many of the n best samples are positive.
+        r"""Return bounds on the number of positives among the n best samples.
+
+        If calibration samples and samples of X are exchangeable,
 
         .. math::
-            P\bigl( \text{low} \le \text{positives among the } n \text{ best of X}
-            \le \text{high} \bigr) \ge 1 - \delta,
-
-        over calibration samples and samples of X, if these are exchangeable.
+            P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
+            \le \text{high} \bigr) \ge 1 - \delta.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             A whole batch.
         n : int or array-like of int of shape (n_numbers,)
-            How many samples, those of ``predict_top(X, n)``; at most n_samples. Several intervals
-            hold all at once, by Bonferroni's inequality.
+            Number of samples, as in ``predict_top(X, n)``, at most n_samples. For several numbers,
+            all intervals hold simultaneously (Bonferroni correction).
 
         Returns
         -------
         low, high : int or ndarray of shape (n_numbers,)
-            Numbers of positives.
+            Bounds on the number of positives.
 
         Notes
         -----
-        K calibration samples score above the best sample that is not among the n. Given these K and
-        the n, any of them is as likely to be one of the n, so that the positives among the K have a
-        hypergeometric distribution. The interval inverts it exactly, with :math:`\delta / 2`
-        for each end. Choose n before looking at X: the interval of the best of several n is
-        narrower than it should be.
+        Let K be the number of calibration samples with a score above that of the (n + 1)-th best
+        sample. By exchangeability, the positives among these K samples have a hypergeometric
+        distribution, given the positives among the K + n samples. The interval inverts this
+        distribution with :math:`\delta / 2` for each end. Choose n without looking at X: selecting
+        the best of several intervals invalidates the level.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -349,19 +354,19 @@ class BudgetClassifier(CalibratedDecision):
                 f"n={max(each)} must be at most the number of samples of X ({len(scores)})"
             )
         calibration = self._calibration("hits_interval")
-        # A new generator each time, so that the interval stays the same.
+        # A new generator for each call makes the interval reproducible.
         random = np.random.default_rng(self._seed)
         low, high = simultaneous_hits(*calibration, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return what the ranking of the samples achieves within the budget.
+        """Return a metric of the ranking at the budget.
 
-        The metric depends on `constraint`, not on `threshold_`: a threshold that breaks the budget
-        gains nothing. For the accuracy of `predict` use ``scoring="accuracy"``.
+        The metric depends on `constraint`, but not on `threshold_`, so that a threshold that
+        violates the budget has no advantage. For the accuracy of `predict`, use
+        ``scoring="accuracy"``.
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of the samples that
-          `budget` is;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -371,13 +376,14 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            True labels; labels other than `pos_label_` are negative.
+            True labels. All labels except `pos_label_` are negative.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
-            In [0, 1], the larger the better; NaN, with a warning, if y lacks the class it needs.
+            In [0, 1]; larger is better. NaN, with a warning, if the metric needs a class that is
+            not in y.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)
@@ -387,7 +393,7 @@ class BudgetClassifier(CalibratedDecision):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Flagging a tenth of the samples has no good accuracy where half of them are positive.
+        # Flagging 10 % of the samples gives a poor accuracy if half of them are positive.
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -396,8 +402,8 @@ class BudgetClassifier(CalibratedDecision):
         check_option(self.constraint, "constraint", tuple(CONSTRAINTS))
         if self.cross_fit and self.constraint == "fdr":
             raise ValueError(
-                'cross_fit=True needs constraint="count", "fpr", "precision" or "recall"; got '
-                "constraint='fdr', whose calibration samples must be like new ones"
+                'constraint must be "count", "fpr", "precision" or "recall" with cross_fit=True; '
+                "got 'fdr', which needs held-out calibration samples"
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
         check_number(self.delta, "delta", 0, 1, bounds="neither")
@@ -413,10 +419,10 @@ class BudgetClassifier(CalibratedDecision):
                 f"y must have 2 classes; got {len(classes)}"
             )
         if self.pos_label is not None:
-            place_of(self.pos_label, classes)  # raises if it is none of them
+            place_of(self.pos_label, classes)  # raises if pos_label is unknown
 
     def _bound(self):
-        """Return the constraint with its numbers."""
+        """Return the constraint with its budget and delta."""
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
 
@@ -431,15 +437,15 @@ class BudgetClassifier(CalibratedDecision):
                 scores = scores[:, place]
             elif place == 0:
                 scores = -scores
-        # In float64 there is a number between any two scores in float32.
+        # In float64, a threshold fits between any two float32 scores.
         return scores.astype(np.float64)
 
     def _calibration(self, name):
-        """Return scores and labels of the calibration samples; `name` says what needs them."""
+        """Return scores and labels of the calibration samples; `name` is for the error message."""
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
-                f"{name} needs calibration samples that the classifier has not seen; fit with "
-                "cross_fit=True kept none: set cross_fit=False"
+                f"{name} needs held-out calibration samples; got cross_fit=True. Set "
+                "cross_fit=False and fit again"
             )
         return self.calibration_scores_, self.calibration_positive_
 
@@ -450,12 +456,12 @@ class BudgetClassifier(CalibratedDecision):
 
 
 def _warn_of_threshold(problem, threshold, flagged, constraint):
-    """Warn of a threshold without a guarantee, or with all calibration samples on one side."""
+    """Warn if there is no guarantee, or if no or every calibration sample is above."""
     if problem is not None and np.isinf(threshold) and constraint != "count":
         problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
     elif problem is None and not flagged.any():
-        problem = "no calibration sample lies above the threshold"
+        problem = "no calibration sample is above the threshold"
     elif problem is None and flagged.all() and np.isfinite(threshold):
-        problem = "every calibration sample lies above the threshold"
+        problem = "every calibration sample is above the threshold"
     if problem is not None:
         warn(problem)

@@ -1,4 +1,4 @@
-"""SetClassifier: a set of labels per sample, on top of any classifier."""
+"""SetClassifier: predict a set of labels per sample, from any classifier."""
 
 from typing import Any, Self
 
@@ -12,12 +12,18 @@ from sktopk._common._available import available_if
 from sktopk._common._input import take_rows
 from sktopk._common._labels import encode_labels
 from sktopk._common._public import public
-from sktopk._common._scalars import check_flag, check_number, check_option, check_random
+from sktopk._common._scalars import (
+    check_flag,
+    check_number,
+    check_option,
+    check_random,
+    refuse_masked,
+)
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 
 from ._any_classifier import predict_class_proba, proba_of_scores
-from ._base import CalibratedDecision, refuse_masked
+from ._base import CalibratedDecision
 from ._conditional import (
     CONDITIONS,
     check_conditional_groups,
@@ -37,7 +43,7 @@ from ._conformal import (
 
 
 def _forwards(name):
-    """Whether the classifier has the method; for `available_if`."""
+    """Return a check for `available_if` that the classifier has the method `name`."""
 
     def check(self):
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -177,7 +183,7 @@ class SetClassifier(CalibratedDecision):
 
     _fitted_names = ("_conformity", "_seed", "_use_scores")
 
-    # Without groups conditional="group" can do nothing: nobody should have to request them.
+    # conditional="group" always needs groups, so users need not request them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     def __init__(
@@ -218,24 +224,24 @@ class SetClassifier(CalibratedDecision):
         groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the classifier on a part of the samples and find the threshold on the others.
+        """Train the classifier on one part of the samples, and calibrate with the other.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Whatever `estimator` takes. With a frozen estimator all samples calibrate, for "topk"
-            all are trained on.
+            Samples in a format that `estimator` accepts. For "topk", all samples are used for
+            training.
         y : array-like of shape (n_samples,)
-            Class labels. No set covers calibration samples whose label a frozen estimator does not
-            know.
+            Class labels. Calibration samples with a label that is unknown to a frozen estimator
+            count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights for the `fit` of `estimator`, or of its last step. Samples of weight 0
-            are left out.
+            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
+            but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for ``conditional="group"`` only, which needs them.
+            Group of each sample. Required with ``conditional="group"``, else not allowed.
         **fit_params : dict
-            Passed to the `fit` of `estimator`; arrays of length n_samples are split with the
-            samples. With metadata routing enabled, the metadata that `estimator` requests.
+            Passed to the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, the metadata that `estimator` requests.
 
         Returns
         -------
@@ -285,7 +291,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=len(code) if calibrates else 0,
             _conformity=conformity,
             _seed=seed,
-            # New samples have probabilities of the kind that calibrated.
+            # Use the same kind of probabilities for new samples as in calibration.
             _use_scores=trained.y_score is not None,
             **fitted,
         )
@@ -295,22 +301,22 @@ class SetClassifier(CalibratedDecision):
     ) -> csr_array | list[np.ndarray]:
         """Return the set of labels of each sample.
 
-        Sets are nested in `coverage` (or k): a label in a set is also in the set of any larger
-        coverage. Of labels with equal scores, the one of the lower column comes first.
+        A label in a set is also in the set for any larger `coverage` or k. The set does not depend
+        on the batch: the random u is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for ``conditional="group"`` only, which needs them.
+            Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            Whether to return a matrix with one column per class, or the labels themselves.
+            Whether to return a matrix with one column per class, or arrays of labels.
 
         Returns
         -------
         y_set : CSR array of shape (n_samples, n_classes), bool, or list of ndarray
-            True where the class of the column is in the set. With "labels" one array per sample,
-            best label first: in the order of p / prevalence for "pas", of p for all others.
+            True if the class of the column is in the set. With "labels", one array per sample,
+            sorted by decreasing conformity; tied labels are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -337,27 +343,26 @@ class SetClassifier(CalibratedDecision):
         return y_set
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label that `estimator_` predicts for each sample."""
+        """Return the labels predicted by `estimator_`."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
     @available_if(_forwards("predict_proba"))
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probabilities of `estimator_`, if it has them."""
+        """Return the probabilities of `estimator_`; available if it has `predict_proba`."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
     @available_if(_forwards("decision_function"))
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the decision scores of `estimator_`, if it has them."""
+        """Return the scores of `estimator_`; available if it has `decision_function`."""
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of `predict`, not of the sets.
+        """Return the accuracy of `predict`, which does not depend on the sets.
 
-        Sets have no single score: more labels always cover more. To search over sets use
-        :func:`sktopk.metrics.make_set_scorer`.
+        For scores of the sets, use :func:`sktopk.metrics.make_set_scorer`.
 
         Parameters
         ----------
@@ -369,7 +374,7 @@ class SetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            Share of the samples whose label is predicted, in [0, 1].
+            Accuracy, in [0, 1].
         """
         refuse_masked(y=y, sample_weight=sample_weight)
         return super().score(X, y, sample_weight)
@@ -391,8 +396,8 @@ class SetClassifier(CalibratedDecision):
         check_option(self.conditional, "conditional", CONDITIONS)
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
-                f"conditional must be None for method={self.method!r}, which guarantees no "
-                f"coverage; got {self.conditional!r}"
+                f"conditional must be None for method={self.method!r}, which has no coverage "
+                f"guarantee; got {self.conditional!r}"
             )
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
@@ -404,14 +409,13 @@ class SetClassifier(CalibratedDecision):
             value = getattr(self, name)
             if self.method not in users and not np.array_equal(value, getattr(default, name)):
                 warn(
-                    f"{name}={value!r:.80} is ignored by method={self.method!r}: it is a parameter "
-                    f"of {' and '.join(map(repr, users))}"
+                    f"{name}={value!r:.80} is ignored by method={self.method!r}; it is used by "
+                    f"{' and '.join(map(repr, users))}"
                 )
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):
             warn(
-                f"k={self.k} must not exceed the number of classes ({n_classes}): "
-                f"k_={n_classes} is used",
+                f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}",
             )
         return min(self.k, n_classes)
