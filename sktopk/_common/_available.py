@@ -17,7 +17,7 @@ class AvailableMethod:
 
     def __get__(self, instance, owner=None):
         if instance is None:
-            # Documentation and metadata routing read the method of the class.
+            # Documentation tools and metadata routing need the undecorated method.
             return self.method
         try:
             available = self.check(instance)

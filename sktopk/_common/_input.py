@@ -249,9 +249,11 @@ def take(X, mask):
 
 
 def take_rows(values, index):
-    """Return rows of an array, sparse matrix, data frame or list; all rows if `index` is None."""
+    """Return rows of an array, matrix, data frame, table or list; all if `index` is None."""
     if index is None:
         return values
+    if is_arrow(values):
+        return values.take(index)  # indexing a pyarrow table selects columns
     if hasattr(values, "iloc"):
         return values.iloc[index]
     if isinstance(values, list | tuple):
@@ -261,6 +263,11 @@ def take_rows(values, index):
         xp = values.__array_namespace__()
         return xp.take(values, xp.asarray(index, device=values.device), axis=0)
     return values[index]
+
+
+def is_arrow(X):
+    """Return whether X is a pyarrow object."""
+    return type(X).__module__.partition(".")[0] == "pyarrow"
 
 
 def take_params(params, index, n_samples):

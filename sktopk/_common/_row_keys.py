@@ -66,7 +66,7 @@ def _contents_of_numbers(rows):
 
 
 def _content(row):
-    """Return positions and values of nonzero numbers, followed by those of other objects."""
+    """Return the positions and values of nonzero numbers, then of other objects, as bytes."""
     row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):

@@ -1,4 +1,4 @@
-"""Types of public signatures, in addition to those of numpy.typing."""
+"""Types of public signatures that numpy.typing does not have."""
 
 from collections.abc import Iterable, Sized
 from typing import TypeAlias

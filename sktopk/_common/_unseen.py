@@ -11,7 +11,7 @@ def scores_as_unseen(scores, unseen, target, weight):
 
     New samples are scored by the mean of all ensemble members, but only few members have held out a
     given training sample. For member m and class c, let :math:`F_{mc}` be the distribution of the
-    scores of its training samples, and :math:`G_{mc}` that of its held-out samples. A score s of a
+    scores of its training samples, and :math:`G_{mc}` for its held-out samples. A score s of a
     training sample is mapped to
 
     .. math::

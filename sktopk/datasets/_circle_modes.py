@@ -15,7 +15,7 @@ def make_circle_modes(
     shuffle: bool = True,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Generate points on a circle whose classes overlap and have one or two modes.
+    r"""Generate points on a circle, with overlapping classes of one or two modes.
 
     .. math::
         x = (\cos\theta, \sin\theta), \qquad
@@ -40,8 +40,8 @@ def make_circle_modes(
         Angle in degrees from the major to the minor mode of a class; 30 to 90 in experiment 2.
         None means one mode per class.
     minor_share : float, default=1/3
-        Expected share of the samples of a class in its minor mode, in [0, 1]. The default is that
-        of the paper.
+        Expected share of the samples of a class in its minor mode, in [0, 1]. The paper uses
+        1/3.
     shuffle : bool, default=True
         Whether to shuffle the samples. If False, they are sorted by class.
     random_state : int, RandomState or None, default=None

@@ -17,7 +17,7 @@ from sktopk._common._extras import import_extra
 from ._paths import check_path
 from ._trusted import TRUSTED
 
-# Parameters with file names, parallelism or output, which a file from elsewhere must not set.
+# Parameters for files, parallelism and output. `load` resets them to their defaults.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
 # Key of the parameters of `fit` in the state of a fitted network.
 _PARAMS_OF_FIT = "_fit_params"

@@ -193,7 +193,7 @@ def warn_of_few(score, k, n, what):
 
 
 def warn_of_scores(y_true, y_score, positive):
-    """Warn if the scores are predicted labels, or rank the positive label significantly last."""
+    """Warn if scores are predicted labels, or rank positives significantly below negatives."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))
     _warn_of_labels(y_true, y_score)

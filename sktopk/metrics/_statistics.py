@@ -42,7 +42,7 @@ class PairedDifference(NamedTuple):
         return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
-        """Return the p-value; if all runs differ by the same number, 1 if it is zero, else 0."""
+        """Return the p-value; for equal differences, it is 1 if they are zero, else 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
@@ -88,7 +88,7 @@ def _t_quantile(n_runs, confidence):
 
 
 def _conclusive_half_width(difference, margin):
-    """Return the largest half width that excludes zero or lies within the margin."""
+    """Return the largest half width for which the interval is conclusive."""
     return max(abs(difference), margin - abs(difference))
 
 

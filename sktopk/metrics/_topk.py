@@ -166,7 +166,7 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Number of scores greater than and tied with the score of the label, for each sample.
+    """Counts, per sample, of the scores greater than the score of its label, and of tied scores.
 
     `code` is the column of the label. Labels without a column have codes from `n_classes` on.
     """
@@ -293,8 +293,7 @@ def _check_labels(labels, y_true, n_classes):
     labels = np.asarray(labels)
     if labels.shape != (n_classes,):
         raise ValueError(
-            f"labels must name each of the {n_classes} columns of y_score; "
-            f"got shape {labels.shape}"
+            f"labels must name each of the {n_classes} columns of y_score; got shape {labels.shape}"
         )
     labels = labels.tolist()
     if len(set(labels)) != n_classes:

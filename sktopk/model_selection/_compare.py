@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
+from sktopk._common._input import is_arrow
 from sktopk._common._labels import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._scoring import check_scorer
@@ -26,7 +27,7 @@ from sktopk.metrics import make_topk_scorer
 from ._baselines import make_baselines
 from ._grids import candidates_of
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, is_arrow, with_params
+from ._runs import Rows, Run, do_run, with_params
 from ._splits import make_splits
 
 NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})

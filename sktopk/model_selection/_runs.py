@@ -26,10 +26,7 @@ class Rows(NamedTuple):
 
     def take(self, index):
         """Return the samples with these indices."""
-        # Indexing a pyarrow table selects columns, its method `take` selects rows.
-        X = self.X.take(index) if is_arrow(self.X) else take_rows(self.X, index)
-        others = (each if each is None else take_rows(each, index) for each in self[1:])
-        return Rows(X, *others)
+        return Rows(*(each if each is None else take_rows(each, index) for each in self))
 
 
 class Run(NamedTuple):
@@ -43,11 +40,6 @@ class Run(NamedTuple):
     seed: int
     train: np.ndarray
     test: np.ndarray
-
-
-def is_arrow(X):
-    """Return whether X is a pyarrow object."""
-    return type(X).__module__.partition(".")[0] == "pyarrow"
 
 
 def do_run(run, rows, scorer):
@@ -113,7 +105,7 @@ def _fit_and_score(run, params, train, test, scorer):
 
 
 def _weight_name(estimator):
-    """Return the name of the weights in `fit`, with the last step of a pipeline as prefix."""
+    """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
     if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
         name, last = estimator.steps[-1]
         return f"{name}__{_weight_name(last)}"

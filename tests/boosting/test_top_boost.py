@@ -259,7 +259,7 @@ def test_methods_of_several_classes(several):
     with pytest.warns(UserWarning, match=r"k=9 must be less .* \(4\); using k_=3"):
         assert make("cross_entropy", k=9).fit(X, y).k_ == 3
     assert make("cross_entropy", k=0.5).fit(X, y).k_ == 2
-    with pytest.raises(ValueError, match="loss='top_mean' is for two classes; y has 4"):
+    with pytest.raises(ValueError, match="loss='top_mean' needs two classes; got 4"):
         make().fit(X, y)
     with pytest.raises(ValueError, match="pos_label must be None for 4 classes; got 1"):
         make("cross_entropy", pos_label=1).fit(X, y)
@@ -403,12 +403,12 @@ def weighted_mean(scores, target, sample_weight=None):
 
 def test_data_that_are_not_allowed_are_named(days):
     X, y, day = days
-    with pytest.raises(ValueError, match="groups must name the group of each of the 1200 rows"):
+    with pytest.raises(ValueError, match=r"groups must have one entry per sample \(1200\)"):
         make().fit(X, y, groups=day[1:])
     with pytest.raises(ValueError, match=r"k must be an integer \(samples per group\) .* got 0"):
         make("recall_at_k").fit(X, y, groups=day)
     with pytest.raises(TypeError, match="must take groups; samples have groups"):
         make(weighted_mean).fit(X, y, groups=day)
     texts = pd.DataFrame({"a": np.arange(40.0), "b": np.repeat(["u", "v"], 20)})
-    with pytest.raises(ValueError, match=r"X must hold numbers; column 'b': .* OrdinalEncoder"):
+    with pytest.raises(ValueError, match=r"numbers only; column 'b': .* OrdinalEncoder"):
         make().fit(texts, np.arange(40) % 2)

@@ -78,7 +78,7 @@ def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     assert (one.name, other.name) == ("GaussianNB", "Classifier")
     if display_class is TopKCurveDisplay:
         return
-    with pytest.raises(ValueError, match="pos_label must be given .* 'no' and 'yes'"):
+    with pytest.raises(ValueError, match=r"pos_label must be given .* 'no' and 'yes'"):
         display_class.from_estimator(clf, X_test, y_test)
     turned = display_class.from_estimator(clf, X_test, y_test, **options | {"pos_label": "no"})
     other = display_class.from_predictions(y_test == "no", -proba, **options | {"pos_label": None})

@@ -117,8 +117,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
         For other labels, set `pos_label`; otherwise one is chosen, with a warning.
     n_iter_no_change : int or None, default=None
-        Number of rounds without improvement after which training stops. The metric is that of
-        `score`, on held-out samples (a tenth of the samples for one member). The best round is
+        Number of rounds without improvement after which training stops. `score` is
+        computed on held-out samples (a tenth of the samples for one member). The best round is
         kept. None trains all rounds.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.

@@ -27,7 +27,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return -scores if turned else scores
 
     def predict_proba(self, X):
-        """Return X as probabilities; one-dimensional X has those of the second class."""
+        """Return X as probabilities; one-dimensional X is the probability of the second class."""
         scores = self.decision_function(X)
         if scores.ndim == 2:
             return scores
@@ -111,7 +111,7 @@ def proba_of_scores(y_score):
 
 
 def weight_name(estimator):
-    """Return the name of the sample weights in `fit`, with the last step of a pipeline."""
+    """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
     if steps := getattr(estimator, "steps", None):
         name, last = steps[-1]
         return f"{name}__{weight_name(last)}"

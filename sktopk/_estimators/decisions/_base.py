@@ -58,7 +58,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     _fitted_names = ("_seed",)
 
-    # `fit` consumes sample weights, because it drops samples of weight 0.
+    # With metadata routing, `fit` uses sample weights itself, to drop samples of weight 0.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
 
     @classmethod
@@ -148,22 +148,13 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         refuse_masked(X=X, y=y, sample_weight=sample_weight, groups=groups)
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
-            raise TypeError(
-                f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()"
-            )
+            raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")
         y, present = check_labels(y), None
         X, _ = indexable(X, y)
-        if y.dtype.kind == "M" and np.isnat(y).any():
-            raise ValueError("y must not have missing labels; got NaT")
         if groups is not None:
             encode_groups(groups, len(y))  # raises if groups are not valid
         if sample_weight is not None:
             sample_weight = check_weight(sample_weight, len(y))
-            with np.errstate(over="ignore"):
-                if not np.isfinite(sample_weight.sum()):
-                    raise ValueError(
-                        f"sample_weight must have a finite sum; got up to {sample_weight.max():g}"
-                    )
             present = None if sample_weight.all() else np.flatnonzero(sample_weight)
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
@@ -172,7 +163,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             fit_params = fit_params | {weight_name(self.estimator): sample_weight}
         params = take_params(fit_params, present, len(y))
         groups = groups if groups is None else take_rows(groups, present)
-        return _take(X, present), take_rows(y, present), groups, params
+        return take_rows(X, present), take_rows(y, present), groups, params
 
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
         """Train a clone of the classifier, and return it with its calibration samples.
@@ -183,16 +174,16 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
-            return Trained(estimator, _take(X, index), take_rows(y, index), None, index)
+            return Trained(estimator, take_rows(X, index), take_rows(y, index), None, index)
         if not calibrates:
             estimator.fit(X, y, **fit_params)
-            return Trained(estimator, _take(X, [0]), y[:1], None, None)
+            return Trained(estimator, take_rows(X, [0]), y[:1], None, None)
         if self.cross_fit:
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
             if not len(known):
                 raise ValueError("cross_fit=True needs out-of-fold scores; got only NaN")
-            return Trained(estimator, _take(X, known), y[known], y, known, y_score[known])
+            return Trained(estimator, take_rows(X, known), y[known], y, known, y_score[known])
         mask = calibration_rows(y, self.validation_fraction, random)
         if not mask.any():
             raise ValueError(
@@ -201,8 +192,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "calibrate a fitted estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
-        estimator.fit(_take(X, train), y[train], **take_params(fit_params, train, len(y)))
-        return Trained(estimator, _take(X, index), y[index], y[train], index)
+        estimator.fit(take_rows(X, train), y[train], **take_params(fit_params, train, len(y)))
+        return Trained(estimator, take_rows(X, index), y[index], y[train], index)
 
     def _replace_fitted(self, estimator, **fitted):
         """Replace all fitted attributes, and return self."""
@@ -225,12 +216,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "used for training, there is no guarantee: pass other samples to fit, or an "
                 "estimator without FrozenEstimator"
             )
-
-
-def _take(X, index):
-    """Return the samples of X with these indices; all samples for None."""
-    is_arrow = type(X).__module__.startswith("pyarrow")
-    return X.take(index) if is_arrow and index is not None else take_rows(X, index)
 
 
 def _kind(estimator):

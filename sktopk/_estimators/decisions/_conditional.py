@@ -12,7 +12,7 @@ CONDITIONS = (None, "class", "group")
 
 
 def class_thresholds(scores, code, n_classes, coverage):
-    """Return a threshold per class; minus infinity, with a warning, if there are too few."""
+    """Return a threshold per class; minus infinity, with a warning, for too few samples."""
     threshold = _thresholds(scores, code, n_classes, coverage)
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
@@ -55,7 +55,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array; raise unless given if and only if ``conditional="group"``."""
+    """Return groups as an array, or None; raise if they do not match `conditional`."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '

@@ -174,14 +174,14 @@ def drift(flagged, expected):
     if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
         return None
     return (
-        f"{100 * count / n:.2g} % of {n} samples are flagged, but {100 * expected.value:.2g} % of "
+        f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * expected.value:.3g} % of "
         f"{expected.n} calibration samples were: the scores have drifted, or the classifier was "
         "trained on one of these sets. Calibrate again with recent samples"
     )
 
 
 def _between(low, high):
-    """Return the midpoint, or `low` if `high` is infinite; at least `low` and less than `high`."""
+    """Return a threshold t with low <= t < high: the midpoint if possible, else `low`."""
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low
 

@@ -97,8 +97,8 @@ class SetClassifier(CalibratedDecision):
         Penalty for each rank beyond k in "raps", at least 0; lambda in [5]_.
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        means those of the training samples, or ``class_count_`` of a frozen estimator, else those
-        of the calibration samples with approximate coverage.
+        counts the training samples. A frozen estimator needs ``class_count_``; otherwise, the
+        calibration samples are counted, and the coverage is approximate.
     cross_fit : bool, default=False
         If True, all samples train `estimator`, and its `oob_decision_function_` calibrates, as for
         `TopBoostClassifier` or a random forest with ``oob_score=True``. The guarantee then has no
@@ -139,7 +139,7 @@ class SetClassifier(CalibratedDecision):
       samples [3]_, without guarantee.
     - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Hard samples are
       covered less.
-    - "aps": s is the probability of all labels that rank below y, plus u times that of y, with u
+    - "aps": s is the probability of all labels that rank below y, plus u :math:`p(y \mid x)`, with u
       uniform in [0, 1] [4]_. Hard samples have larger sets.
     - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
@@ -409,8 +409,8 @@ class SetClassifier(CalibratedDecision):
             value = getattr(self, name)
             if self.method not in users and not np.array_equal(value, getattr(default, name)):
                 warn(
-                    f"{name}={value!r:.80} is ignored by method={self.method!r}; it is used by "
-                    f"{' and '.join(map(repr, users))}"
+                    f"{name}={value!r:.80} is ignored by method={self.method!r}: it is a parameter "
+                    f"of {' and '.join(map(repr, users))}"
                 )
 
     def _clipped_k(self, n_classes):

@@ -3,5 +3,5 @@
 - ``_classifier``: converts a classifier, with its decisions, to a torch module. Only this file
   reads private attributes.
 - ``_graph``: exports the module with ``torch.onnx``, and preceding steps with skl2onnx.
-- ``_compare``: compares outputs of ONNX Runtime with those of the estimator.
+- ``_compare``: compares the outputs of ONNX Runtime and of the estimator.
 """

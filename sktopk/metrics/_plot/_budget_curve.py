@@ -201,7 +201,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
 
 def _zoom(ax, n_budgets):
-    """End the axis of k at `n_budgets` times the largest marked budget, and scale the other."""
+    """Limit the x axis to `n_budgets` times the largest marked budget, and rescale the y axis."""
     marks = [x for line in ax.lines if line.get_gid() == _BUDGET for x in line.get_xdata()]
     curves = [line.get_xydata() for line in ax.lines if line.get_gid() != _BUDGET]
     right = n_budgets * max(marks, default=np.inf)

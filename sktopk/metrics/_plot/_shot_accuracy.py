@@ -81,8 +81,8 @@ class ShotAccuracyDisplay(ScoreDisplay):
         if hasattr(estimator, "class_count_") or "class_counts" in kwargs:
             return {"class_counts": getattr(estimator, "class_count_", None)}
         raise ValueError(
-            f"class_counts must be given for {type(estimator).__name__}, which has no class_count_: pass "
-            "the number of training samples of each class, in the order of classes_"
+            f"class_counts must be given, because {type(estimator).__name__} has no class_count_: "
+            "pass the number of training samples of each class, in the order of classes_"
         )
 
     @classmethod
