@@ -523,8 +523,8 @@ def test_bad_groups_are_refused():
     clf, fitted = RecallAtKClassifier(5, **SMALL), RecallAtKClassifier(5, **SMALL).fit(X, Y)
     calls = clf.fit, clf.partial_fit, fitted.score, partial(fitted.predict_top, n=3)
     for groups, message in [
-        (DAY[:-1], "groups must name the group of each of the"),
-        (DAY[:, None], "groups must name the group of each of the"),
+        (DAY[:-1], "groups must have one entry per sample"),
+        (DAY[:, None], "groups must have one entry per sample"),
         (np.where(DAY == 0, np.nan, DAY), "Input groups contains NaN"),
         ([None, *NAMES[DAY[1:]]], "groups must name the .* got None in row 0"),
         ("day", r"groups must name .* got 'day': pass .* such as X\['day'\]"),

@@ -164,12 +164,12 @@ WRONG = {
     "module of one argument": (
         {"module": lambda n: nn.Linear(n, 4)},
         T,
-        r"module must take \(n_features, n_outputs\); got one that takes \(n\)",
+        r"module must accept \(n_features, n_outputs\); got \(n\)",
     ),
     "module of a missing parameter": (
         {"module": lambda n, m: nn.Linear(n, m), "net_params": {"module__width": 3}},
         T,
-        r"module must take \(n_features, n_outputs, width\); got one that takes \(n, m\)",
+        r"module must accept \(n_features, n_outputs, width\); got \(n, m\)",
     ),
     "module builds no module": ({"module": lambda n, m: 3}, T, "nn.Module; got int"),
     "module of the wrong width": (

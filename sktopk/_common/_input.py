@@ -159,9 +159,9 @@ def _warn_of_channels_last(shape):
     n_dim, colours = len(shape), (1, 3, 4)
     if n_dim == 4 and shape[3] in colours and min(shape[1:3]) > max(colours):
         warn(
-            f"X must have shape (n_samples, channels, height, width); got {tuple(shape)}, which "
-            "looks like images with channels last: pass X.transpose(0, 3, 1, 2), or "
-            "X.permute(0, 3, 1, 2) for tensors"
+            f"X of shape {tuple(shape)} looks like images with channels last, but is used as "
+            f"(n_samples, channels, height, width) with {shape[1]} channels: pass "
+            "X.transpose(0, 3, 1, 2), or X.permute(0, 3, 1, 2) for tensors"
         )
 
 

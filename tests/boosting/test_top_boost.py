@@ -93,7 +93,7 @@ def test_labels_and_their_order_do_not_matter(binary):
         np.testing.assert_array_equal(clf.predict_top(X, 9), plain.predict_top(X, 9))
         np.testing.assert_array_equal(clf.predict(X) == first, plain.predict(X) == 1)
         assert clf.score(X, labels) == plain.score(X, y)
-    with pytest.warns(UserWarning, match="'fraud' is used. Set pos_label="):
+    with pytest.warns(UserWarning, match="using 'fraud'. Set pos_label="):
         assert make().fit(X, np.where(y == 1, "fraud", "ok")).pos_label_ == "fraud"
     proba = make(pos_label="fraud", log_loss_share=1).fit(X, np.where(y == 1, "fraud", "ok"))
     expected = make(log_loss_share=1).fit(X, y).predict_proba(X)
@@ -254,7 +254,7 @@ def test_methods_of_several_classes(several):
     np.testing.assert_array_equal(clf.predict_topk(X), clf.classes_[order[:, :2]])
     np.testing.assert_array_equal(clf.predict(X), clf.predict_topk(X, 1)[:, 0])
     assert clf.score(X, labels) == topk_accuracy_score(labels, y_score, k=2, labels=clf.classes_)
-    with pytest.raises(AttributeError, match="predict_top is not there for 4 classes"):
+    with pytest.raises(AttributeError, match="predict_top is not available for 4 classes"):
         clf.predict_top(X, 3)
     with pytest.warns(UserWarning, match=r"k=9 must be less .* \(4\); using k_=3"):
         assert make("cross_entropy", k=9).fit(X, y).k_ == 3

@@ -249,7 +249,7 @@ def test_score_is_the_metric_of_the_constraint(constraint, data):
 
 
 @pytest.mark.parametrize("pos_label", [None, "fraud", "ok"])
-@pytest.mark.filterwarnings("ignore:the labels 'fraud' and 'ok' do not tell")
+@pytest.mark.filterwarnings("ignore:pos_label=None is ambiguous")
 def test_either_label_can_be_positive(pos_label, data):
     X, y, X_cal, y_cal, X_test, _ = data
     names = np.array(["ok", "fraud"])  # sorted, the positive one comes first
@@ -268,9 +268,9 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
     X, y = column(range(40)), labels(np.arange(40) >= 20)
     for constraint, budget, message, one in [
         ("fpr", 0.01, r"at least 299 negatives .* got 20\. No sample will", "no"),
-        ("recall", 0.95, r"at least 59 positives .* there are 20\. Every sample", "yes"),
+        ("recall", 0.95, r"at least 59 positives .* got 20\. Every sample", "yes"),
         ("precision", 0.95, r"at least 59 flagged .*\. No sample will", "no"),
-        ("fdr", 0.02, r"at least 49 calibration samples; there are 40\. No sample will", "no"),
+        ("fdr", 0.02, r"at least 49 calibration samples; got 40\. No sample will", "no"),
     ]:
         with pytest.warns(UserWarning, match=message):
             clf = BudgetClassifier(frozen(), budget=budget, constraint=constraint).fit(X, y)

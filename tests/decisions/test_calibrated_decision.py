@@ -233,7 +233,7 @@ def test_wrong_labels_and_weights_are_refused_by_name(make, data):
     X, y = data
     for labels, weight, message in [
         (np.where(y, "NaT", "2026-01-01").astype("M8[D]"), None, "Input y contains NaT"),
-        (y, np.full(900, 1e306), r"sample_weight must be at most 1e\+150 in sum"),
+        (y, np.full(900, 1e306), r"sample_weight must have a sum of at most 1e\+150"),
         (y, -np.ones(900), "sample_weight must be finite and nonnegative; got -1"),
         (y, np.ones(899), r"sample_weight must be 1D .*\(899,\)"),
         (y[:-1], None, "inconsistent numbers of samples"),

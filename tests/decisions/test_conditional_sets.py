@@ -136,7 +136,7 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
     with pytest.warns(UserWarning, match=r"per group, with labels .* 1 of 2 groups have fewer"):
         clf.fit(proba, y, groups=groups)
     assert sets(clf, proba[95:], groups=groups[95:]).all()
-    with pytest.warns(UserWarning, match=r"2 of 5 samples are of groups without calibration"):
+    with pytest.warns(UserWarning, match=r"2 of 5 samples have groups without calibration"):
         found = sets(clf, proba[:5], groups=["a", "0", "a", "c", "a"])
     assert found[[1, 3]].all()
     assert not found[[0, 2, 4]].all()
@@ -152,7 +152,7 @@ def test_wrong_conditions_and_groups_are_refused():
     clf = SetClassifier(frozen(), method="lac", conditional="group")
     with pytest.raises(ValueError, match=r'groups must be passed .*"group"; .* and no groups'):
         clf.fit(proba, y)
-    with pytest.raises(ValueError, match=r"groups must name the group of each of the 100 rows"):
+    with pytest.raises(ValueError, match=r"groups must have one entry per sample \(100\)"):
         clf.fit(proba, y, groups=np.zeros(99))
     clf.fit(proba, y, groups=np.arange(100) % 2)
     with pytest.raises(ValueError, match=r"groups must be passed .* no groups"):

@@ -130,7 +130,10 @@ def test_what_has_no_such_scores_is_refused_by_name():
     for decision, message in [
         (BudgetClassifier(LogisticRegression(), cross_fit=True), "oob_decision_function_"),
         (BudgetClassifier(frozen, cross_fit=True), "cross_fit must be False for a FrozenEstimator"),
-        (BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True), "cross_fit=True needs"),
+        (
+            BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True),
+            "cross_fit=True; got 'fdr'",
+        ),
         (BudgetClassifier(bags, cross_fit=True), "got probabilities in .* of Bagging"),
     ]:
         with pytest.raises(ValueError, match=message):

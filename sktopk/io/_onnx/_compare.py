@@ -104,8 +104,8 @@ def _check_equal(found, expected, classes, kind, recipe):
         wrong = ~(error <= 1)
         if wrong.any():
             raise ValueError(
-                f"the graph must be equal to {method}; got {error[wrong][0]:.1g} times the "
-                f"tolerance for {wrong.sum()} of {len(wrong)} samples{kind}. {recipe}"
+                f"the graph differs from {method} for {wrong.sum()} of {len(wrong)} "
+                f"samples{kind}, by {error[wrong][0]:.1g} times the tolerance. {recipe}"
             )
 
 
