@@ -149,7 +149,7 @@ WRONG_SCORES = [
     ({"sample_weight": np.ma.masked_equal(Y, 1)}, V, "sample_weight must have no masked entries"),
     ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
     ({"groups": [1]}, V, r"groups must have one entry per sample \(40\)"),
-    ({"groups": ["a", None] * 20}, V, "groups must name .* got None"),
+    ({"groups": ["a", None] * 20}, V, "groups must not have missing .* got None"),
     ({"k": 0}, V, "k must be .*got 0"),
     ({"k": "5"}, T, "k must be .*got '5'"),
 ]
@@ -179,14 +179,14 @@ OTHERS = [
     ("topk_accuracy_score", TOPK | {"y_score": sparse.csr_array(X)}, V, "y_score must be a dense"),
     ("topk_accuracy_score", TOPK | {"average": "weighted"}, V, "average must be one of"),
     ("shot_accuracy_score", TOPK | {"class_counts": [1, 2]}, V, "class_counts must be 3 numbers"),
-    ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must hold True"),
+    ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must have .* True"),
     ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must be 3 distinct labels"),
-    ("set_size_score", {"y_set": [["a"]]}, V, "y_set must hold True"),
+    ("set_size_score", {"y_set": [["a"]]}, V, "y_set must have .* True"),
     ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
     ("make_topk_scorer", {"k": 3, "ties": "last"}, V, "ties must be one of"),
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),
-    ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' needs k.*got nothing"),
-    ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "needs k.*recall=0"),
+    ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' requires k.*got nothing"),
+    ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "requires k.*recall=0"),
     ("make_set_scorer", {"score": "size"}, V, "score must"),
 ]
 

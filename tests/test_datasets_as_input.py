@@ -162,7 +162,7 @@ REFUSED = {
     "words": (Items(X.astype(str), Y), TypeError, "ndarray of <U.* in item 0"),
     "numbers": (Items(torch.zeros(9), Y), TypeError, r"Tensor of torch.float32 and shape \(\)"),
     "dicts": (Items(X, Y, make=lambda item: {"x": item[0]}), TypeError, "got a dict in item 0"),
-    "no labels": (Rows(X), ValueError, "item 0 is a ndarray without a label"),
+    "no labels": (Rows(X), ValueError, "got a ndarray without a label in item 0"),
     "labels in tables": (Items(X, X.astype(int)), ValueError, "one class label per sample"),
     "NaN labels": (Items(X, np.full(len(X), np.nan)), ValueError, "Input y contains NaN"),
     "one class": (Items(X, Y * 0), ValueError, "at least 2 classes"),

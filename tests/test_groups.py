@@ -526,8 +526,8 @@ def test_bad_groups_are_refused():
         (DAY[:-1], "groups must have one entry per sample"),
         (DAY[:, None], "groups must have one entry per sample"),
         (np.where(DAY == 0, np.nan, DAY), "Input groups contains NaN"),
-        ([None, *NAMES[DAY[1:]]], "groups must name the .* got None in row 0"),
-        ("day", r"groups must name .* got 'day': pass .* such as X\['day'\]"),
+        ([None, *NAMES[DAY[1:]]], "groups must not have missing values; got None in row 0"),
+        ("day", r"groups must have .* got 'day': pass .* such as X\['day'\]"),
     ]:
         for call in calls:
             with pytest.raises(ValueError, match=message):

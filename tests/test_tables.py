@@ -210,8 +210,8 @@ REFUSED = {
     "an array": (X.to_numpy(), TypeError, r"X must be a data frame as in fit, because columns"),
     "another order": (X[X.columns[::-1]], ValueError, "feature names should match"),
     "fewer columns": (X[["x", "town"]], ValueError, "feature names should match"),
-    "infinity": (X.assign(z=np.inf), ValueError, "infinity: column 'z', in 240 of 240"),
-    "strings for numbers": (X.assign(z="low"), ValueError, "column 'z' has 'low' in row 0"),
+    "infinity": (X.assign(z=np.inf), ValueError, "infinity: 240 of 240 rows of column 'z'"),
+    "strings for numbers": (X.assign(z="low"), ValueError, "'low' in column 'z', row 0"),
     "times": (X.assign(town=DAYS), TypeError, "times .* in column 'town'"),
     "a sample": (X.iloc[0], ValueError, "Expected .*2"),
     "numbers for strings": (

@@ -174,7 +174,7 @@ VALIDATION = {
     "masked labels": (lambda y: (X, np.ma.masked_equal(y, 1)), V, "y_val must have no masked"),
     "a column short": (lambda y: (X[:, :2], y), V, "X_val is not valid.*2 features"),
     "empty": (lambda y: (X[:0], y[:0]), V, "X_val is not valid.*0 sample"),
-    "a label short": (lambda y: (X, y[:-1]), V, "y_val has inconsistent length 39"),
+    "a label short": (lambda y: (X, y[:-1]), V, "y_val must have .* inconsistent length 39"),
     "continuous labels": (lambda y: (X, X[:, 0]), V, "y_val must hold .*continuous"),
     "a gradient": (lambda y: (TRAINED, y), T, "X_val is not valid.*gradient"),
     "other labels": (lambda y: (X, y + 7), V, r"y_val must have labels of y, .*got only"),

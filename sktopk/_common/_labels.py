@@ -113,8 +113,7 @@ def check_length(y, n_samples, name="y"):
     """Raise unless there is a label for each of `n_samples` samples."""
     if len(y) != n_samples:
         raise ValueError(
-            f"{name} must have one label per sample of X ({n_samples}); got inconsistent length "
-            f"{len(y)}"
+            f"{name} must have one label per sample ({n_samples}); got inconsistent length {len(y)}"
         )
 
 

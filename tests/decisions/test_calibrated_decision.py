@@ -119,7 +119,7 @@ def test_before_fit_it_is_not_fitted(make, data):
 @both
 def test_what_is_no_classifier_is_refused_by_name(make, data):
     for wrong in ([], None, "logistic", LogisticRegression):
-        with pytest.raises(TypeError, match=r"estimator must be a classifier .*; got "):
+        with pytest.raises(TypeError, match=r"estimator must be an instance of .*; got "):
             make(wrong).fit(*data)
     with pytest.raises(TypeError, match="classifier with classes_ and decision_function or"):
         make(LinearRegression()).fit(*data)

@@ -157,7 +157,7 @@ def test_wrong_conditions_and_groups_are_refused():
     clf.fit(proba, y, groups=np.arange(100) % 2)
     with pytest.raises(ValueError, match=r"groups must be passed .* no groups"):
         clf.predict_set(proba)
-    with pytest.raises(ValueError, match=r"groups must be of the kind given to fit, such as .*0"):
+    with pytest.raises(ValueError, match=r"groups must have the type .*, such as 0; got '0'"):
         clf.predict_set(proba[:1], groups=["0"])
     with pytest.raises(ValueError, match=r"conditional=None and groups"):
         SetClassifier(frozen(), method="lac").fit(proba, y, groups=y)

@@ -102,8 +102,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
         if shape[1:] != (n_classes,) and not single:
             raise ValueError(
-                f"y_score must have {n_classes} columns, one per class {given.classes_.tolist()}, "
-                f"or one dimension for two classes; got shape {shape}"
+                f"y_score must have one column per class {given.classes_.tolist()}, or one "
+                f"dimension for two classes; got shape {shape}"
             )
         if shape[0] != len(labels):
             raise ValueError(

@@ -42,7 +42,8 @@ def thresholds_of_samples(groups, names, threshold):
     """Return the threshold for the group of each sample; minus infinity for unknown groups."""
     if (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
         raise ValueError(
-            f"groups must have the type of those in fit, such as {names[0]!r}; got {groups[0]!r}"
+            f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
+            f"{groups.tolist()[0]!r}"
         )
     index = np.searchsorted(names, groups).clip(max=len(names) - 1)
     known = names[index] == groups

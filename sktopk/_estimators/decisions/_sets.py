@@ -139,8 +139,8 @@ class SetClassifier(CalibratedDecision):
       samples [3]_, without guarantee.
     - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Hard samples are
       covered less.
-    - "aps": s is the probability of all labels that rank below y, plus u :math:`p(y \mid x)`, with u
-      uniform in [0, 1] [4]_. Hard samples have larger sets.
+    - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
+      with u uniform in [0, 1] [4]_. Hard samples have larger sets.
     - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
       Rare classes are covered more, frequent classes less.
