@@ -235,7 +235,7 @@ def _signature(loss):
     function = loss_function(loss)
     try:
         return inspect.signature(getattr(function, "forward", function)).parameters
-    except (TypeError, ValueError):  # some builtins
+    except (TypeError, ValueError):  # some builtins have no signature
         return {}
 
 

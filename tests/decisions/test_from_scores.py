@@ -89,13 +89,13 @@ def test_other_numbers_of_columns_are_refused():
             ValueError, match=r"probabilities of the label 1, in .* for sample 1. For oth"
         ):
             SetClassifier.from_scores([0.1, wrong], [0, 1], method="lac")
-    with pytest.raises(ValueError, match=rr"one column per class \[1\]"):
+    with pytest.raises(ValueError, match=r"one column per class \[1\]"):
         BudgetClassifier.from_scores([0.1, 0.2], [1, 1])
-    with pytest.raises(ValueError, match=r"y_score must be one number per .*; got shape \(\)"):
+    with pytest.raises(ValueError, match=r"y_score must have one column per .*; got shape \(\)"):
         BudgetClassifier.from_scores(0.1, [0, 1])
-    with pytest.raises(ValueError, match="row for each label of y: y_score has 2 rows, y 3"):
+    with pytest.raises(ValueError, match=r"one row per label in y \(3\); got 2"):
         BudgetClassifier.from_scores([0.1, 0.2], [0, 1, 1])
-    with pytest.raises(ValueError, match="row for each label of y: y_score has 4 rows, y 2"):
+    with pytest.raises(ValueError, match=r"one row per label in y \(2\); got 4"):
         SetClassifier.from_scores(np.ones((4, 3)) / 3, [0, 1], classes=[0, 1, 2], method="lac")
     clf = BudgetClassifier.from_scores([0.1, 0.2], [1, 1], classes=[0, 1], budget=1)
     assert clf.classes_.tolist() == [0, 1]

@@ -127,8 +127,8 @@ class FalseDiscoveryRate(_Constraint):
         r"""Return a threshold whose false discovery rate is at most the budget b.
 
         With probability 1 - r, the precision is at least 1 - (b - r) / (1 - r), so the expected
-        share of negatives is at most (b - r) / (1 - r). Otherwise, the share is at most 1. The sum
-        is :math:`(1 - r) (b - r) / (1 - r) + r = b`.
+        share of negatives is at most (b - r) / (1 - r). Otherwise, the share is at most 1. In
+        total, it is at most :math:`(1 - r) (b - r) / (1 - r) + r = b`.
         """
         risk = _RISK_SHARE * self.budget
         precision = 1 - (self.budget - risk) / (1 - risk)

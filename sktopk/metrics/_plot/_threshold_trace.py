@@ -107,7 +107,7 @@ class ThresholdTraceDisplay(Display):
         -------
         display : ThresholdTraceDisplay
             This display, drawn on `ax_`. `step` counts from 1 over the whole training. True
-            thresholds are NaN in epochs without a record.
+            thresholds are NaN in epochs without recorded values.
 
         Raises
         ------
