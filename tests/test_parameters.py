@@ -123,7 +123,11 @@ WRONG = {
     "order is unknown": ({"order": "loss"}, V, "order must be one of 'cross_entropy', None; got"),
     "recall above 1": ({"recall": 1.1}, V, "recall == 1.1, must be <= 1"),
     "surrogate is a function": ({"surrogate": len}, V, "surrogate must be one of.*got <built"),
-    "buffer_size is a word": ({"buffer_size": "all"}, T, "buffer_size must be an.*also be 'auto'"),
+    "buffer_size is a word": (
+        {"buffer_size": "all"},
+        T,
+        "buffer_size must be an instance of int, not",
+    ),
     "multi_class is unknown": ({"multi_class": "ova"}, V, "multi_class must be one of.*'ova'"),
     "pretrain is 1": ({"pretrain": 1.0}, V, "pretrain == 1.0, must be < 1"),
     "learning_rate is huge": ({"learning_rate": 10**400}, V, "learning_rate must be finite as a f"),

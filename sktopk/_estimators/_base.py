@@ -74,8 +74,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Samples per minibatch. "auto" is a sixteenth of the samples, at least 64 and at most 256.
         The fitted attribute is `batch_size_`.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the least number that gives 500 steps, at least 24. The fitted
-        attribute is `max_epochs_`.
+        Number of epochs. "auto" is the least number that gives 500 steps, at least 24; for rankers
+        300 steps, at least 12. The fitted attribute is `max_epochs_`.
     n_iter_no_change : int or None, default=None
         Number of epochs without an improvement on held-out samples after which the training of
         the loss stops; each network then keeps its best epoch. None trains all epochs.

@@ -32,6 +32,8 @@ from sktopk.modules._members import ordered_sets
 
 from ._between_scores import midway_below
 
+# Of the cross-entropy that orders the labels; it raises the top-1 accuracy.
+LABEL_SMOOTHING = 0.1
 # An order of k labels is one by chance if the first is right less often than this times 1 / k.
 CHANCE = 1.25
 
@@ -72,6 +74,7 @@ class LabelHead:
     orders: bool = False
 
     min_positives = None
+    least_epochs, least_steps = 24, 500
 
     @property
     def n_heads(self):
@@ -87,7 +90,8 @@ class LabelHead:
         then = ensemble(self.make(), n_members, own_rows)
         if not (self.pretrain or self.order):
             return then
-        first = ensemble(RowLoss(cross_entropy_loss, {}), n_members, own_rows)
+        smoothing = {"label_smoothing": LABEL_SMOOTHING} if self.order else {}
+        first = ensemble(RowLoss(cross_entropy_loss, smoothing), n_members, own_rows)
         return Phases(first, then, self.n_heads)
 
     def weights(self, weight):
@@ -198,6 +202,8 @@ class RankingHead:
     midway: Callable = midway_below
     min_positives: int = 5
     pretrain: bool = True
+
+    least_epochs, least_steps = 12, 300
 
     models_proba, order, n_heads = False, False, 1
 

@@ -40,9 +40,8 @@ ROUTED = {
     "loss__": "loss_params",
 }
 
-# The rules of batch_size="auto" and max_epochs="auto".
+# The rule of batch_size="auto".
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
-LEAST_EPOCHS, LEAST_STEPS = 24, 500
 
 
 def batches_and_epochs(estimator, n_samples):
@@ -52,7 +51,8 @@ def batches_and_epochs(estimator, n_samples):
         batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
     if isinstance(max_epochs, str):
         n_batches = -(-n_samples // batch_size)
-        max_epochs = max(LEAST_EPOCHS, -(-LEAST_STEPS // n_batches))
+        head = estimator._head
+        max_epochs = max(head.least_epochs, -(-head.least_steps // n_batches))
     return int(batch_size), int(max_epochs)
 
 

@@ -14,7 +14,6 @@ from sktopk._common._groups import encode_groups, rows_of_groups
 from sktopk._common._input import own_labels
 from sktopk._common._labels import check_classes, check_length, encode_labels
 from sktopk._common._scalars import (
-    check_auto,
     check_number,
     check_option,
     check_pos_label,
@@ -50,13 +49,15 @@ class RankingClassifier(BaseNetClassifier):
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The function l of the errors: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or
         log2(1 + exp z).
-    buffer_size : int or "auto", default="auto"
-        Number of hard examples kept from earlier minibatches, which join each minibatch to estimate
-        the threshold; 0 for none. "auto" is twice the rank of the threshold and 100 more, at most
-        128 for the whole ensemble (512 for one network).
+    buffer_size : int, default=4
+        Number of hard examples that each network keeps from earlier minibatches. They join each
+        minibatch to estimate the threshold; 0 for none.
     calibration : {"temperature", "sigmoid"} or None, default=None
         How held-out samples turn scores into probabilities. Only with it there is a
         `predict_proba`. "temperature" keeps 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+    pretrain : float, default=0.5
+        Share of the epochs that trains cross-entropy first, in [0, 1). The named loss follows. 0
+        trains the loss from the start, as the papers do.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly over the first tenth of the steps and then
         decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
@@ -82,6 +83,7 @@ class RankingClassifier(BaseNetClassifier):
 
     _: KW_ONLY
     pos_label: Label | None = None
+    pretrain: float = 0.5
     learning_rate: float = 0.01
     weight_decay: float = 0.3
     calibration: str | None = None
@@ -306,7 +308,7 @@ class RankingClassifier(BaseNetClassifier):
         check_pos_label(self.pos_label)
         if hasattr(self, "buffer_size"):
             check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-            check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
+            check_number(self.buffer_size, "buffer_size", low=0, integer=True)
 
     def _check_classes(self, y, name="y"):
         classes = check_classes(y, name)

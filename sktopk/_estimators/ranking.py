@@ -61,9 +61,9 @@ class DeepTopPushClassifier(RankingClassifier):
 
     Parameters
     ----------
-    buffer_size : int or "auto", default=1
-        Number of hard negatives kept from earlier minibatches. 1 is the paper's delayed sample, 0
-        trains without it, "auto" is 102, for an ensemble 16 per network.
+    buffer_size : int, default=1
+        Number of hard negatives that each network keeps from earlier minibatches. 1 is the paper's
+        delayed sample, 0 trains without it.
 
     See Also
     --------
@@ -87,7 +87,7 @@ class DeepTopPushClassifier(RankingClassifier):
 
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = 1
+    buffer_size: int = 1
 
     _threshold = staticmethod(top_push_threshold)
     _midway = staticmethod(midway_above)
@@ -143,7 +143,7 @@ class TopPushKClassifier(RankingClassifier):
     k: int = 5
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -213,7 +213,7 @@ class RecallAtKClassifier(RankingClassifier):
     k: int | float = 100
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -279,7 +279,7 @@ class PatMatClassifier(RankingClassifier):
     tau: float = 0.01
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -335,7 +335,7 @@ class PatMatNPClassifier(RankingClassifier):
     tau: float = 0.01
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -398,7 +398,7 @@ class RecallAtFPRClassifier(RankingClassifier):
     fpr: float = 0.01
     _: KW_ONLY
     surrogate: str = "hinge"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     _midway = staticmethod(midway_above)
 
@@ -465,7 +465,7 @@ class PrecisionAtRecallClassifier(RankingClassifier):
     recall: float = 0.8
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     errors = PRECISION_AT_RECALL_ERRORS
 
@@ -530,7 +530,7 @@ class ThresholdClassifier(RankingClassifier):
     errors: str | dict[str, float] = "false_negatives"
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()

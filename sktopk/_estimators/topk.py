@@ -53,9 +53,9 @@ class TopKClassifier(BaseNetClassifier):
         ``loss__gamma`` can be set and searched directly.
     order : {"cross_entropy", None}, default="cross_entropy"
         How the k labels of a top-k loss are ordered. With "cross_entropy" the network has two
-        heads: cross-entropy gives `predict`, `predict_proba` and the order, the loss adds the
-        k - 1 best other labels. None: one head, trained with the loss alone. Losses without k, and
-        ``k_=1``, always have one head.
+        heads: cross-entropy, with label smoothing 0.1, gives `predict`, `predict_proba` and the
+        order; the loss adds the k - 1 best other labels. None: one head, trained with the loss
+        alone. Losses without k, and ``k_=1``, always have one head.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied with `sample_weight`.
 

@@ -382,10 +382,6 @@ def make_batches(
     else:
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
-    for each in criterion.losses if hard is not None and groups is None else []:
-        # With folds the mean over the members: each holds out about as many samples.
-        totals = np.atleast_3d([class_total, mean_weight]).mean(2)
-        each.hold_enough(*totals, batch_size * len(shared), len(criterion.losses))
     device = torch.device(net.device)
     # In float64, whatever the float type of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)

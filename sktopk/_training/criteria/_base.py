@@ -14,8 +14,8 @@ class Criterion(nn.Module):
     - `backward`, called in every step; the default differentiates `forward`;
     - `gradient`, what `backward` does for scores without a graph;
     - `draws`: whether it draws from `generator`, which `seed` sets once;
-    - `hard_rows`: samples that join every minibatch, then also `hold_enough`, called before
-      `begin`, see :class:`TopCriterion`; `joins_hard_rows`: whether they join now;
+    - `hard_rows`: samples that join every minibatch, see :class:`TopCriterion`;
+      `joins_hard_rows`: whether they join now;
     - `set_groups`, for a mean over groups of samples;
     - `is_mean`: whether the loss is a mean over the samples; `of_rows`: whether each term depends
       on one sample alone; `has_totals`: whether it depends on the class totals of the training set;

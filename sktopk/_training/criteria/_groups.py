@@ -10,7 +10,7 @@ from sktopk.losses._groups import Ordered, sum_in
 from sktopk.losses._loss import nan_above
 from sktopk.losses._thresholds import Largest, falling
 
-from ._top import MORE, MOST, SLACK, HardRows, rank_in_rows, with_gradient
+from ._top import HardRows, with_gradient
 
 
 class GroupRows(HardRows):
@@ -46,14 +46,8 @@ class GroupRows(HardRows):
         self._shares = {}
         super().__init__(0)
 
-    def hold(self, size, auto, threshold):
-        """Set the number of hard examples of each group in parts; `auto` chooses it."""
-        if auto:
-            cut = self.n_parts > 1
-            n_of_class = self._totals[0] / np.where(self._totals[1] > 1e-200, self._totals[1], 1.0)
-            each = zip(n_of_class.T[cut], self._totals[0].T[cut], strict=True)
-            rank = max((rank_in_rows(threshold, *pair) for pair in each), default=0)
-            size = min(SLACK * rank + MORE, max(1, MOST // self.n_shares))
+    def hold(self, size):
+        """Set the number of hard examples of each group in parts."""
         self.size = size if self.n_cut else 0
         self.forget()
 

@@ -6,9 +6,6 @@ from torch.nn import functional as F
 
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
-# The weight of the loss relative to the cross-entropy of the other head.
-SET_WEIGHT = 3.0
-
 
 class TwoClassCrossEntropy(TwoClassCriterion):
     """Cross-entropy of one score per sample, the log-odds of the positive class."""
@@ -112,7 +109,7 @@ class Phases(Criterion):
             return self._now(scores, target, sample_weight)
         of_set, of_order = scores.chunk(2, dim=-1)
         loss = self.first(of_order, target, sample_weight)
-        return loss + SET_WEIGHT * self._now(of_set, target, sample_weight)
+        return loss + self._now(of_set, target, sample_weight)
 
     def backward(self, scores, target, weight):
         if self.n_heads == 1:
@@ -120,5 +117,5 @@ class Phases(Criterion):
         of_set, of_order = scores.detach().chunk(2, dim=-1)
         set_loss, to_set = self._now.gradient(of_set, target, weight)
         order_loss, to_order = self.first.gradient(of_order, target, weight)
-        scores.backward(torch.cat([SET_WEIGHT * to_set, to_order], dim=-1))
-        return order_loss + SET_WEIGHT * set_loss
+        scores.backward(torch.cat([to_set, to_order], dim=-1))
+        return order_loss + set_loss

@@ -30,7 +30,7 @@ class ProgramCriterion(TwoClassCriterion):
     def set_groups(self, make):
         self.groups = self.hard_rows = None if make is None else make(0)
         if make is not None:
-            self.groups.hold(0, False, None)
+            self.groups.hold(0)
 
     def loss_and_gradient(self, scores, target, weight):
         rows, positive = scores.detach(), target == 1

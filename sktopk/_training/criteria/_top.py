@@ -6,20 +6,10 @@ import numpy as np
 import torch
 
 from sktopk._training._process import all_objects, all_rows
-from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
 from sktopk.losses._accuracy_at_top import along, check_errors, errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
-
-# Meaning of buffer_size="auto": the hard examples of a network that learns are no longer the
-# hardest when they are used, so more are kept than the rank of the threshold needs. 512 of them
-# double the time of a step on tabular data (benchmarks/trained_share.py).
-SLACK, MORE, MOST = 2, 100, 512
-# All members evaluate the hard examples of each: this many of all together take half as long again.
-MOST_OF_MEMBERS = 128
-# Rank within a minibatch from which its own estimate is off by less than a third.
-ENOUGH = 10
 
 
 class HardRows:
@@ -107,17 +97,16 @@ class TopCriterion(TwoClassCriterion):
     errors : {"false_negatives", "false_positives"} or dict
         A kind, or the weight of each.
     surrogate : str
-    buffer_size : int or "auto"
+    buffer_size : int
         Number of hard examples kept: the largest scores of the group of the threshold, or the
-        smallest of the positives. "auto" keeps what the rank of the threshold needs, up to `MOST`,
-        and 1 if it needs more and a minibatch suffices.
+        smallest of the positives.
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
         self.threshold, self.surrogate = threshold, surrogate
-        self.kinds, self.auto = check_errors(errors), buffer_size == "auto"
-        self.hard_rows = HardRows(MOST if self.auto else buffer_size) if buffer_size else None
+        self.kinds = check_errors(errors)
+        self.hard_rows = HardRows(buffer_size) if buffer_size else None
         self.trace, self.groups = {"threshold": []}, None
 
     def set_groups(self, make):
@@ -130,28 +119,12 @@ class TopCriterion(TwoClassCriterion):
             self._of_one_list = self.hard_rows
             size = 0 if self.hard_rows is None else self.hard_rows.size
             self.groups = self.hard_rows = make(0)
-            self.groups.hold(size, self.auto, self.threshold)
+            self.groups.hold(size)
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         if self.hard_rows is not None and not resumed:
             self.hard_rows.forget()
         super().begin(class_total, mean_weight, resumed=resumed)
-
-    def hold_enough(self, class_total, mean_weight, batch_size, n_members):
-        """Choose the number of hard examples if it is "auto", before `begin`.
-
-        The minibatches of all processes have `batch_size` samples together; `n_members` networks
-        have hard examples of their own.
-        """
-        if not self.auto:
-            return
-        most = MOST if n_members == 1 else max(1, MOST_OF_MEMBERS // n_members)
-        # A class without samples has no mean weight.
-        n_of_class = class_total / np.where(mean_weight > 1e-200, mean_weight, 1.0)
-        rank = rank_in_rows(self.threshold, n_of_class, class_total)
-        in_batch = rank * batch_size / max(1.0, n_of_class.sum())
-        suffices = rank > most and in_batch >= ENOUGH
-        self.hard_rows.size = 1 if suffices else min(SLACK * rank + MORE, most)
 
     def get_extra_state(self):
         return None if self.hard_rows is None else self.hard_rows.get_state()
@@ -358,20 +331,6 @@ def standing(xp, batch, n_fresh, fresh_repeats):
     repeated = xp.zeros_like(batch, dtype=xp.bool)
     repeated[order[1:]] = ordered[1:] == ordered[:-1]
     return xp.isin(batch, remembered), repeated
-
-
-def rank_in_rows(threshold, n_of_class, class_total):
-    """The rank of a threshold in samples, from the hard end of its group; 1 for any function."""
-    if not isinstance(threshold, KthLargest | TopMean | SurrogateQuantile):
-        return 1
-    k = getattr(threshold, "k", None)
-    of = {"negatives": slice(0, 1), "positives": slice(1, 2)}.get(threshold.of, slice(None))
-    n_rows, weight = n_of_class[of].sum(), class_total[of].sum()
-    if not weight:
-        return 1
-    share = threshold.tau if k is None else min(1.0, k / weight)
-    n = math.ceil(share * n_rows * (1 - 1e-9))
-    return max(1, math.ceil(n_rows) + 1 - n if threshold.of == "positives" else n)
 
 
 def arrays(scores, target, weight):
