@@ -73,8 +73,7 @@ def _as_integers(key):
 
 
 def order_in(codes, n_groups, key):
-    """Return the samples sorted by group and ascending key, ties in input order, and group
-    sizes."""
+    """Return the samples in stable order of group and ascending key, and the group sizes."""
     # Sorting integers takes a quarter of the time of floats, and short integers even less.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)

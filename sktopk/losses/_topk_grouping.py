@@ -128,8 +128,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log q, log q with the top k classes replaced by the log of their sum, and the top
-    k."""
+    """Return log q, log q with the top k replaced by the log of their sum, and the top k."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
     # Rounding may raise the sum above 1, which would make the loss negative.

@@ -56,8 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with weights divided by the largest one, to avoid over- and
-        underflow."""
+        """Return the batch with weights divided by the largest one, against overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)

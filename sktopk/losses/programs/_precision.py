@@ -202,8 +202,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return the weight at the top, and the parts of it that positives and negatives should
-    have."""
+    """Return the weight at the top and its ideal division into positives and negatives."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
