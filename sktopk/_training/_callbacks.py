@@ -66,7 +66,7 @@ class TrueThreshold(Callback):
                 f"{type(criterion).__name__}"
             )
         if criterion.groups is not None:
-            raise TypeError("callbacks must not have TrueThreshold with groups: each has its own")
+            raise TypeError("callbacks must not have TrueThreshold with groups of samples")
         rows, positive, weight = net.rows(X), torch.from_numpy(np.asarray(y) == 1), net.weight_
 
         def threshold():
