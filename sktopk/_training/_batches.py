@@ -372,8 +372,7 @@ def make_batches(
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: give every process the same number of samples (of each class, for "
-            "rankers)"
+            f"{[*lengths]}: give all processes equally many samples (for rankers, of each class)"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     if folds is None:

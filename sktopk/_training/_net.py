@@ -136,8 +136,7 @@ class Net(NeuralNetClassifier):
     """
 
     # Set during training: the module (with gradients averaged over processes), the loss of the
-    # first minibatch, the sample weights for callbacks, and the position in the learning-rate
-    # cycle.
+    # first minibatch, the sample weights for callbacks, and the learning-rate schedule.
     forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property

@@ -12,8 +12,7 @@ the subsets that contain a given class. The classes form three groups, which avo
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`. Then
 :math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. The result does not
 change if u is multiplied and v is divided by the same factor, the *tilt*. With a tilt of (sum of
-rest) / k and factors normalized to probabilities, all numbers stay in the range of float64 up to k
-= 600.
+rest) / k and factors normalized to probabilities, float64 represents all numbers up to k = 600.
 """
 
 from typing import NamedTuple

@@ -89,8 +89,7 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    Let N(x) be the number of classes whose noised score exceeds x. For any a below the k-th largest
-    noised score,
+    Let N(x) be the number of noised scores above x. For any a below the k-th largest noised score,
 
     .. math::
         E = a + \int_a^\infty P(N(x) \ge k) \, dx .
@@ -217,8 +216,7 @@ def _exceedances(level, n_classes, generator):
     Each class has a Poisson process of rate :math:`-\log \Phi(a)`. At least one arrival has
     probability :math:`1 - \Phi(a)`, like the event that the normal exceeds a. A single process
     covers all draws and classes in order, and repeated arrivals of a class count once. `level`
-    holds one a per draw, in float64. The result (draw, cls, value) is sorted by draw, then by
-    class.
+    holds one a per draw, in float64. The result (draw, cls, value) is sorted.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)

@@ -2,8 +2,7 @@
 
 A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape (n_samples,),
 the mask of the positives, and weights or None. It returns a differentiable scalar, -inf without
-samples. With group numbers as fourth argument, it returns one threshold per group, of shape
-(n_groups,).
+samples. With group numbers as fourth argument, it returns a tensor of shape (n_groups,).
 
 The method `locate` of a threshold that is found by sorting also returns the gradient, so that
 training on minibatches needs no graph. It takes arrays of `xp`, NumPy or torch. Scores of shape
@@ -97,8 +96,7 @@ class Largest:
         The arguments have shape (n_samples,). `key` holds the negated scores, infinite for samples
         that do not count. `weight` is in float64, and `codes` holds group numbers. The result is
         (t, index, share, codes). The thresholds t have shape (n_groups,) and are -inf for empty
-        groups. `share` is the derivative of the threshold of group `codes` by the score of sample
-        `index`.
+        groups. `share` is the derivative of threshold `codes` by the score of sample `index`.
         """
         t = largest_in(codes, n_groups, -key)
         row = first_in(codes, n_groups, -key == t[codes])

@@ -116,8 +116,7 @@ def topk_transition_loss(
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
-    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k). Summing the other classes gives 1 - Q without
-    # cancellation.
+    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k). A sum over other classes gives an exact 1 - Q.
     cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
     # The difference is undefined if both losses are infinite. It is 0 for equal losses or weight 0.

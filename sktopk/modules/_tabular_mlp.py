@@ -58,8 +58,7 @@ class TabularMLP(nn.Module):
         Columns that get an indicator of missing values: all (True), none (False) or a list.
     n_categories : dict of {int: int}, default=None
         Number n of categories of each categorical column, by column index. Categories are coded as
-        0, 1, 2, ..., one-hot encoded and scaled by ``n ** -0.5``. Other values are encoded as
-        zeros.
+        0, 1, 2, ..., one-hot encoded and scaled by ``n ** -0.5``. Other values become zeros.
     dtype : torch.dtype, default=None
         Data type of weights and scales. None means torch's default.
     generator : torch.Generator, default=None

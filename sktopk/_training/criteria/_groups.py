@@ -20,9 +20,8 @@ class GroupRows(HardRows):
         L \approx \frac{B}{G} \sum_{g \text{ in the minibatch}} \frac{L_g}{P_g}
 
     where G is the number of groups with samples that can be errors, B is the number of minibatches,
-    and :math:`P_g` is the number of parts of group g. A whole group has its own threshold. The
-    threshold of a part is estimated as in :class:`TopCriterion`, with the hard examples of the
-    group.
+    and :math:`P_g` is the number of parts of group g. A whole group has its own threshold. For
+    a part, it is estimated as in :class:`TopCriterion`, with the hard examples of the group.
 
     Parameters
     ----------

@@ -239,8 +239,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 def sparse_matrix(entries, shape, like):
     """Return a sparse matrix with the dtype and device of `like`.
 
-    Entries are triples (rows, columns, values) of numbers or vectors, which are broadcast. Values
-    may have a gradient.
+    Entries are triples (rows, columns, values), which are broadcast. Values may have a gradient.
     """
     triples = []
     for entry in entries:

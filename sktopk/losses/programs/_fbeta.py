@@ -40,8 +40,7 @@ def fbeta_loss(
     where the minimum is over thresholds with :math:`P < n_+`. The hinge sums P and N bound the
     number of false negatives and false positives. This is one of the measures of [1]_, as a
     linear-fractional program that a substitution makes linear [2]_. The gradient includes the
-    derivative of the threshold. The best threshold is the kink of a hinge and is found by sorting,
-    in O(n log n).
+    derivative of the threshold. Sorting finds the best threshold, a kink, in O(n log n).
 
     Parameters
     ----------

@@ -94,8 +94,7 @@ def linear_program(
           multiplied with vectors (conjugate gradients).
         - "penalty": the penalty without multipliers, as in [1]_. The result is a smooth lower bound
           of `fun` with its own gradient, see the notes.
-        - "highs": HiGHS through :func:`scipy.optimize.linprog`, which solves one program after the
-          other on the CPU.
+        - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
         Width of ``method="penalty"``, positive.
     tol : float, default=None
@@ -106,8 +105,7 @@ def linear_program(
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. Their gradient
-        is zero.
+        Unsolved programs cause a RuntimeWarning, a RuntimeError or neither, and have gradient zero.
 
     Returns
     -------

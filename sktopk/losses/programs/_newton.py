@@ -291,8 +291,7 @@ def _polish(program, x, multipliers, noise):
     """Solve the equations of the active rows more exactly than Newton's method.
 
     The corrections of x and of the active multipliers are the smallest that solve M_J x = h_J and
-    M_J'y_J = -c. They are used where they reduce the error. Multipliers up to `noise` count as
-    zero.
+    M_J'y_J = -c. They are used where they reduce the error. Multipliers up to `noise` are zero.
     """
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

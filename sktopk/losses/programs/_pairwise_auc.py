@@ -63,8 +63,7 @@ def pairwise_auc_loss(
 
     The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with
     the same ``multi_class``; "mu" bounds 1 minus AUC_mu. The mean excludes problems for which the
-    batch lacks a class. With C classes, the cost is that of C binary losses, or C (C - 1) / 2 for
-    "mu".
+    batch lacks a class. The cost is that of one binary loss per problem.
 
     Parameters
     ----------
@@ -223,8 +222,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
             scores = scores.masked_fill(bottom, torch.nan)
         return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
     if multi_class == "ovo":
-        # One problem per class is enough: class a against a rest in which every other class has the
-        # same weight.
+        # One problem per class suffices: class a against a rest of classes of equal weight.
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class

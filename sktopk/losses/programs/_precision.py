@@ -41,8 +41,7 @@ def recall_at_precision_loss(
     where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and P
     divided by n_+ is at least 1 minus the recall. Often no threshold is known to reach the
     precision p, so there is a penalty instead of a constraint. This is one of the measures of [1]_,
-    as a linear program. The minimum is at the kink of a hinge or at a root of V. Sorting finds it
-    in O(n log n).
+    as a linear program. The minimum is at a kink of a hinge or a root of V, found in O(n log n).
 
     Parameters
     ----------
@@ -156,8 +155,7 @@ def precision_at_k_loss(
             \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
 
     The loss is at least 1 minus the precision at k. It ignores positives beyond the k best. It is
-    the optimum of a linear program. If there are more than k positives, it is not convex in the
-    scores.
+    the optimum of a linear program. With more than k positives, it is not convex in the scores.
 
     Parameters
     ----------
