@@ -110,7 +110,7 @@ class LabelHead:
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
-        """Return the scores whose softmax estimates probabilities, from an array."""
+        """Return the columns of an array of scores whose softmax estimates probabilities."""
         return scores[:, scores.shape[1] // 2 :] if self.order else scores
 
     def proba(self, scores):
@@ -259,7 +259,7 @@ class RankingHead:
         def of_list(positive, scores, weight):
             if positive.all() or not positive.any():
                 return np.nan
-            # Smaller rates than one negative are determined by the highest negative only.
+            # At rates below one negative, the curve depends on the highest negative only.
             own = weight[~positive]
             n_negatives = max(own.sum(), np.count_nonzero(own), 2.0)
             return partial_auc_log_score(

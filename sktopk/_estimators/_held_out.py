@@ -63,7 +63,7 @@ def judge_folds(head, data, target, folds):
 
 
 def ensemble_scores_as_unseen(net, X, folds, target, weight):
-    """Return estimates of the ensemble's scores for samples, as if no network had seen them.
+    """Return estimates of the scores that the ensemble would give samples if they were unseen.
 
     Parameters
     ----------

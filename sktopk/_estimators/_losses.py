@@ -96,7 +96,7 @@ def make_criterion(loss, params, n_classes, k):
 
 
 def log_frequencies(criteria):
-    """Return what to add to scores for a softmax that gives probabilities: 0 or one per class.
+    """Return the log class frequencies to add to scores before a softmax, or 0.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from sktopk._training._process import check_device
 Estimator = TypeVar("Estimator")
 
 CALIBRATIONS = (None, "temperature", "sigmoid")
-# Arguments of skorch's net that are parameters of the estimator, and their names there.
+# Arguments of skorch's net, and the parameter of the estimator that sets them.
 OWN = {
     "module": "module",
     "criterion": "loss",
@@ -32,7 +32,7 @@ OWN = {
 }
 # Arguments of skorch that would replace minibatches or loss. They are not allowed.
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
-# Prefixes of names that can be set and searched directly, and the dict that contains them.
+# Prefixes of names that can be set directly, and the parameter whose dict contains them.
 ROUTED = {
     "module__": "net_params",
     "optimizer__": "net_params",

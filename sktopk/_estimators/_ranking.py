@@ -256,7 +256,7 @@ class RankingClassifier(BaseNetClassifier):
         raise NotImplementedError(f"{type(self).__name__} must define _metric")
 
     errors = "false_negatives"
-    # The default predicts samples positive that are at the threshold of the loss.
+    # By default, samples at the threshold of the loss are predicted positive.
     _midway = staticmethod(midway_below)
 
     def _make_head(self):

@@ -13,7 +13,7 @@ BUILT = ("dtype", "own_rows")
 
 
 def packed(net):
-    """Return a net as arrays and plain values, since pickling a skorch net nests pickles."""
+    """Return a net as arrays and plain values. A skorch net would contain another pickle."""
     return to_arrays(net_state(net)) | {
         "dtype": str(net.dtype).removeprefix("torch."),
         "own_rows": net.own_rows,

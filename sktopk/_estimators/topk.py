@@ -239,7 +239,7 @@ class TopKClassifier(BaseNetClassifier):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
 
     def _log_prior(self):
-        """Return what to add to scores so that their softmax gives probabilities."""
+        """Return the log class frequencies to add to scores before a softmax, or 0."""
         if not self._head.models_proba or self._head.order:
             return 0.0
         return log_frequencies(self.net_.criterion_.losses)

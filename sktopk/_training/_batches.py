@@ -25,7 +25,7 @@ _CHUNK_LEAST = 32
 _CHUNK_IMAGES = 256
 # Share of a GPU's free memory that the data may use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Number of groups whose parts form a minibatch. With a single group, it would have one threshold.
+# Largest number of groups whose parts form a minibatch, and so of thresholds in a minibatch.
 JOINED = 10
 # From this density and number of columns, sparse matrix multiplication is faster in the first layer
 # (benchmarks/large_data.py).
@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of consecutive samples that limit the bytes of `n_columns` columns."""
+        """Return slices of consecutive samples for which `n_columns` columns fit the chunk size."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -304,7 +304,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Yield sample numbers on the device of the target, and samples or None."""
+        """Yield pairs of sample numbers, on the device of the target, and samples or None."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]

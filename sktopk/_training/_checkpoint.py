@@ -61,7 +61,7 @@ class Checkpoint:
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
         try:
-            # The mark of the file is compared before writing, to detect other writers.
+            # Writing compares this mark with the file, to detect other writers.
             self.mark, content = self._mark(), None
             if self.mark is not None:
                 with open(self.path, "rb") as file:
@@ -196,8 +196,8 @@ def describe_call(estimator, data, validation):
     """Return hashes of parameters, data and versions, which identify a call of fit."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes are hashed by name, callbacks by their parameters, because training
-    # changes their attributes, and other objects by their content.
+    # Functions and classes are hashed by name and other objects by content. Callbacks are hashed by
+    # their parameters, because training changes their attributes.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)

@@ -36,7 +36,7 @@ def fill(xp, array, mask, value):
 
 
 def along(xp, array, index):
-    """Return the key that indexes an array with these sample numbers, separately per member."""
+    """Return an index of these samples, separately for each member if the array has members."""
     if array.ndim == 1:
         return index
     return xp.arange(len(array), device=array.device)[:, None], index
@@ -248,7 +248,7 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     tuple (t, index, share) that `locate` of a threshold returns. With NumPy, the scores of several
     members must be finite or -inf. The value has shape (...), the gradient (..., n_samples).
     """
-    # Scores are valid if they are below inf. Otherwise ignore samples of weight 0 and check again.
+    # The loss is undefined if a score of positive weight is NaN or inf. The first test is faster.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
     if not sure and not largest_score(xp, scores, weight) < math.inf:
         undefined = xp.full_like(scores, math.nan)

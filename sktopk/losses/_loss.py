@@ -105,7 +105,7 @@ def look(tensor):
     try:
         low, high = tensor.detach().aminmax()
         return low.item(), high.item()
-    except RuntimeError:  # under vmap
+    except RuntimeError:  # raised under vmap
         return None
 
 
@@ -132,7 +132,7 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise if a backward pass of a loss without second derivatives is asked to record a graph.
+    """Raise in a backward pass with ``create_graph=True``, as there are no second derivatives.
 
     torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
     Otherwise it returns a gradient without a graph.

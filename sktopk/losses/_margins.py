@@ -80,7 +80,7 @@ def focal_loss(
     scores, target = check_hard(scores, target, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # 1 - q_y is kept above 0, where the power has an infinite slope if gamma < 1.
+    # 1 - q_y is clamped, because its power has an infinite slope at 0 if gamma < 1.
     miss = (-torch.expm1(-cross_entropy)).clamp_min(torch.finfo(scores.dtype).tiny)
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 

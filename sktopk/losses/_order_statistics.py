@@ -18,7 +18,7 @@ def score_of_label(scores, target):
 
 
 def lead(others, label):
-    """Return `others` minus the score of the label; minus infinity where `others` is.
+    """Return `others` minus the score of the label. Minus infinity stays minus infinity.
 
     The result is NaN where the score of the label is NaN or plus infinity.
     """
@@ -229,7 +229,7 @@ def _exceedances(level, n_classes, generator):
     counts = torch.diff(last, prepend=last.new_zeros(1))
     draw = torch.repeat_interleave(counts, output_size=n_arrivals)
     cls = ends.index_select(0, draw).sub_(times).div_(rate.index_select(0, draw)).long()
-    # Counted from the end of the interval of the draw. The clamp corrects rounding.
+    # Classes are counted from the end of a draw's interval. The clamp corrects rounding errors.
     cls = cls.neg_().add_(n_classes - 1).clamp_(0, n_classes - 1)
     first = torch.ones_like(draw, dtype=torch.bool)
     first[1:] = (cls[1:] != cls[:-1]) | (draw[1:] != draw[:-1])

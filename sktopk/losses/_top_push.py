@@ -28,7 +28,7 @@ def top_push_loss(
 
     This is TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) trains it on
     minibatches. It adds the negative of largest score from the previous minibatch. The gradient
-    includes the derivative of t, which is 1 for the first sample with this score.
+    also flows through t to the first score with this value.
 
     Parameters
     ----------
@@ -94,8 +94,7 @@ def top_push_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
     This is TopPushK, eq. 5 with Table 1 of [1]_. At most k - 1 negatives are above the threshold.
-    The gradient includes the derivative of t, which is 1 for the sample at this rank. Ties are
-    ranked in input order.
+    The gradient also flows through t to the score at this rank. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -153,8 +152,7 @@ def pat_mat_np_loss(
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
     This is Pat&Mat-NP, eq. 5 with Table 1 of [1]_, for a false-positive rate of about tau. The
-    gradient includes the derivative of t, which is 1 for the sample at this rank. Ties are ranked
-    in input order.
+    gradient also flows through t to the score at this rank. Ties are ranked in input order.
 
     Parameters
     ----------

@@ -28,8 +28,7 @@ def recall_at_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
     This is Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive. The
-    gradient includes the derivative of t, which is 1 for the sample at this rank. Ties are ranked
-    in input order.
+    gradient also flows through t to the score at this rank. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -85,8 +84,8 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat, eq. 5 with Table 1 of [1]_. The gradient includes the derivative of t, which is
-    1 for the sample at this rank. Ties are ranked in input order.
+    This is Pat&Mat, eq. 5 with Table 1 of [1]_. The gradient also flows through t to the score at
+    this rank. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -146,8 +145,8 @@ def precision_at_recall_loss(
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
     This is Prec@Rec, eq. 4 and 5 of [1]_. At a fixed recall, fewer false positives mean a higher
-    precision. The gradient includes the derivative of t, which is 1 for the sample at this rank.
-    Ties are ranked in input order.
+    precision. The gradient also flows through t to the score at this rank. Ties are ranked in input
+    order.
 
     Parameters
     ----------

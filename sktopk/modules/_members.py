@@ -20,7 +20,7 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return the index of the entries of member m in the state dict, by parameter name."""
+        """Return, for each parameter name, the index of member m in the entry of the state dict."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
@@ -39,7 +39,7 @@ def ordered_sets(sets, order, k):
 
     Both arguments are scores of shape (n_samples, n_classes). The top k classes are the first class
     of `order` and the k - 1 largest other scores of `sets`. The first of tied classes is preferred.
-    In each row, the same constant, as small as possible, is added to the scores of these classes.
+    In each row, a constant is added to the scores of these classes. It is as small as possible.
     """
     first = order.argmax(dim=1, keepdim=True)
     columns = sets.scatter(1, first, torch.inf).sort(dim=1, descending=True, stable=True).indices

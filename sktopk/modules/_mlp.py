@@ -115,7 +115,7 @@ class Dropout(nn.Dropout):
             return super().forward(x)
         generator = self.generator
         if x.device.type != "cpu":
-            # The CPU generator seeds the draws, so that its state suffices on every device.
+            # The CPU generator seeds the other one, so that only the CPU state must be saved.
             seed = torch.randint(2**62, (), generator=generator).item()
             generator = torch.Generator(x.device).manual_seed(seed)
         kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=generator)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_training
 from ._mlp import Dropout
 
-# "auto": the largest number of bins, and the number of columns above which there are none.
+# n_encoded="auto": the largest number of bins, and of columns. More columns get no bins.
 _ROOM = 512
 _WIDE = 256
 # Number of samples from which quantiles are computed.
@@ -218,7 +218,7 @@ class TabularMLP(nn.Module):
         return self
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return the index of the entries of member m in the state dict, by parameter name."""
+        """Return, for each parameter name, the index of member m in the entry of the state dict."""
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
@@ -262,7 +262,7 @@ class TabularMLP(nn.Module):
 
     def _by_layer(self, h, drops):
         for layer in self.layers[:-1]:
-            # Hooks may need the values, and in-place changes of a view in a graph copy its base.
+            # Not in place if hooks may use the values, or if autograd would copy them.
             inplace = not torch.is_grad_enabled() and is_as_made(layer)
             h = nn.functional.relu(layer(h), inplace=inplace)
             if drops:

@@ -70,7 +70,7 @@ class Criterion(nn.Module):
     def set_extra_state(self, state):
         """Restore the result of `get_extra_state`."""
         noise = state["noise"]
-        # CPU and GPU generators have different states. On another device, the seed is kept.
+        # CPU and GPU generators have different states. On another device, the noise restarts.
         if self.generator is not None and len(noise) == len(self.generator.get_state()):
             self.generator.set_state(noise.cpu())
 
@@ -91,7 +91,7 @@ class Criterion(nn.Module):
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # The mean weight is 1 over all minibatches, so this one counts by its own mean weight.
+            # The mean loss of a minibatch counts in proportion to its mean weight.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()

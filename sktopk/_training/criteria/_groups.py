@@ -47,7 +47,7 @@ class GroupRows(HardRows):
         super().__init__(0)
 
     def hold(self, size, auto, threshold):
-        """Set the number of hard examples per divided group, which `auto` chooses."""
+        """Set the number of hard examples per divided group. With `auto`, choose it here."""
         if auto:
             cut = self.n_parts > 1
             n_of_class = self._totals[0] / np.where(self._totals[1] > 1e-200, self._totals[1], 1.0)

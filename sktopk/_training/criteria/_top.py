@@ -16,9 +16,9 @@ from ._base import TwoClassCriterion
 # ranking changes during training. 512 of them double the time of a step on tabular data
 # (benchmarks/trained_share.py).
 SLACK, MORE, MOST = 2, 100, 512
-# All members evaluate the hard examples of each. This total number increases their time by half.
+# Each member evaluates the hard examples of all members. This number increases the time by half.
 MOST_OF_MEMBERS = 128
-# From this rank within a minibatch, the error of its estimate is below a third.
+# From this rank within a minibatch, the error of the estimated rank is below a third.
 ENOUGH = 10
 
 
@@ -29,8 +29,8 @@ class HardRows:
     gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
     The numbers stay on the device of the minibatches. On a GPU, `size` samples of every minibatch
-    are kept, because the CPU does not know how many belong to the group of the threshold. The other
-    samples get the weight 0 in the next minibatch.
+    are kept, because the CPU does not know how many belong to the group of the threshold. Samples
+    outside this group get weight 0 in the next minibatch.
     """
 
     def __init__(self, size):

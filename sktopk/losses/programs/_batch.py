@@ -95,7 +95,7 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, margin, *, centred=False):
     """Return scores divided by the margin, and the mask of scores of minus infinity or None.
 
-    Scores of minus infinity become finite numbers, low enough for constant hinges and sigmoids. If
+    Scores of minus infinity become finite numbers, so low that hinges and sigmoids are constant. If
     a score is NaN or plus infinity, all become NaN. With `centred`, the median is 0.
     """
     known = scores.detach()

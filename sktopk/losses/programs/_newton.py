@@ -267,7 +267,7 @@ class _Newton:
         return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
 
     def _straightened(self, direction):
-        """Correct a direction that violates rows slightly."""
+        """Return the direction without its small violations of rows."""
         matrix, fall = self.program.matrix, -_dot(self.cost, direction)
         rise = matrix.times(direction) / self.program.row_norms
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)

@@ -17,7 +17,7 @@ class OneGroup:
         return weight.amax(-1)
 
     def of_rows(self, numbers):
-        """Return numbers of the groups as one number per sample."""
+        """Return values of the groups, repeated for each of their samples."""
         return numbers
 
     def mean(self, value, gradient, batch):
@@ -39,11 +39,11 @@ class OneGroup:
     # The following methods take values in the order of `sort`.
 
     def previous(self, values):
-        """Return the previous value in the group; the first value has no previous and is kept."""
+        """Return the previous value in the group, or the same value if it is the first."""
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
-        """Return the previous position in the group; the first position is kept."""
+        """Return the previous position in the group, or the same position if it is the first."""
         return (place - 1).clamp(min=0)
 
     def within(self, values):

@@ -154,7 +154,7 @@ class Problems(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the problems with weights divided by the largest of each, for safe products."""
+        """Return the problems with weights divided by the largest of each, against overflow."""
         positive, negative = (
             w / or_one(w.amax(-1, keepdim=True)) for w in (self.positive, self.negative)
         )
@@ -233,7 +233,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort kinks; return the gap before each, the sum of `rise` before and of `fall` after it.
+    """Return, for sorted kinks, the gap and the sum of `rise` before each, and of `fall` after it.
 
     Gaps are computed within each group.
     """

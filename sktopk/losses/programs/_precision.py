@@ -224,7 +224,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """Return, for each pair (weight, amount), the parts of the weights of largest key up to it."""
+    """Return, for each pair (weight, amount), the weights of the largest keys up to this amount."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
