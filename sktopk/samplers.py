@@ -15,13 +15,15 @@ __all__ = ["StratifiedBatchSampler"]
 class StratifiedBatchSampler:
     r"""Sampler for shuffled minibatches that all contain positives.
 
-    Let :math:`n_+` of n samples be positive, b the batch size and m the minimum of positives.
+    Let n be the number of samples, :math:`n_+` the number of positives, b the batch size and m
+    `min_positives`.
 
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
       sample is in exactly one batch, and both classes are spread evenly.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
       with m positives each. Each negative is in one batch. Positives are repeated: all of them are
-      drawn once before a new round starts. A batch may contain a positive of both rounds.
+      drawn once before a new round starts. A batch that spans two rounds may contain a positive
+      twice.
 
     Batch sizes differ by at most one. The paper uses 5 positives in batches of 32 samples [1]_.
     Each iteration is one epoch. A torch ``DataLoader`` accepts the sampler as ``batch_sampler``.
