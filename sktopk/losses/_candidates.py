@@ -39,7 +39,7 @@ def sample_candidates(
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
     Losses that depend on the k-th largest score (hinge, noised, grouping and transition losses)
-    cannot be estimated in this way. Memory and time do not depend on C. A GPU never waits for the CPU.
+    cannot be estimated in this way. Memory and time do not depend on C. A GPU is not synchronized.
 
     Parameters
     ----------

@@ -175,8 +175,8 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     where n is the number of samples in the group (Table 1 of [1]_). The gradient flows to the score
-    at this rank. Ties are ranked in input order. With sample weights, n is the sum of the weights, and
-    the j-th largest score is the first at which the cumulative weight reaches j. If
+    at this rank. Ties are ranked in input order. With sample weights, n is the sum of the weights,
+    and the j-th largest score is the first at which the cumulative weight reaches j. If
     :math:`n \tau < 1`, then :math:`j = n \tau`. If the weights sum to less than j, t is the
     smallest score. An empty group has t = -inf.
 
