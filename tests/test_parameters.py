@@ -148,7 +148,7 @@ WRONG = {
     "two callbacks of a name": (
         {"callbacks": [("a", LRScheduler())] * 2},
         V,
-        "callbacks must have names.*got 'a'",
+        "callbacks must have distinct names.*got 'a'",
     ),
     "net_params is a list": ({"net_params": [1]}, T, "net_params must be a dict"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
@@ -215,7 +215,7 @@ def test_parameters_that_do_not_exist():
         make("TopKClassifier").set_params(learning_speed=1)
     with pytest.raises(TypeError, match="learning_speed"):
         sktopk.TopKClassifier(learning_speed=1)
-    with pytest.raises(ValueError, match="AUCClassifier has no loss_params, which loss__tau would"):
+    with pytest.raises(ValueError, match="loss__tau cannot be set: AUCClassifier has no loss_p"):
         sktopk.AUCClassifier().set_params(loss__tau=1)
 
 
