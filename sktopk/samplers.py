@@ -1,4 +1,4 @@
-"""Minibatches that always contain positives."""
+"""Sampler for minibatches with a minimum number of positives."""
 
 from collections.abc import Iterator
 
@@ -13,37 +13,37 @@ __all__ = ["StratifiedBatchSampler"]
 
 
 class StratifiedBatchSampler:
-    r"""Shuffled minibatches of sample indices, with a minimum number of positives in each.
+    r"""Sampler for shuffled minibatches that all contain positives.
 
-    For n samples with :math:`n_+` positives, batch size b and at least m positives per batch:
+    Let n be the number of samples, :math:`n_+` the number of positives, b the batch size and m
+    `min_positives`.
 
-    - If :math:`n_+ \ge m \lceil n / b \rceil`, an epoch has :math:`\lceil n / b \rceil` batches.
-      Each sample is in one batch, and both classes are spread evenly.
-    - Otherwise, an epoch has
-      :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches with m positives
-      each. Each negative is in one batch. Positives are repeated in rounds, and a batch at the
-      end of a round can contain a positive twice.
+    - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
+      sample is in exactly one batch, and both classes are spread evenly.
+    - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
+      with m positives each. Each negative is in one batch. Positives are repeated: all of them are
+      drawn once before a new round starts. A batch that spans two rounds may contain a positive
+      twice.
 
-    Batch sizes differ by at most one sample. The paper uses at least 5 positives in 32 samples
-    [1]_. Each iteration over the sampler is one epoch. The sampler can also be passed to a torch
-    ``DataLoader`` as ``batch_sampler``.
+    Batch sizes differ by at most one. The paper uses 5 positives in batches of 32 samples [1]_.
+    Each iteration is one epoch. A torch ``DataLoader`` accepts the sampler as ``batch_sampler``.
 
     Parameters
     ----------
     target : array-like of shape (n_samples,)
-        Class labels in {0, 1}; samples with 1 are the positives.
+        Class labels in {0, 1}. Samples with label 1 are the positives.
     batch_size : int, default=32
-        Maximum number of samples per batch, more than `min_positives`.
+        Largest number of samples per batch, larger than `min_positives`.
     min_positives : int, default=5
-        Minimum number of positives per batch. With 0, positives are only spread evenly.
+        Smallest number of positives per batch. 0 only spreads the positives evenly.
     generator : torch.Generator, default=None
-        Random generator for the order of each epoch. None means a new generator with seed 0.
-        Torch's global generator is not used.
+        Source of the random order of each epoch. None means a new generator with seed 0. Torch's
+        global generator is not used.
 
     Raises
     ------
     TypeError, ValueError
-        If `target` has other values than 0 and 1 or no 1, or a number is out of range.
+        If `target` has other values than 0 and 1 or no positive, or a number is out of range.
 
     References
     ----------
@@ -94,7 +94,7 @@ class StratifiedBatchSampler:
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
         n_batches = _n_parts(len(target), batch_size)
-        # Number of positives in an epoch, counting repetitions.
+        # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
         if self._n_positives < min_positives * n_batches:
             n_batches = max(
@@ -109,18 +109,18 @@ class StratifiedBatchSampler:
 
     @property
     def repeats_positives(self) -> bool:
-        """Whether an epoch contains positives more than once."""
+        """Whether positives occur several times per epoch and possibly twice in a batch."""
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # `tensor_split` puts larger parts first. Reversing the negatives keeps batch sizes equal.
+        # tensor_split puts larger parts first. Reversing one class balances the batch sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
             yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
-        """Return `n` of the indices in random order, repeated in rounds if `n` is larger."""
+        """Return `n` of the rows in random order. All rows are used before any is repeated."""
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))
@@ -129,5 +129,5 @@ class StratifiedBatchSampler:
 
 
 def _n_parts(n, size):
-    """Return n / size, rounded up."""
+    """Return the smallest number of parts of at most `size` rows that cover n rows."""
     return -(-n // size)

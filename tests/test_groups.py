@@ -550,7 +550,7 @@ def test_a_threshold_without_groups_is_refused_by_name():
 
     clf = ThresholdClassifier(mean_of_each, **SMALL).fit(X, Y, groups=DAY)
     assert clf.history_[-1]["train_loss"] > 0
-    with pytest.raises(TypeError, match="no TrueThreshold with groups"):
+    with pytest.raises(TypeError, match="not have TrueThreshold with groups"):
         RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
 
 

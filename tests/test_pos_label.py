@@ -139,7 +139,7 @@ def test_what_is_no_label_is_refused_before_any_training(rows):
             clf.set_params(pos_label=["fraud"]).fit(X, y)
         assert not hasattr(clf, "classes_")
     three = np.arange(400) % 3
-    with pytest.raises(ValueError, match="pos_label must be None where y has 3 classes"):
+    with pytest.raises(ValueError, match="pos_label must be None if y has 3 classes"):
         AUCClassifier(pos_label=2, **SHORT).fit(X, three)
     assert not hasattr(AUCClassifier(**SHORT).fit(X, three), "pos_label_")
 

@@ -250,7 +250,7 @@ def test_scores_that_are_nan_raise():
     for clf in (TopKClassifier(k=2, **QUICK), DeepTopPushClassifier(**QUICK)):
         clf.fit(X.astype(np.float32), OF_TWO if isinstance(clf, DeepTopPushClassifier) else OF_FOUR)
         for method in ("predict", "decision_function"):
-            with pytest.raises(ValueError, match="NaN: X has values too large for its float type"):
+            with pytest.raises(ValueError, match="NaN: X has values too large for its dtype"):
                 getattr(clf, method)(X * [1, -1e39, 1e39])
 
 

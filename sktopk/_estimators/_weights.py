@@ -1,4 +1,4 @@
-"""Sample weights times those of the classes."""
+"""Products of sample weights and class weights."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sktopk._training._process import all_objects
 
 
 def times_class_weight(weight, target, class_weight, classes):
-    """Return sample weights multiplied with the weight of each class.
+    """Return the sample weights multiplied by the weights of their classes.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ def times_class_weight(weight, target, class_weight, classes):
     target : ndarray of int of shape (n_samples,)
         Class indices.
     class_weight : dict or "balanced"
-        "balanced" counts the samples of all processes by their weight.
+        "balanced" uses the sample weights of all processes.
     classes : ndarray of shape (n_classes,)
     """
     count = sum(all_objects(np.bincount(target, weight, len(classes))))
