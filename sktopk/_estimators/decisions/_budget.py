@@ -338,8 +338,8 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        Let K be the number of calibration samples with a score above that of the (n + 1)-th best
-        sample. By exchangeability, the positives among these K samples have a hypergeometric
+        Let K be the number of calibration samples that score above the (n + 1)-th best sample. By
+        exchangeability, the positives among these K samples have a hypergeometric
         distribution, given the positives among the K + n samples. The interval inverts this
         distribution with :math:`\delta / 2` for each end. Choose n without looking at X: selecting
         the best of several intervals invalidates the level.

@@ -91,8 +91,8 @@ class SetClassifier(CalibratedDecision):
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty, or contain at least the best label.
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u. The coverage is then exact, and
-        some sets are empty. With False, u = 1.
+        For "aps" and "raps": whether `predict_set` uses a random u, see Notes. The coverage is then
+        exact, and some sets are empty. With False, u = 1.
     penalty : float, default=0.1
         Penalty for each rank beyond k in "raps", at least 0; lambda in [5]_.
     prevalence : array-like of shape (n_classes,), default=None
