@@ -295,9 +295,11 @@ def is_memory_map(X):
 
 
 def check_table(X):
-    """Raise if X is an iterable Dataset, or a query of polars that was not run."""
+    """Raise if X is an iterable Dataset, a query of polars that was not run, or out of memory."""
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be a table; got a {type(X).__name__}: pass X.collect()")
+    if hasattr(X, "dask") and hasattr(X, "columns"):
+        raise TypeError(f"X must be in memory; got a {type(X).__name__} of dask: pass X.compute()")
     if is_dataset(X, "IterableDataset"):
         raise TypeError(
             f"X must be a table; got {type(X).__name__}, whose parts come one after another: call "

@@ -25,7 +25,7 @@ from sktopk.modules import TabularMLP
 from sktopk.modules._members import mean_of_members
 
 from ._calibration import calibrated_proba, fit_calibration, has_proba
-from ._held_out import ensemble_scores_as_unseen, hold_out, judge_folds, judge_samples
+from ._held_out import ensemble_scores_as_unseen, finite, hold_out, judge_folds, judge_samples
 from ._parameters import (
     batches_and_epochs,
     check_net_parameters,
@@ -100,7 +100,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class.
+        Sum of the sample weights of each class, without `class_weight`.
     n_features_in_ : int
         Number of columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -305,11 +305,13 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 f"y has labels {np.unique(data.y[target < 0])} that are not among the classes "
                 f"{self.classes_}: the first call needs all of them in `classes`"
             )
-        weight = data.weight
+        weight, n_classes = data.weight, len(self.classes_)
+        count = total = sum(all_objects(np.bincount(target, weight, n_classes)))
         if getattr(self, "class_weight", None) is not None:
-            weight = times_class_weight(weight, target, self.class_weight, self.classes_)
-        count = sum(all_objects(np.bincount(target, weight, len(self.classes_))))
+            weight = times_class_weight(weight, target, self.class_weight, self.classes_, count)
+            total = sum(all_objects(np.bincount(target, weight, n_classes)))
         self.class_count_ = count + (self.class_count_ if resumed else 0)
+        self._class_total_ = total + (self._class_total_ if resumed else 0)
         if self._missing_ is not None and not resumed:
             missing = all_objects(columns_with_missing(data.X))
             self._missing_ = tuple(sorted(set().union(*missing)))
@@ -423,8 +425,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return interrupted
 
     def _class_totals(self):
-        """Sums of the sample weights in the order of the targets."""
-        return self.class_count_
+        """Sums of the weights that train, in the order of the targets."""
+        return self._class_total_
 
     def _finish(self, data, held_out, folds):
         """Set what depends on the scores: threshold, calibration."""
@@ -551,12 +553,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """Scores (n_samples, n_outputs) of the network, the mean over the ensemble."""
         check_is_fitted(self)
         scores = self.net_.scores(check_rows(self, X, reset=False))
-        if np.isnan(scores).any():
-            raise ValueError(
-                "The network returns NaN: X has values too large for its float type, or its "
-                "weights are not finite"
-            )
-        return scores
+        return finite(scores)
 
     def _scores_of(self, output):
         """Tensor of what `decision_function` returns, from the output of the torch network."""

@@ -224,7 +224,8 @@ class RankingHead:
         """The scores of the network; the estimator subtracts the threshold."""
         return scores[:, 0]
 
-    def proba(self, scores):
+    @property
+    def proba(self):
         """Scores of a ranking are not probabilities."""
         raise AttributeError("a ranking has no predict_proba: use decision_function")
 

@@ -289,7 +289,7 @@ def _check_labels(labels, y_true, n_classes):
                 f"({n_classes}); got {len(labels)}. Pass labels, the class of each column: for a "
                 f"fitted classifier its classes_, for classes numbered from 0 range({n_classes})"
             )
-    labels = np.asarray(labels)
+    labels = np.asarray(on_host(labels, "labels"))
     if labels.shape != (n_classes,):
         raise ValueError(
             f"labels must name each of the {n_classes} classes (columns) of y_score; "

@@ -1,7 +1,10 @@
 """Boosting rounds with LightGBM."""
 
 import numpy as np
+from scipy.sparse import issparse
 
+# LightGBM reads smaller numbers as 0.
+SMALLEST = 1e-35
 # Parameters of the estimator, and the parameters of LightGBM that they set.
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
@@ -26,6 +29,14 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
     `stop` is None, or held-out samples, the metric of their raw scores and the number of rounds
     without an improvement after which training stops; the best round is then the last one kept.
     """
+
+    ends = rows.X.min(axis=0), rows.X.max(axis=0)
+    low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
+    if ((low == high) | ((low >= -SMALLEST) & (high <= SMALLEST))).all():
+        raise ValueError(
+            "X must have a column that is not constant in the samples of each member; got none. "
+            f"LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"
+        )
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)

@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from sktopk._common import _scalars
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import check_table, take_params, take_rows
 from sktopk._common._labels import check_labels, check_weight, class_counts
@@ -149,17 +150,10 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         y, present = check_labels(y), None
         X, _ = indexable(X, y)
-        if y.dtype.kind == "M" and np.isnat(y).any():
-            raise ValueError("y must hold class labels, none missing; got NaT")
         if groups is not None:
             encode_groups(groups, len(y))  # raises what are no groups
         if sample_weight is not None:
             sample_weight = check_weight(sample_weight, len(y))
-            with np.errstate(over="ignore"):
-                if not np.isfinite(sample_weight.sum()):
-                    raise ValueError(
-                        f"sample_weight must have a finite sum; got up to {sample_weight.max():g}"
-                    )
             present = None if sample_weight.all() else np.flatnonzero(sample_weight)
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
@@ -224,13 +218,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def refuse_masked(**arrays):
-    """Raise if an array has masked entries, which NumPy's functions would read."""
+    """Raise if an array has masked entries."""
     for name, values in arrays.items():
-        if np.ma.is_masked(values):
-            raise ValueError(
-                f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
-                f"{np.size(values)}: fill or drop them"
-            )
+        _scalars.refuse_masked(values, name)
 
 
 def _take(X, index):
