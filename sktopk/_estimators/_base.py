@@ -36,6 +36,9 @@ from ._parameters import (
 from ._state import packed, unchanged_on_error, unpacked
 from ._weights import times_class_weight
 
+# Of more out-of-fold scores than this only a part is computed: all would fill the memory.
+MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
+
 
 @dataclass(eq=False, repr=False)
 class BaseNetClassifier(ClassifierMixin, BaseEstimator):
@@ -81,7 +84,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         the loss stops; each network then keeps its best epoch. None trains all epochs.
     calibration : {"temperature", "sigmoid"} or None, default="temperature"
         How `predict_proba` is calibrated on held-out samples: softmax of the scores over a
-        temperature, or Platt's sigmoid per class. None holds out no samples for it.
+        temperature, or Platt's sigmoid per class. None holds out no samples for it. Since each
+        class has its own sigmoid, the most probable class can differ from that of `predict`.
     callbacks : list, default=None
         skorch callbacks, or ``(name, callback)`` pairs. They see encoded labels.
     net_params : dict, default=None
@@ -115,7 +119,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         recorded.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         If samples are held out from an ensemble: what `decision_function` returns for the samples
-        of `fit`, by the networks that have not seen them. NaN for samples that all have seen.
+        of `fit`, by the networks that have not seen them. NaN for samples that all have seen. Not
+        kept if the networks have more than 2**27 outputs for all samples; calibration and
+        `oob_score_` then use a part of the samples.
     oob_score_ : float
         The metric of `score` for these.
     calibration_ : tuple (str, ndarray, ndarray)
@@ -446,8 +452,12 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 self._calibrate(scores, own, held_out.weight)
 
     def _finish_out_of_fold(self, data, target, folds):
-        head, net, known = self._head, self.net_, folds.fold >= 0
-        scores = net.scores_out_of_fold(data.X, folds)
+        head, net = self._head, self.net_
+        n_scores = len(target) * head.n_outputs(len(self.classes_))
+        if n_scores > MOST_SCORES:
+            part = np.random.RandomState(0).random(len(target)) < PART_OF_SCORES / n_scores
+            data, target, folds = data.take(part), target[part], folds.take(part)
+        scores, known = net.scores_out_of_fold(data.X, folds), folds.fold >= 0
         target, weight, own = target[known], data.weight[known], scores[known]
         if head.n_outputs(2) == 1:
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
@@ -456,9 +466,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         else:
             head.finish(own, target, weight, None)
         decision = self._decision(own)
-        of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
-        of_all[known] = decision
-        self.oob_decision_function_ = data.as_given(of_all)
+        if n_scores <= MOST_SCORES:
+            of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
+            of_all[known] = decision
+            self.oob_decision_function_ = data.as_given(of_all)
         self.oob_score_ = float(head.scorer()(target, own, weight))
         if self.calibration is not None:
             self._calibrate(own, target, weight)

@@ -34,6 +34,8 @@ from ._between_scores import midway_below
 
 # An order of k labels is one by chance if the first is right less often than this times 1 / k.
 CHANCE = 1.25
+# Numbers that are combined at a time.
+COMBINED = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,19 @@ class LabelHead:
         """Scores (n_samples, n_classes) from those of one head or two, a tensor."""
         return ordered_sets(*scores.chunk(2, dim=1), self.k) if self.order else scores
 
+    def combined(self, scores):
+        """The same of an array, some samples at a time."""
+        if not self.order:
+            return scores
+        step = max(1, COMBINED // scores.shape[1])
+        out = np.empty((len(scores), scores.shape[1] // 2), scores.dtype)
+        for rows in (slice(i, i + step) for i in range(0, len(scores), step)):
+            out[rows] = self.combine(torch.from_numpy(scores[rows])).numpy()
+        return out
+
     def decide(self, scores):
         """What `decision_function` returns, from an array of the scores of the network."""
-        scores = self.combine(torch.from_numpy(scores)).numpy()
+        scores = self.combined(scores)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
@@ -147,7 +159,7 @@ class LabelHead:
             if self.balanced:
                 total = np.bincount(target, weight)[target]
                 weight = np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
-            return log_rank_score(target, self.combine(torch.from_numpy(scores)).numpy(), weight)
+            return log_rank_score(target, self.combined(scores), weight)
 
         return judge
 

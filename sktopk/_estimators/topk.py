@@ -121,7 +121,7 @@ class TopKClassifier(BaseNetClassifier):
         """
         scores = self._scores(X)
         k = self.k_ if k is None else check_k(k, len(self.classes_))
-        combined = self._head.combine(torch.from_numpy(scores))
+        combined = torch.from_numpy(self._head.combined(scores))
         return self.classes_[best_classes(combined, k).numpy()]
 
     def score(
