@@ -1,4 +1,4 @@
-"""Minibatches that always contain positives."""
+"""Sampler for minibatches with a minimum number of positives."""
 
 from collections.abc import Iterator
 
@@ -13,37 +13,37 @@ __all__ = ["StratifiedBatchSampler"]
 
 
 class StratifiedBatchSampler:
-    r"""Shuffled minibatches of sample indices, with positives in each of them.
+    r"""Sampler for shuffled minibatches that all contain positives.
 
-    With :math:`n_+` positives among n samples, batches of size b and at least m positives in each:
+    Let n be the number of samples, :math:`n_+` the number of positives, b the batch size and m
+    `min_positives`.
 
-    - if :math:`n_+ \ge m \lceil n / b \rceil` there are :math:`\lceil n / b \rceil` batches, each
-      sample is in one of them, and both classes are spread evenly;
-    - otherwise each negative is in one of
-      :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches, together with m
-      positives. All positives come once before any comes again; a batch may have some of them
-      more than once where one such round ends and the next begins.
+    - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
+      sample is in exactly one batch, and both classes are spread evenly.
+    - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
+      with m positives each. Each negative is in one batch. Positives are repeated: all of them are
+      drawn once before a new round starts. A batch that spans two rounds may contain a positive
+      twice.
 
-    Batches differ by at most one sample in size. The paper asks for 5 positives in 32 samples [1]_.
-    A loop reads an epoch from each iteration; the sampler is also what a torch ``DataLoader``
-    takes as ``batch_sampler``.
+    Batch sizes differ by at most one. The paper uses 5 positives in batches of 32 samples [1]_.
+    Each iteration is one epoch. A torch ``DataLoader`` accepts the sampler as ``batch_sampler``.
 
     Parameters
     ----------
     target : array-like of shape (n_samples,)
-        Class labels in {0, 1}; samples with 1 are the positives.
+        Class labels in {0, 1}. Samples with label 1 are the positives.
     batch_size : int, default=32
-        Largest number of samples of a batch, more than `min_positives`.
+        Largest number of samples per batch, larger than `min_positives`.
     min_positives : int, default=5
-        Least number of positives of a batch; 0 only spreads them evenly.
+        Smallest number of positives per batch. 0 only spreads the positives evenly.
     generator : torch.Generator, default=None
-        Draws the order of each epoch. None: a generator of its own with seed 0. Torch's own
-        generator stays as it is.
+        Source of the random order of each epoch. None means a new generator with seed 0. Torch's
+        global generator is not used.
 
     Raises
     ------
     TypeError, ValueError
-        If `target` holds other values than 0 and 1 or no 1, or a number is out of its range.
+        If `target` has other values than 0 and 1 or no positive, or a number is out of range.
 
     References
     ----------
@@ -78,7 +78,7 @@ class StratifiedBatchSampler:
                 f"target must hold 0 and 1; got {refused[:5].tolist()} of dtype {target.dtype}"
             )
         if not target.any():
-            raise ValueError("target must have a positive row (1); got none")
+            raise ValueError("target must have a positive sample (1); got none")
         check_number(batch_size, "batch_size", 1, integer=True)
         check_number(min_positives, "min_positives", 0, integer=True)
         if min_positives >= batch_size:
@@ -94,7 +94,7 @@ class StratifiedBatchSampler:
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
         n_batches = _n_parts(len(target), batch_size)
-        # Positives of an epoch: all once, or as many as the batches need.
+        # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
         if self._n_positives < min_positives * n_batches:
             n_batches = max(
@@ -109,18 +109,18 @@ class StratifiedBatchSampler:
 
     @property
     def repeats_positives(self) -> bool:
-        """Whether positives come more than once in an epoch, perhaps twice in a batch."""
+        """Whether positives occur several times per epoch and possibly twice in a batch."""
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # The larger parts come first: a batch that gets one positive more gets the fewer negatives.
+        # tensor_split puts larger parts first. Reversing one class balances the batch sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
             yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
-        """`n` of the rows in random order, each once before any comes again."""
+        """Return `n` of the rows in random order. All rows are used before any is repeated."""
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))
@@ -129,5 +129,5 @@ class StratifiedBatchSampler:
 
 
 def _n_parts(n, size):
-    """The least number of parts of at most `size` rows that hold n."""
+    """Return the smallest number of parts of at most `size` rows that cover n rows."""
     return -(-n // size)

@@ -148,8 +148,8 @@ WRONG_SCORES = [
     ({"sample_weight": np.full(40, 1e307)}, V, "sample_weight must have a finite sum"),
     ({"sample_weight": np.ma.masked_equal(Y, 1)}, V, "sample_weight must have no masked entries"),
     ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
-    ({"groups": [1]}, V, "groups must name .* each of the 40"),
-    ({"groups": ["a", None] * 20}, V, "groups must hold a name per sample, none missing"),
+    ({"groups": [1]}, V, r"groups must have one entry per sample \(40\)"),
+    ({"groups": ["a", None] * 20}, V, "groups must not have missing values; got 20 of 40"),
     ({"k": 0}, V, "k must be .*got 0"),
     ({"k": "5"}, T, "k must be .*got '5'"),
 ]
@@ -171,22 +171,22 @@ TOPK = {"y_true": LABELS, "y_score": X, "k": 2}
 COVERAGE = {"y_true": LABELS, "y_set": X > 0, "labels": [0, 1, 2]}
 OTHERS = [
     ("topk_accuracy_score", TOPK | {"k": True}, T, "k must be .*got True"),
-    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name each of the 3 cl"),
+    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name each of the 3 columns"),
     ("topk_accuracy_score", TOPK | {"labels": [0, 1, 1]}, V, "labels must be distinct"),
-    ("topk_accuracy_score", TOPK | {"y_true": 0 * LABELS}, V, "labels=None needs as many"),
+    ("topk_accuracy_score", TOPK | {"y_true": 0 * LABELS}, V, "labels=None needs 3 distinct"),
     ("topk_accuracy_score", TOPK | {"y_score": np.ma.masked_greater(X, 2)}, V, "y_score.*masked"),
     ("topk_accuracy_score", TOPK | {"y_score": np.where(X > 2, np.nan, X)}, V, "y_score must not"),
     ("topk_accuracy_score", TOPK | {"y_score": sparse.csr_array(X)}, V, "y_score must be a dense"),
     ("topk_accuracy_score", TOPK | {"average": "weighted"}, V, "average must be one of"),
     ("shot_accuracy_score", TOPK | {"class_counts": [1, 2]}, V, "class_counts must be 3 numbers"),
-    ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must hold True"),
+    ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must have .* True"),
     ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must be 3 distinct labels"),
-    ("set_size_score", {"y_set": [["a"]]}, V, "y_set must hold True"),
+    ("set_size_score", {"y_set": [["a"]]}, V, "y_set must have .* True"),
     ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
     ("make_topk_scorer", {"k": 3, "ties": "last"}, V, "ties must be one of"),
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),
-    ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' needs k.*got nothing"),
-    ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "needs k.*recall=0"),
+    ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' requires k.*got nothing"),
+    ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "requires k.*recall=0"),
     ("make_set_scorer", {"score": "size"}, V, "score must"),
 ]
 
@@ -211,5 +211,5 @@ def test_scorers():
     scorer = metrics.make_top_scorer("recall_at_k", k=3)
     with pytest.raises(TypeError, match="estimator must be a classifier with cl"):
         scorer(LinearRegression().fit(X, S), X, Y)
-    with pytest.raises(ValueError, match="must know two classes; got 3"):
+    with pytest.raises(ValueError, match="must have two classes; got 3"):
         scorer(LogisticRegression().fit(X, LABELS), X, Y)

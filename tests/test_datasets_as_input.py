@@ -110,7 +110,7 @@ def test_images_and_integers_are_samples_for_a_module():
     np.testing.assert_array_equal(
         found.decision_function(images), expected.decision_function(images)
     )
-    with pytest.raises(ValueError, match=r"4 dimensions.*need module="):
+    with pytest.raises(ValueError, match=r"4 dimensions.*set module"):
         make().fit(Items(images, y))
 
 
@@ -153,16 +153,16 @@ def with_value(value):
 RAGGED = [X[0], X[1], X[2][:3], *X[3:]]
 REFUSED = {
     "empty": (Items(X[:0], Y[:0]), ValueError, "found a Dataset with 0 sample"),
-    "endless": (Endless(), TypeError, "must be a table; got Endless.*partial_fit"),
+    "endless": (Endless(), TypeError, "must be .* in memory; got Endless.*partial_fit"),
     "no length": (Unsized(), TypeError, "with a length; got Unsized"),
-    "ragged": (Items(RAGGED, Y), ValueError, r"of the Dataset has shape \(3,\), row 0 \(4,\)"),
+    "ragged": (Items(RAGGED, Y), ValueError, r"got \(3,\) for item .* of the Dataset and \(4,\)"),
     "NaN": (Items(with_value(np.nan), Y), ValueError, "NaN: row 77 of the Dataset"),
     "infinity": (Items(with_value(np.inf), Y), ValueError, "infinity: row 77 of the Dataset"),
     "lists": (Items(X.tolist(), Y), TypeError, "tensor or array.*got a list in item 0"),
     "words": (Items(X.astype(str), Y), TypeError, "ndarray of <U.* in item 0"),
     "numbers": (Items(torch.zeros(9), Y), TypeError, r"Tensor of torch.float32 and shape \(\)"),
     "dicts": (Items(X, Y, make=lambda item: {"x": item[0]}), TypeError, "got a dict in item 0"),
-    "no labels": (Rows(X), ValueError, "item 0 is a ndarray without a label"),
+    "no labels": (Rows(X), ValueError, "got a ndarray without a label in item 0"),
     "labels in tables": (Items(X, X.astype(int)), ValueError, "one class label per sample"),
     "NaN labels": (Items(X, np.full(len(X), np.nan)), ValueError, "Input y contains NaN"),
     "one class": (Items(X, Y * 0), ValueError, "at least 2 classes"),
@@ -176,7 +176,7 @@ def test_what_is_refused_changes_nothing():
         with pytest.raises(error, match=says):
             clf.fit(dataset)
         np.testing.assert_array_equal(clf.decision_function(Items(X)), scores)
-    with pytest.raises(ValueError, match=r"rows of shape \(4,\), as in fit; got \(3,\)"):
+    with pytest.raises(ValueError, match=r"samples of shape \(4,\), as in fit; got \(3,\)"):
         clf.predict(Items(X[:, :3]))
     with pytest.raises(ValueError, match="NaN: row 77"):
         clf.predict(Items(with_value(np.nan)))

@@ -523,11 +523,11 @@ def test_bad_groups_are_refused():
     clf, fitted = RecallAtKClassifier(5, **SMALL), RecallAtKClassifier(5, **SMALL).fit(X, Y)
     calls = clf.fit, clf.partial_fit, fitted.score, partial(fitted.predict_top, n=3)
     for groups, message in [
-        (DAY[:-1], "groups must name the group of each of the"),
-        (DAY[:, None], "groups must name the group of each of the"),
+        (DAY[:-1], "groups must have one entry per sample"),
+        (DAY[:, None], "groups must have one entry per sample"),
         (np.where(DAY == 0, np.nan, DAY), "Input groups contains NaN"),
-        ([None, *NAMES[DAY[1:]]], r"groups must hold a name per sample.* in row 0"),
-        ("day", r"groups must name .* got 'day': pass .* such as X\['day'\]"),
+        ([None, *NAMES[DAY[1:]]], r"groups must not have missing values; got .* row 0"),
+        ("day", r"groups must have .* got 'day': pass .* such as X\['day'\]"),
     ]:
         for call in calls:
             with pytest.raises(ValueError, match=message):
@@ -550,7 +550,7 @@ def test_a_threshold_without_groups_is_refused_by_name():
 
     clf = ThresholdClassifier(mean_of_each, **SMALL).fit(X, Y, groups=DAY)
     assert clf.history_[-1]["train_loss"] > 0
-    with pytest.raises(TypeError, match="no TrueThreshold with groups"):
+    with pytest.raises(TypeError, match="not have TrueThreshold with groups"):
         RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
 
 

@@ -95,7 +95,7 @@ def test_of_other_labels_the_rare_one_is_positive_with_a_warning(labels, rows):
     y, (other, rare) = np.array(labels)[positive.astype(int)], labels
     clf, (warned,) = said(DeepTopPushClassifier(**SHORT), X, y)
     assert clf.pos_label_ == rare
-    assert f"{rare!r} is used. Set pos_label={rare!r} or pos_label={other!r}" in warned
+    assert f"using {rare!r}. Set pos_label={rare!r} or pos_label={other!r}" in warned
     for pos_label in labels:
         told, warned = said(DeepTopPushClassifier(pos_label=pos_label, **SHORT), X, y)
         assert (told.pos_label_, warned) == (pos_label, [])
@@ -112,14 +112,14 @@ def test_rare_is_less_than_a_quarter_of_the_weight(rows):
         weight = np.where(np.arange(400) < n_first, 400 / n_first, 400 / (400 - n_first))
         clf, (warned,) = said(AUCClassifier(**SHORT), X, y, sample_weight=weight)
         assert clf.pos_label_ == "reject"
-        assert "do not tell which is positive" in warned
+        assert "ambiguous for the labels" in warned
 
 
 def test_parts_of_a_stream_keep_the_positive_label(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
     clf = DeepTopPushClassifier(**SHORT)
-    with pytest.warns(UserWarning, match="'fraud' is used"):
+    with pytest.warns(UserWarning, match="using 'fraud'"):
         clf.partial_fit(X, y)
     # By now fraud is the more frequent one.
     with warnings.catch_warnings(action="error"):
@@ -139,7 +139,7 @@ def test_what_is_no_label_is_refused_before_any_training(rows):
             clf.set_params(pos_label=["fraud"]).fit(X, y)
         assert not hasattr(clf, "classes_")
     three = np.arange(400) % 3
-    with pytest.raises(ValueError, match="pos_label must be None where y has 3 classes"):
+    with pytest.raises(ValueError, match="pos_label must be None if y has 3 classes"):
         AUCClassifier(pos_label=2, **SHORT).fit(X, three)
     assert not hasattr(AUCClassifier(**SHORT).fit(X, three), "pos_label_")
 

@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit, softmax
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk._estimators import _base, _heads
 from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 from sktopk.losses import FocalLoss, LogitAdjustedLoss
 
 # Logarithms of the densities of three normal classes, up to a number for each sample.
 MEANS, SHARES = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]]), np.array([0.8, 0.15, 0.05])
-LINEAR = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 15, "random_state": 0}
+LINEAR = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 30, "random_state": 0}
 METHODS = ("temperature", "sigmoid")
 
 

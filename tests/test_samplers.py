@@ -139,7 +139,7 @@ def test_target_of_any_kind(convert):
         ([1, -1], r"target must hold 0 and 1; got \[-1\]"),
         (["spam", "ham"], r"target must hold 0 and 1; got \['spam', 'ham'\]"),
         ([None, 1], r"target must hold 0 and 1; got \[None, 1\] of dtype object"),
-        ([0, 0], r"target must have a positive row \(1\); got none"),
+        ([0, 0], r"target must have a positive sample \(1\); got none"),
     ],
 )
 def test_refuses_targets(target, message):

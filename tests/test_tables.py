@@ -202,22 +202,22 @@ def test_other_networks_say_which_one_takes_them(case):
     assert get_tags(TopKClassifier()).input_tags.allow_nan
     rows = X[["x", "z"]]
     for table in (rows, rows.to_numpy(), X[["town"]], pl.DataFrame({"x": X["x"].to_numpy()})):
-        with pytest.raises(ValueError, match="the default network takes"):
+        with pytest.raises(ValueError, match="the default network accepts"):
             clf.fit(table, Y)
 
 
 REFUSED = {
-    "an array": (X.to_numpy(), TypeError, r"X must be a frame, as in fit, where columns 1, 2"),
+    "an array": (X.to_numpy(), TypeError, r"X must be a data frame as in fit, because columns"),
     "another order": (X[X.columns[::-1]], ValueError, "feature names should match"),
     "fewer columns": (X[["x", "town"]], ValueError, "feature names should match"),
-    "infinity": (X.assign(z=np.inf), ValueError, "infinity: column 'z', in 240 of 240"),
-    "strings for numbers": (X.assign(z="low"), ValueError, "column 'z' has 'low' in row 0"),
-    "times": (X.assign(town=DAYS), TypeError, "'town' holds times"),
+    "infinity": (X.assign(z=np.inf), ValueError, "infinity: 240 of 240 rows of column 'z'"),
+    "strings for numbers": (X.assign(z="low"), ValueError, "'low' in column 'z', row 0"),
+    "times": (X.assign(town=DAYS), TypeError, "times .* in column 'town'"),
     "a sample": (X.iloc[0], ValueError, "Expected .*2"),
     "numbers for strings": (
         X.assign(town=pd.Series(["ulm", 3.5] * 120, dtype=object)),
         TypeError,
-        r"column 'town' held categories such as '\w+' \(str\); got 3.5 \(float\)",
+        r"column 'town' had categories such as '\w+' \(str\); got 3.5 \(float\)",
     ),
 }
 
@@ -230,18 +230,26 @@ def test_what_is_refused_by_a_fit_with_categories(clf):
 
 NUMBERS = X[["x", "z"]].fillna(0.0)
 WRONG = {
-    "words": (["x"] * N, ValueError, "column 'town' has 'x' in row 0.*OneHotEncoder"),
-    "NA alone": (pd.array([pd.NA] * N, dtype="string"), ValueError, "NaN: column 'town', in 240"),
+    "words": (["x"] * N, ValueError, "'x' in column 'town', row 0.*OneHotEncoder"),
+    "NA alone": (
+        pd.array([pd.NA] * N, dtype="string"),
+        ValueError,
+        "NaN: 240 of 240 rows of column 'town'",
+    ),
     "integers with NA": (
         pd.array([1, pd.NA, 2] * 80, dtype="Int64"),
         ValueError,
-        "NaN: column 'town', in 80 of 240 rows, the first of them row 1",
+        "NaN: 80 of 240 rows of column 'town', first row 1",
     ),
-    "infinity": ([np.inf, *range(N - 1)], ValueError, "infinity: column 'town', in 1 of"),
-    "lists": ([[1, 2]] * N, TypeError, r"column 'town' has \[1, 2\] in row 0"),
-    "times of a place": (DAYS.tz_localize("UTC"), TypeError, "'town' holds times"),
-    "durations": (DAYS - DAYS[0], TypeError, "column 'town' holds times"),
-    "dates of Python": ([d.date() for d in DAYS], TypeError, r"has datetime.date.*what counts"),
+    "infinity": ([np.inf, *range(N - 1)], ValueError, "infinity: 1 of 240 rows of column 'town'"),
+    "lists": ([[1, 2]] * N, TypeError, r"got \[1, 2\] in column 'town', row 0"),
+    "times of a place": (DAYS.tz_localize("UTC"), TypeError, "times .* in column 'town'"),
+    "durations": (DAYS - DAYS[0], TypeError, "times .* in column 'town'"),
+    "dates of Python": (
+        [d.date() for d in DAYS],
+        TypeError,
+        r"got datetime.date.*convert it to numbers",
+    ),
 }
 
 
@@ -252,13 +260,13 @@ def test_a_column_that_holds_no_numbers_is_named():
         for call in (clf.fit, clf.partial_fit):
             with pytest.raises(error, match=says):
                 call(table, Y)
-        with pytest.raises(error, match=f"X_val is not allowed.*{says}"):
+        with pytest.raises(error, match=f"X_val is not valid.*{says}"):
             clf.fit(plain, Y, X_val=table, y_val=Y)
 
 
 def test_mixed_columns_are_refused_by_name_by_the_default_network():
     for column in ([*range(N - 1), "?"], [[1, 2]] * N, [{}] * N):
-        with pytest.raises((TypeError, ValueError), match="column 'town' has"):
+        with pytest.raises((TypeError, ValueError), match="in column 'town', row"):
             trained(X.assign(town=pd.Series(column, dtype=object)))
     with pytest.raises(ValueError, match="got 'x' more than once"):
         trained(X.set_axis(["x", *"xbcde"], axis=1))
@@ -266,16 +274,16 @@ def test_mixed_columns_are_refused_by_name_by_the_default_network():
 
 def test_categories_of_two_kinds_are_refused():
     table = pd.DataFrame({"a": pd.Categorical(["x", "y", 3, None] * 5)})
-    with pytest.raises(TypeError, match=r"column 'a' .* such as 'x', and others .* such as 3:"):
+    with pytest.raises(TypeError, match=r"got 'x' and 3 in column 'a':"):
         trained(table, np.arange(20) % 2)
 
 
 def test_strings_that_are_hardly_categories_are_said():
     numbers = [f"{i / 4}" for i in range(60)]
-    with pytest.warns(UserWarning, match="61 different texts, .* but not ' ', .*to_numeric"):
+    with pytest.warns(UserWarning, match="61 different strings, .* but not ' ', .*to_numeric"):
         of_column([*numbers, " "])
     days = DAYS[:90].astype(str)
-    with pytest.warns(UserWarning, match="90 different texts in 90 rows.*'2020-"):
+    with pytest.warns(UserWarning, match="90 different strings in 90 rows.*'2020-"):
         trained(pd.DataFrame({"a": days}), np.arange(90) % 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -142,7 +142,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     np.testing.assert_array_equal(one.decision_function(X), other.fit(X, Y).decision_function(X))
     seen = Y[:50] != 2
     clf, expected = (quick(k=1, calibration="temperature") for _ in range(2))
-    with pytest.warns(UserWarning, match=r"y_val has labels that y has not, \[2\]"):
+    with pytest.warns(UserWarning, match=r"y_val has labels that are not in y, \[2\]"):
         clf.fit(X[Y < 2], Y[Y < 2], X_val=X[:50], y_val=Y[:50])
     expected.fit(X[Y < 2], Y[Y < 2], X_val=X[:50][seen], y_val=Y[:50][seen])
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))

@@ -64,14 +64,14 @@ def test_displays(display):
         lambda: display.from_estimator(MODEL, X, no_positives),
     ):
         at_this_file(call, UndefinedMetricWarning, "no positives")
-    says = "y_score holds the labels 0 and 1"
+    says = "y_score must hold scores; got only the labels 0 and 1"
     at_this_file(lambda: display.from_predictions(Y, LABELS), UserWarning, says)
 
 
 def test_scorers_and_tables():
     scorer = make_top_scorer("precision_at_k", k=100)
     at_this_file(lambda: scorer(MODEL, X, Y), UserWarning, "k=100 exceeds the number of")
-    says = "y_score holds the labels 0 and 1"
+    says = "y_score must hold scores; got only the labels 0 and 1"
     at_this_file(lambda: budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
 
 
@@ -96,7 +96,7 @@ def test_scores_of_the_other_label(labels):
     clf = LogisticRegression().fit(X, y)
     score, first = clf.decision_function(X), labels[0]
     known = {"pos_label": first}
-    says = f"y_score ranks {first!r} below {labels[1]!r} (area under the ROC curve 0"
+    says = f"y_score ranks {first!r} below {labels[1]!r} (ROC AUC 0"
     for call in (
         lambda: precision_at_k_score(y, score, k=10, **known),
         lambda: precision_at_k_score(y, clf.predict_proba(X)[:, 1], k=10, **known),

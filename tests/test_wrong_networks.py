@@ -203,6 +203,6 @@ def test_a_network_that_ends_in_a_softmax_is_said():
             clf = TopKClassifier(**QUICK | params)
             clf.set_params(module=lambda n, m, last=last: nn.Sequential(nn.Linear(n, m), last))
             clf.fit(X, OF_FOUR)
-        said = [each for each in record if "module returns what looks like" in str(each.message)]
+        said = [each for each in record if "seems to return probabilities" in str(each.message)]
         assert len(said) == is_said, case
         assert all(each.filename == __file__ for each in said)

@@ -1,1 +1,1 @@
-"""What every part stands on: what users pass in, checked; files, warnings, extras."""
+"""Input checks, files, warnings and optional dependencies, shared by all subpackages."""

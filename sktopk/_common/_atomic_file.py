@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic file writes."""
 
 import errno
 import os
@@ -9,29 +9,29 @@ from contextlib import suppress
 
 
 def write_atomically(path, parts, *, one_writer=False):
-    """Write a file so that at any moment, and after any crash, the old or the new one is there.
+    """Write a file atomically: after a crash, either the old or the new file exists.
 
     Parameters
     ----------
     path : path-like
-        File that is replaced, and keeps its mode; where it is a link, its target.
+        File to replace. Its mode is kept, and links are followed.
     parts : iterable of bytes
-        Its content.
+        Content of the file.
     one_writer : bool, default=False
-        Whether nobody else writes this file. Then the next writing clears what a killed one
-        left behind.
+        Whether no other process writes this file. If True, temporary files of interrupted writes
+        are deleted first.
 
     Raises
     ------
     OSError
-        If the file cannot be written, or `path` names something else than a file.
+        If the file cannot be written, or `path` is not a regular file.
     """
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     mode = _mode(path, folder)
-    # In the same folder, as a rename does not cross file systems; hidden, and never read.
+    # The temporary file is in the same folder, because a rename cannot cross file systems.
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-    # Nobody can have put a link there before: the name is random, and has to be new.
+    # O_EXCL fails if the file or a link with this name exists.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     if one_writer:
@@ -49,7 +49,7 @@ def write_atomically(path, parts, *, one_writer=False):
         with suppress(OSError):
             os.unlink(temporary)
         raise
-    # The new name has to reach the disk too, where folders can be synchronised.
+    # Write the new directory entry to disk, on systems where folders can be synchronized.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -59,22 +59,22 @@ def write_atomically(path, parts, *, one_writer=False):
 
 
 def _mode(path, folder):
-    """The permissions of the file at `path`; None if there is none yet."""
+    """Return the permissions of the file at `path`; None if it does not exist."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         if not os.path.isdir(folder):
-            raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder) from None
+            raise FileNotFoundError(errno.ENOENT, "Folder does not exist", folder) from None
         return None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "It is no regular file, and would be replaced by one", path)
+        raise OSError(errno.EINVAL, "path must be a regular file", path)
     return stat.S_IMODE(mode)
 
 
 def _clear(folder, name):
-    """Delete what writers of a file that were killed have left behind."""
+    """Delete temporary files of interrupted writes of the file `name`."""
     left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
     for entry in os.listdir(folder):
         if left.fullmatch(entry):

@@ -1,4 +1,4 @@
-"""Methods that an object has or has not."""
+"""Methods that are available only under a condition."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -9,7 +9,7 @@ Method = TypeVar("Method", bound=Callable)
 
 
 class AvailableMethod:
-    """A method that is there only where `check` says so; see `available_if`."""
+    """Descriptor of a method that is available only if `check` allows it; see `available_if`."""
 
     def __init__(self, method, check):
         self.method, self.check = method, check
@@ -17,7 +17,7 @@ class AvailableMethod:
 
     def __get__(self, instance, owner=None):
         if instance is None:
-            # What documentation and metadata routing look at.
+            # Documentation tools and metadata routing need the undecorated method.
             return self.method
         try:
             available = self.check(instance)
@@ -29,27 +29,26 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """As scikit-learn's, but the last line of the error has the reason that `check` raises.
+    """Return a decorator like scikit-learn's, with the reason in the message of the error.
 
-    There it is the cause of an error that says no more than that the attribute is missing, so
-    that the way out stands two exceptions up.
+    scikit-learn raises an error without the reason, which is only in the message of its cause.
     """
-    # To type checkers it is the method.
+    # Type checkers treat the result as the method itself.
     return lambda method: cast(Method, AvailableMethod(method, check))
 
 
 def ranks(classifier):
-    """Whether a fitted classifier, of two classes, has an order of rows; for `available_if`."""
+    """Return True for two classes, which rank samples, else raise; for `available_if`."""
     return _has_classes(classifier, True, "predict_top", "predict_topk(X, k)")
 
 
 def chooses_labels(classifier):
-    """Whether a fitted classifier, of several classes, has labels to choose from."""
+    """Return True for more than two classes, which have top-k labels, else raise."""
     return _has_classes(classifier, False, "predict_topk", "predict_top(X, n)")
 
 
 def _has_classes(classifier, two, name, other):
     fitted = getattr(classifier, "classes_", None)
     if fitted is not None and (len(fitted) == 2) != two:
-        raise AttributeError(f"{name} is not there for {len(fitted)} classes: use {other}")
+        raise AttributeError(f"{name} is not available for {len(fitted)} classes: use {other}")
     return True

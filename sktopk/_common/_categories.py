@@ -1,7 +1,4 @@
-"""Columns of a frame that hold categories, as numbers of these.
-
-Without narwhals: pandas and polars differ in eight lines here.
-"""
+"""Encoding of the categorical columns of pandas and polars data frames."""
 
 from dataclasses import dataclass
 from numbers import Real
@@ -11,24 +8,24 @@ import numpy as np
 from ._frames import holds_numbers
 from ._warnings import warn
 
-# If a column has more categories, the rarest ones share a number.
+# Maximum number of categories per column; the rarest categories are grouped.
 MOST = 50
-# First letters of the dtypes of categories and of strings, in pandas, polars and pyarrow.
+# Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
 _STRINGS = ("object", "str", "large_string", "utf8")
 
 
 @dataclass(frozen=True)
 class Categories:
-    """The categories of the columns of a frame, as `fit` found them.
+    """Categories of the columns of a data frame in `fit`.
 
     Parameters
     ----------
     values : dict of {int: list}
-        The categories by the number of the column, the most frequent first. None, in front of all
-        others, stands for missing values.
+        Categories by column index, sorted by decreasing frequency. None is the category of missing
+        values, and is first if it exists.
     pooled : tuple of int
-        Columns with more categories: the rare ones have the number ``len(values[column])``.
+        Columns whose rare categories are grouped. The group has the code ``len(values[column])``.
     """
 
     values: dict
@@ -36,10 +33,10 @@ class Categories:
 
     @classmethod
     def of(cls, X, weight):
-        """Return the categories of X, or None if no column holds categories.
+        """Return the categories of X, or None if no column is categorical.
 
-        Columns with a dtype of categories hold categories, and columns of strings of which at least
-        one is no number. Categories count by the `weight` of their samples.
+        Columns are categorical if they have a categorical dtype, or if they have strings and not
+        all strings are numbers. Frequencies are sums of sample weights.
         """
         values, pooled = {}, []
         for j, name in enumerate(X.columns):
@@ -60,20 +57,20 @@ class Categories:
 
     @property
     def sizes(self):
-        """Number of categories by the number of the column."""
+        """Number of categories by column index."""
         return {j: len(values) + (j in self.pooled) for j, values in self.values.items()}
 
     def encode(self, X):
-        """Return a pandas frame with numbers instead of categories.
+        """Return a pandas data frame with categories encoded as numbers.
 
-        Unknown categories have the number of the rare ones, or -1 if there are none. Missing values
-        are -1 if `fit` had none.
+        Unknown categories get the code of the group of rare categories, or -1 without this group.
+        Missing values are -1 if there were none in `fit`.
         """
         import pandas as pd
 
         columns = dict(enumerate(X[name] for name in X.columns))
         others = {str(each.dtype).lower() for j, each in columns.items() if j not in self.values}
-        # The numbers of categories are no reason for float64 if all other columns are float32.
+        # Codes are float32 if all other columns are, so that X stays float32.
         dtype = np.float32 if others == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
@@ -86,14 +83,13 @@ class Categories:
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
 
     def _check_kind(self, j, name, objects):
-        """Raise if a column has numbers instead of strings, or strings instead of numbers."""
+        """Raise if a column has numbers instead of strings, or vice versa."""
         known = next((each for each in self.values[j] if each is not None), None)
         for each in objects if known is not None else []:
             if each is not None and isinstance(each, str) != isinstance(known, str):
                 raise TypeError(
-                    f"X must hold the columns of fit: column {name!r} held categories such as "
-                    f"{known!r} ({type(known).__name__}); got {each!r} ({type(each).__name__}), "
-                    "which is of another kind"
+                    f"X must have the same types as in fit: column {name!r} had categories such as "
+                    f"{known!r} ({type(known).__name__}); got {each!r} ({type(each).__name__})"
                 )
 
     def _codes(self, j, objects):
@@ -111,7 +107,7 @@ def _is_of_strings(column):
 
 
 def _objects(column):
-    """The values of a column as objects, None where they are missing."""
+    """Return the values of a column as objects, with None for missing values."""
     import pandas as pd
 
     objects = np.array(column, dtype=object)
@@ -120,7 +116,7 @@ def _objects(column):
 
 
 def _are_categories(objects):
-    """Whether all are missing, or all others strings, not all of which are numbers."""
+    """Return whether all known values are strings, and not all of them are numbers."""
     known = [each for each in objects if each is not None]
     return not known or (all(isinstance(v, str) for v in known) and not holds_numbers(known))
 
@@ -130,31 +126,29 @@ def _check_one_kind(name, values):
     numbers = [each for each in values if each is not None and not isinstance(each, str)]
     if strings and numbers:
         raise TypeError(
-            f"X must hold columns of one kind: column {name!r} holds categories that are texts, "
-            f"such as {strings[0]!r}, and others that are none, such as {numbers[0]!r}: make texts "
-            "of all"
+            f"X must have only strings or only numbers in a column; got {strings[0]!r} and "
+            f"{numbers[0]!r} in column {name!r}: convert all values to strings"
         )
 
 
 def _warn_of_strings(name, values, n_samples):
-    """Warn of many strings that are hardly categories: nearly all numbers, or one per sample."""
-    said = f"column {name!r} of X holds {len(values)} different texts"
+    """Warn of strings that are probably not categories: nearly all numbers, or one per sample."""
+    said = f"column {name!r} of X has {len(values)} different strings"
     others = [each for each in values if each is not None and not holds_numbers(each)]
     if len(others) <= len(values) / 10:
         warn(
-            f"{said}, most of them numbers but not {others[0]!r}, and is taken as categories: if "
-            "it is one of numbers, make it so by pandas.to_numeric(errors='coerce'), for which the "
-            "others are missing"
+            f"{said}, most of them numbers but not {others[0]!r}, and is used as categories. For "
+            "numbers, convert it with pandas.to_numeric(errors='coerce')"
         )
     elif len(values) > n_samples / 2:
         warn(
-            f"{said} in {n_samples} rows, such as {others[0]!r}, and is taken as categories: drop "
-            "it if it names the rows, and make columns of what counts of dates and of sentences"
+            f"{said} in {n_samples} rows, such as {others[0]!r}, and is used as categories. Drop "
+            "identifiers, and convert dates and text to numbers"
         )
 
 
 def _plain(objects):
-    """Return strings for all but strings and numbers, for example for intervals."""
+    """Convert objects other than strings and numbers, such as intervals, to strings."""
     plain = np.empty(len(objects), dtype=object)
     plain[:] = [
         each if each is None or isinstance(each, str | Real | np.bool_) else str(each)
@@ -164,13 +158,13 @@ def _plain(objects):
 
 
 def _by_frequency(objects, weight):
-    """Return the categories of positive weight, the heaviest first, but a missing one in front."""
+    """Return the categories by decreasing weight, preceded by None if values are missing."""
     import pandas as pd
 
     index, values = pd.factorize(objects)
     is_missing = index < 0
     total = np.bincount(index[~is_missing], weight[~is_missing], minlength=len(values))
     values = [each.item() if isinstance(each, np.generic) else each for each in values]
-    # The order of ties does not depend on the order of the samples.
+    # Ties are sorted by name, so that the order of the samples has no effect.
     order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
     return [None] * bool(weight[is_missing].any()) + [values[i] for i in order]

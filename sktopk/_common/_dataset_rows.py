@@ -1,4 +1,4 @@
-"""Rows of torch's Datasets. Loads torch: `_input.as_lazy` imports it where there is a Dataset."""
+"""Samples of torch Datasets; imports torch, and is imported only if X is a Dataset."""
 
 import numpy as np
 import torch
@@ -6,18 +6,18 @@ from torch.utils.data import default_collate
 
 from ._lazy_rows import LazyRows
 
-# Items asked of a Dataset at a time to read its labels.
+# Number of items per batch when reading labels.
 _LABEL_ITEMS = 256
 
 
 class DatasetRows(LazyRows):
-    """The rows of a map-style Dataset, fetched a batch at a time.
+    """Samples of a map-style Dataset, which are fetched when they are indexed.
 
     Parameters
     ----------
     dataset : Dataset
-        Its items are rows, or tuples or lists that begin with a row: tensors or arrays of
-        numbers of one shape. ``__getitems__`` is used if there is one.
+        Each item is a sample, or a tuple or list that begins with one. Samples are tensors or
+        arrays of numbers with equal shapes. ``__getitems__`` is used if it exists.
     """
 
     def __init__(self, dataset):
@@ -49,10 +49,10 @@ class DatasetRows(LazyRows):
         for row, number in zip(rows, index, strict=True):
             if tuple(row.shape) != self.shape[1:]:
                 raise ValueError(
-                    f"X must have rows of one shape; row {number} of the Dataset has shape "
-                    f"{tuple(row.shape)}, row 0 {self.shape[1:]}"
+                    f"X must have samples of equal shape; got {tuple(row.shape)} for item {number} "
+                    f"of the Dataset and {self.shape[1:]} for item 0"
                 )
-        # By torch, as NumPy has no bfloat16.
+        # Convert with torch, because NumPy has no bfloat16.
         rows = default_collate(rows).to(getattr(torch, self.dtype.name)).numpy()
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
@@ -62,7 +62,7 @@ class DatasetRows(LazyRows):
         return rows
 
     def labels(self):
-        """The label of every sample, in one pass over the items."""
+        """Return the labels of all samples, in one pass over the items."""
         parts = range(0, len(self), _LABEL_ITEMS)
         parts = [range(i, min(i + _LABEL_ITEMS, len(self))) for i in parts]
         return np.concatenate([self._read_labels(list(part)) for part in parts])
@@ -72,8 +72,8 @@ class DatasetRows(LazyRows):
         for item, number in zip(self._items(index), index, strict=True):
             if not isinstance(item, tuple | list) or len(item) < 2:
                 raise ValueError(
-                    f"y must be passed, or the items of the Dataset be (row, label); item {number} "
-                    f"is a {type(item).__name__} without a label"
+                    "y must be passed if the items of the Dataset are not (sample, label); got "
+                    f"a {type(item).__name__} without a label in item {number}"
                 )
             label = item[1]
             is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
@@ -95,6 +95,6 @@ class DatasetRows(LazyRows):
         if isinstance(row, np.ndarray | torch.Tensor):
             shown += f" of {row.dtype} and shape {tuple(row.shape)}"
         raise TypeError(
-            f"X must be a Dataset whose items are (row, label, ...) or rows, with a row a tensor "
-            f"or array of numbers of at least one dimension; got a {shown} in item {number}"
+            "X must be a Dataset with items (sample, label, ...) or samples, where a sample is a "
+            f"tensor or array of numbers with at least 1 dimension; got a {shown} in item {number}"
         )

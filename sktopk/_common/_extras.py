@@ -1,10 +1,10 @@
-"""Packages that only some functions need."""
+"""Imports of optional dependencies."""
 
 from importlib import import_module
 
 
 def import_extra(module, caller, extra):
-    """Return an optional module, or say which extra of this package `caller` needs."""
+    """Return an optional module; if it is missing, raise with the command to install it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Folds of an ensemble that hold out equal samples together.
+"""Folds of an ensemble, which keep equal samples together.
 
-The folds depend on the order of the distinct samples. So they stay the same if columns are
-multiplied by positive numbers, if float32 becomes float64, and if samples come in another order
-or several times.
+Folds depend only on the lexicographic order of the distinct samples. They do not change if columns
+are multiplied by positive numbers, if float32 is converted to float64, or if samples are shuffled
+or repeated.
 """
 
 import numpy as np
@@ -11,19 +11,19 @@ from scipy.sparse import issparse
 from ._lazy_rows import LazyRows, SomeRows
 from ._row_keys import row_keys
 
-# Numbers that are copied at a time.
+# Numbers per chunk.
 BLOCK = 1 << 20
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return a random integer per sample, the same for equal samples and for samples of a group.
+    """Return a random integer per sample, equal for equal samples and within groups.
 
     Parameters
     ----------
     X : ndarray, CSR or LazyRows of shape (n_samples, ...)
     seed : int
     groups : ndarray of int of shape (n_samples,), default=None
-        From 0.
+        Group indices from 0.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # Number of smaller samples, by the columns compared so far; `tied` have an equal one.
+    # n_smaller: number of smaller samples by the columns compared so far; tied: samples with ties.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -79,16 +79,16 @@ def _differ(key):
 
 
 def _dense_keys(X, index, start):
-    """Return some columns from `start` on, of the samples `index`, and the column after them."""
+    """Return the next columns from `start` of the samples `index`, and the end column."""
     stop = min(start + max(1, BLOCK // len(index)), X.shape[1])
     return list(X[index, start:stop].T), stop
 
 
 def _sparse_keys(X, index, number):
-    """Return what orders the nonzero entries of this number of each sample, and the next number.
+    """Return sort keys for the `number`-th nonzero entry of each sample, and the next number.
 
-    Of two samples that differ first in this entry, the one with the earlier column is larger if
-    its value is positive: the other one has 0 there.
+    If two samples first differ in this entry, the sample with the earlier column is larger if the
+    value is positive, because the other sample has 0 in this column.
     """
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]
@@ -101,7 +101,7 @@ def _sparse_keys(X, index, number):
 
 
 def _canonical(X):
-    """Return CSR rows with sorted indices, one entry per position and no stored zeros."""
+    """Return a CSR matrix with sorted indices, without duplicates and stored zeros."""
     if not X.has_canonical_format or not X.data.all():
         X = X.copy()
         X.sum_duplicates()
@@ -110,12 +110,12 @@ def _canonical(X):
 
 
 def deal(order, target, n_folds):
-    """Deal samples into folds with about the same shares of the classes.
+    """Assign samples to stratified folds.
 
     Parameters
     ----------
     order : ndarray of int of shape (n_samples,)
-        The `shuffled_order`. Samples of the same integer come into the same fold.
+        Result of `shuffled_order`. Samples with equal integers get the same fold.
     target : ndarray of int of shape (n_samples,)
         Class indices.
     n_folds : int
@@ -123,23 +123,23 @@ def deal(order, target, n_folds):
     Returns
     -------
     fold : ndarray of int of shape (n_samples,)
-        From 0 to n_folds - 1; -1 for samples of a class that would all be in one fold, and for
-        samples equal to them.
+        Fold from 0 to n_folds - 1, or -1 for classes whose samples would all be in one fold, and
+        for samples equal to these.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
-    # Classes come in an order that depends on their samples, not on their names.
+    # The order of classes depends on their samples, so that renaming classes has no effect.
     content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
     place = np.argsort(np.argsort(content, kind="stable"))
     target, labels = place[target], place[labels]
     count = np.bincount(labels)
-    # A sample with several labels counts for the rarest of them.
+    # Equal samples with different labels count for the rarest label.
     by_sample = np.lexsort((labels, count[labels], numbers))
     label = labels[by_sample][np.r_[True, np.diff(numbers[by_sample]) > 0]]
     by_class = np.argsort(label, kind="stable")
     several = (count > 1)[label[by_class]]
     fold = np.full(len(distinct), -1)
-    # Samples of a class have consecutive numbers, so that folds differ by one of them at most.
+    # Consecutive samples of a class get consecutive folds, so class counts differ by at most one.
     fold[by_class[several]] = np.arange(several.sum()) % n_folds
     fold = fold[index]
     lowest, highest = np.full((2, len(count)), [[n_folds], [-1]])

@@ -1,37 +1,36 @@
-"""Errors that name the column of a frame that is no column of numbers."""
+"""Errors that name the first column of a data frame without valid numbers."""
 
 import numpy as np
 
-# What other networks cannot take.
-TAKES_TABLES = "the default network takes {what} as they are (module=TabularMLP)"
-# First letters of the dtypes of times, in pandas, polars and pyarrow.
+# Hint in errors about input that only TabularMLP accepts.
+TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
+# Prefixes of the names of time dtypes in pandas, polars and pyarrow.
 _TIMES = ("date", "time", "period", "duration")
-_OF_TIMES = "turn it into what counts, such as the hour, the weekday or the days since a date"
+_OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
 
 
 def check_columns(X):
-    """Raise if two columns of a frame have the same name, or if a column holds times.
+    """Raise if two columns of a data frame have the same name, or if a column has times.
 
-    Some versions and frames read the first as one column, the second as nanoseconds.
+    Otherwise, some libraries read duplicate columns as one column, and times as nanoseconds.
     """
     seen = set()
     for name in X.columns:
         if name in seen:
             raise ValueError(
-                f"X must have columns of different names; got {name!r} more than once: rename or "
-                "drop it"
+                f"X must have distinct column names; got {name!r} more than once: rename or drop it"
             )
         seen.add(name)
     for name in X.columns:
         dtype = str(X[name].dtype)
         if dtype.lower().startswith(_TIMES):
             raise TypeError(
-                f"X must hold numbers; column {name!r} holds times ({dtype}): {_OF_TIMES}"
+                f"X must hold numbers; got times ({dtype}) in column {name!r}: {_OF_TIMES}"
             )
 
 
 def holds_numbers(values):
-    """Whether all values of a column, or a single value, can be read as numbers."""
+    """Return whether all values of a column, or a single value, can be converted to float."""
     try:
         np.asarray(values).astype(np.float64)
     except (TypeError, ValueError):
@@ -40,9 +39,9 @@ def holds_numbers(values):
 
 
 def explain(X, error, takes_missing=False):
-    """Raise an error that names the first column that is no column of finite numbers.
+    """Raise an error that names the first column with values other than finite numbers.
 
-    Returns if there is no such column. NaN is allowed if the network takes missing values.
+    Return if there is no such column. NaN is allowed if `takes_missing` is True.
     """
     for name in X.columns:
         values = np.asarray(X[name])
@@ -57,7 +56,7 @@ def explain(X, error, takes_missing=False):
 
 
 def _explain_objects(name, values, error, takes_missing):
-    """Raise for the first value of a column that is no number."""
+    """Raise for the first value of a column that is not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:
@@ -68,18 +67,18 @@ def _explain_objects(name, values, error, takes_missing):
             advice = f": {_OF_TIMES}" if hasattr(value, "isoformat") else ""
             if isinstance(value, str) and takes_missing:
                 advice = (
-                    ". A column is one of categories if it holds nothing but texts in fit: make "
-                    "numbers of them, or texts of all"
+                    ". A column of categories must have only strings in fit: convert all values to "
+                    "numbers, or all values to strings"
                 )
             elif isinstance(value, str):
                 advice = (
-                    ". Encode it first, for example by scikit-learn's OneHotEncoder in a "
-                    f"ColumnTransformer; {TAKES_TABLES.format(what='columns of texts')}"
+                    ". Encode it first, for example with scikit-learn's OneHotEncoder in a "
+                    f"ColumnTransformer; {TAKES_TABLES.format(what='columns of strings')}"
                 )
             text = repr(value)
             text = text if len(text) <= 40 else f"{text[:37]}..."
             raise kind(
-                f"X must hold numbers; column {name!r} has {text} in row {row}: {reason}{advice}"
+                f"X must hold numbers; got {text} in column {name!r}, row {row}: {reason}{advice}"
             ) from error
     if missing.any() and not takes_missing:
         raise ValueError(_missing(name, missing, "NaN")) from error
@@ -89,6 +88,6 @@ def _missing(name, wrong, what):
     takes = TAKES_TABLES.format(what="missing values")
     advice = f"impute them first, or drop the rows; {takes}" if what == "NaN" else "clip them first"
     return (
-        f"Input X contains {what}: column {name!r}, in {int(wrong.sum())} of {len(wrong)} rows, "
-        f"the first of them row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
+        f"Input X contains {what}: {int(wrong.sum())} of {len(wrong)} rows of column {name!r}, "
+        f"first row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
     )

@@ -1,4 +1,4 @@
-"""Groups of rows by names of any kind: days, queries, plates."""
+"""Groups of samples, such as days, queries or plates."""
 
 import numpy as np
 
@@ -7,23 +7,23 @@ from ._scalars import on_host
 
 
 def encode_groups(groups, n_samples):
-    """Return a number per row, the same for rows of the same group."""
+    """Return a group index per sample, in the order of first appearance."""
     given, groups = groups, np.asarray(on_host(groups, "groups"))
     if groups.shape != (n_samples,):
         came = f"shape {groups.shape}"
         if isinstance(given, str):
-            came = f"{given!r}: pass the column itself, such as X[{given!r}]"
-        raise ValueError(f"groups must name the group of each of the {n_samples} rows; got {came}")
-    refuse_missing(groups, "groups", "a name per sample")
+            came = f"{given!r}: pass the column, such as X[{given!r}]"
+        raise ValueError(f"groups must have one entry per sample ({n_samples}); got {came}")
+    refuse_missing(groups, "groups", "values")
     code_of = {}
     code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
     return np.array(code, dtype=np.intp)
 
 
 def several_groups(groups, weight):
-    """Return what `encode_groups` does, or None if the rows of positive weight are one group.
+    """Return group indices, -1 for samples of weight 0, or None if there is only one group.
 
-    Other rows are of no group, whose number is -1: those of the others are as without them.
+    Samples of weight 0 do not change the indices of the others.
     """
     code, present = encode_groups(groups, len(weight)), weight > 0
     if not present.all():
@@ -33,7 +33,7 @@ def several_groups(groups, weight):
 
 
 def rows_of_groups(groups):
-    """Return the indices of the samples of each group, for the groups that have some."""
+    """Return a list with the sample indices of each nonempty group."""
     order = np.argsort(groups, kind="stable")
     cuts = np.flatnonzero(np.diff(groups[order])) + 1
     return np.split(order, cuts)

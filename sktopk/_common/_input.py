@@ -1,4 +1,4 @@
-"""Checks of X in all its forms, and of samples with their labels and weights."""
+"""Checks of X in all supported formats, and of labels and sample weights."""
 
 import sys
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ._lazy_rows import LazyRows, SomeRows
 from ._scalars import on_host
 from ._warnings import warn
 
-# Numbers that are looked at together.
+# Numbers per chunk in the search for missing values.
 _BLOCK_NUMBERS = 1 << 22
 FLOATS = [np.float64, np.float32]
 
@@ -26,12 +26,12 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
     Parameters
     ----------
     estimator : object
-        Has the attributes of the columns.
+        Estimator with attributes about columns, such as `n_features_in_`.
     X : {array, sparse matrix, frame, Dataset}
     reset : bool
-        Whether to set the attributes of the columns.
+        Whether to set these attributes.
     takes_tables : bool, default=False
-        Whether the network takes missing values and, in frames, columns of categories.
+        Whether the network accepts missing values, and categories in data frames.
     takes_images : bool, default=True
         Whether X may have more than two dimensions.
     sample_weight : array-like, default=None
@@ -43,16 +43,16 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
     if n_dim > 2 and not takes_images:
         raise ValueError(
             f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "
-            f"with dim {n_dim}. Images (n_samples, channels, height, width) need module="
+            f"with dim {n_dim}. For images (n_samples, channels, height, width), set module"
         )
     if reset:
         vars(estimator).pop("categories_", None)
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
-        # Their numbers are checked when they are read.
+        # Values of lazy rows are checked when they are read.
         if n_dim < 2:
-            raise ValueError(f"X must have rows of numbers; got a Dataset of shape {X.shape}")
+            raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         if reset:
             vars(estimator).pop("feature_names_in_", None)
         X = _encode(estimator, X, is_frame=False)
@@ -60,7 +60,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         X = on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
-            # scikit-learn names columns that fit did not see.
+            # For unknown columns, scikit-learn raises an error with their names.
             names = None if reset else getattr(estimator, "feature_names_in_", None)
             if names is None or {*X.columns} <= {*names}:
                 check_columns(X)
@@ -72,18 +72,18 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         X = _validate(estimator, _encode(estimator, X, is_frame), reset, n_dim, takes_missing)
     if reset:
         _warn_of_channels_last(X.shape)
-        # scikit-learn sets it for tables only.
+        # scikit-learn sets n_features_in_ for two dimensions only.
         estimator.n_features_in_ = X.shape[1]
         estimator.input_shape_ = X.shape[1:]
     elif X.shape[1:] != estimator.input_shape_:
         raise ValueError(
-            f"X must have rows of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
+            f"X must have samples of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
         )
     return X
 
 
 def _validate(estimator, X, reset, n_dim, takes_missing):
-    """scikit-learn's checks, with errors that name the column."""
+    """Apply scikit-learn's checks, with errors that name the column."""
     is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
     try:
         checked = validate_data(
@@ -103,19 +103,18 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
             raise ValueError(f"X must hold numbers within the range of float64: {error}") from error
         if str(error).startswith("could not convert string"):
             raise ValueError(
-                f"X must hold numbers; {error}. Categories are taken from frames of pandas or "
-                "polars, in their own columns; of texts make columns first, for example by "
-                "TfidfVectorizer and TruncatedSVD"
+                f"X must hold numbers; {error}. Pass categories as columns of a pandas or polars "
+                "data frame. Encode text first, for example with TfidfVectorizer and TruncatedSVD"
             ) from error
         if str(error).startswith("Input X contains NaN"):
             takes = TAKES_TABLES.format(what="missing values")
-            raise ValueError(f"Input X contains NaN: impute it first; {takes}") from error
+            raise ValueError(f"Input X contains NaN: impute them first; {takes}") from error
         raise
     return canonical(checked)
 
 
 def canonical(X):
-    """Return sparse rows with sorted indices and one entry per position, in a copy if needed."""
+    """Return a sparse X with sorted indices and without duplicates, as a copy if needed."""
     if issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -123,29 +122,28 @@ def canonical(X):
 
 
 def _encode(estimator, X, is_frame):
-    """Return X with numbers instead of the categories that the estimator knows, if any."""
+    """Return X with the categories of `estimator.categories_` encoded as numbers, if any."""
     categories = getattr(estimator, "categories_", None)
     if categories is None:
         return X
     if not is_frame and getattr(X, "ndim", 2) == 2:
         raise TypeError(
-            "X must be a frame, as in fit, where columns "
-            f"{', '.join(map(str, categories.values))} (from 0) held categories; got "
-            f"{type(X).__name__}"
+            f"X must be a data frame as in fit, because columns {[*categories.values]} had "
+            f"categories; got {type(X).__name__}"
         )
     names = getattr(estimator, "feature_names_in_", None)
-    # scikit-learn says which columns are missing.
+    # If columns are missing, scikit-learn raises an error with their names.
     known = is_frame and (names is None or list(X.columns) == list(names))
     return categories.encode(X) if known else X
 
 
 def columns_with_missing(X):
-    """Return the indices of the columns of a checked table that have missing values."""
+    """Return a tuple with the indices of the columns of checked X that have missing values."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
     if len(X.shape) != 2 or isinstance(table, LazyRows):
-        return ()  # samples of a Dataset have none
+        return ()  # Datasets with missing values are rejected
     found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
     for start in range(0, X.shape[0], step):
         rows = X[np.arange(start, min(start + step, X.shape[0]))]
@@ -157,20 +155,20 @@ def columns_with_missing(X):
 
 
 def _warn_of_channels_last(shape):
-    """Warn of images (n_samples, height, width, channels)."""
+    """Warn if X looks like images of shape (n_samples, height, width, channels)."""
     n_dim, colours = len(shape), (1, 3, 4)
     if n_dim == 4 and shape[3] in colours and min(shape[1:3]) > max(colours):
         warn(
-            f"X of shape {tuple(shape)} looks like images with channels last, and is read as "
-            f"(n_samples, channels, height, width), with {shape[1]} channels: pass "
-            "X.transpose(0, 3, 1, 2), of a tensor X.permute(0, 3, 1, 2)"
+            f"X of shape {tuple(shape)} looks like images with channels last, but is used as "
+            f"(n_samples, channels, height, width) with {shape[1]} channels: pass "
+            "X.transpose(0, 3, 1, 2), or X.permute(0, 3, 1, 2) for tensors"
         )
 
 
 class Labelled(NamedTuple):
-    """Checked samples with labels, weights and indices of their groups or None.
+    """Checked samples, labels and weights, and group indices or None.
 
-    If samples of weight 0 were dropped, `present` is the mask of those that were not.
+    If samples of weight 0 were dropped, `present` is the mask of the kept samples.
     """
 
     X: object
@@ -180,7 +178,7 @@ class Labelled(NamedTuple):
     present: np.ndarray | None = None
 
     def as_given(self, values):
-        """Return values per sample given, NaN for those that were dropped."""
+        """Return values for all given samples, with NaN for dropped samples."""
         if self.present is None:
             return values
         of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
@@ -214,7 +212,7 @@ def check_labelled(
 
 
 def check_validation(estimator, X_val, y_val, classes):
-    """Return validation samples, with some labels among `classes` and weights of 1."""
+    """Return checked validation samples with weights of 1; some labels must be in `classes`."""
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
@@ -223,27 +221,26 @@ def check_validation(estimator, X_val, y_val, classes):
         X_val = check_rows(estimator, X_val, reset=False)
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"X_val is not allowed: {error}") from error
+        raise kind(f"X_val is not valid: {error}") from error
     y_val = check_labels(y_val, "y_val")
     check_length(y_val, X_val.shape[0], "y_val")
     unknown = np.unique(y_val[encode_labels(classes, y_val, "y_val") < 0])
     if len(unknown) == len(np.unique(y_val)):
         raise ValueError(
-            f"y_val must have labels of y, {_shown(classes)}; got none of them but "
-            f"{_shown(unknown)}"
+            f"y_val must have labels of y, {_shown(classes)}; got only {_shown(unknown)}"
         )
     if len(unknown):
-        warn(f"y_val has labels that y has not, {_shown(unknown)}: they count as errors")
+        warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
     return Labelled(X_val, y_val, np.ones(len(y_val)))
 
 
 def _shown(labels):
-    """At most five labels in words."""
+    """Return a string with at most five labels."""
     return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
 
 
 def take(X, mask):
-    """Return the samples where `mask` is true, not copied if the copy would be large."""
+    """Return the samples where `mask` is true, as lazy rows if a copy would be large."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask)
@@ -252,22 +249,29 @@ def take(X, mask):
 
 
 def take_rows(values, index):
-    """Return the rows of an array, a sparse matrix, a frame or a list; all of them for None."""
+    """Return rows of an array, matrix, data frame, table or list; all if `index` is None."""
     if index is None:
         return values
+    if is_arrow(values):
+        return values.take(index)  # indexing a pyarrow table selects columns
     if hasattr(values, "iloc"):
         return values.iloc[index]
     if isinstance(values, list | tuple):
         return [values[i] for i in index]
     if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
-        # An array of another library: the array API standard has no other way.
+        # The array API standard supports integer indexing only through `take`.
         xp = values.__array_namespace__()
         return xp.take(values, xp.asarray(index, device=values.device), axis=0)
     return values[index]
 
 
+def is_arrow(X):
+    """Return whether X is a pyarrow object."""
+    return type(X).__module__.partition(".")[0] == "pyarrow"
+
+
 def take_params(params, index, n_samples):
-    """Return fit parameters of some samples: those rows of values that have `n_samples` rows."""
+    """Return fit parameters, with arrays of length `n_samples` restricted to `index`."""
 
     def length(value):
         shape = getattr(value, "shape", ())
@@ -280,13 +284,13 @@ def take_params(params, index, n_samples):
 
 
 def is_dataset(X, kind="Dataset"):
-    """Tell whether X is a Dataset of torch, without loading torch."""
+    """Return whether X is a torch Dataset, without importing torch."""
     known = getattr(sys.modules.get("torch.utils.data"), kind, ())
     return isinstance(X, known)
 
 
 def is_memory_map(X):
-    """Tell whether an array, or the array that it is a view of, lies in a file."""
+    """Return whether an array is a memory map, or a view of one."""
     while X is not None:
         if isinstance(X, np.memmap):
             return True
@@ -295,20 +299,20 @@ def is_memory_map(X):
 
 
 def check_table(X):
-    """Raise if X is an iterable Dataset, a query of polars that was not run, or out of memory."""
+    """Raise if X is an IterableDataset, a polars LazyFrame or a dask frame."""
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
-        raise TypeError(f"X must be a table; got a {type(X).__name__}: pass X.collect()")
+        raise TypeError(f"X must be in memory; got a {type(X).__name__}: pass X.collect()")
     if hasattr(X, "dask") and hasattr(X, "columns"):
-        raise TypeError(f"X must be in memory; got a {type(X).__name__} of dask: pass X.compute()")
+        raise TypeError(f"X must be in memory; got a {type(X).__name__} of dask. Pass X.compute()")
     if is_dataset(X, "IterableDataset"):
         raise TypeError(
-            f"X must be a table; got {type(X).__name__}, whose parts come one after another: call "
-            "partial_fit and predict for each"
+            f"X must be a map-style Dataset or in memory; got {type(X).__name__}: call partial_fit "
+            "and predict for each batch"
         )
 
 
 def own_labels(X, y, *, needed=False):
-    """Return y, or the labels of a Dataset if it is None."""
+    """Return y, or the labels of the Dataset X if y is None."""
     check_table(X)
     if y is None:
         X = as_lazy(X)
@@ -319,7 +323,7 @@ def own_labels(X, y, *, needed=False):
 
 
 def as_lazy(X):
-    """Return the samples of a Dataset; anything else as it is."""
+    """Return a Dataset as lazy rows, and any other X unchanged."""
     if not is_dataset(X):
         return X
     from ._dataset_rows import DatasetRows

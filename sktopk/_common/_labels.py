@@ -15,16 +15,16 @@ _NUMBERS = bool, int, float, np.bool_, np.number
 
 
 def check_given(y, name="y"):
-    """Raise if there are no labels."""
+    """Raise if y is None."""
     if y is None:
         raise ValueError(
-            f"requires {name} to be passed, but the target {name} is None: {name} must hold a "
+            f"requires {name} to be passed, but the target {name} is None: {name} must have one "
             "class label per sample"
         )
 
 
 def check_labels(y, name="y"):
-    """Return class labels of shape (n_samples,)."""
+    """Return class labels as an array of shape (n_samples,)."""
     check_given(y, name)
     y = _of_own_kind(on_host(y, name))
     values = np.asarray(y)
@@ -44,16 +44,16 @@ def check_labels(y, name="y"):
         raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
     if kind.startswith("continuous"):
         raise ValueError(
-            f"Unknown label type: {name} is continuous ({len(np.unique(values))} values); it must "
-            f"hold class labels: make it discrete, for example "
-            f"{name} >= {np.quantile(values, 0.9):.4g}"
+            f"Unknown label type: {name} must hold class labels; got {len(np.unique(values))} "
+            f"continuous values. Make it discrete, for example {name} >= "
+            f"{np.quantile(values, 0.9):.4g}"
         )
     y = column_or_1d(y)
     if values.ndim == 2:
-        # scikit-learn's own warning would point at this line.
+        # scikit-learn's warning would point to this line instead of the user's code.
         warn(
             f"A column-vector {name} was passed when a 1d array was expected: "
-            f"pass {name}.ravel(), of a frame its only column",
+            f"pass {name}.ravel(), or the column of a data frame",
             DataConversionWarning,
         )
     if kind not in ("binary", "multiclass"):
@@ -67,19 +67,19 @@ def check_labels(y, name="y"):
     if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
         warn(
             f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
-            f"samples ({len(y)}): is {name} a number to predict, not a label?"
+            f"samples ({len(y)}). For a numerical target, use a regressor"
         )
     return y
 
 
 def _of_own_kind(y):
-    """Nullable integers and booleans of pandas without missing ones, as NumPy's, not as floats."""
+    """Convert pandas' nullable integers and booleans without missing values to NumPy dtypes."""
     column = y.iloc[:, 0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else y
     dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", np.dtype(object))
     return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
 
 
-def refuse_missing(values, name, what_held="class labels"):
+def refuse_missing(values, name, what_held="labels"):
     """Raise if a value is NaN, NaT, None or infinite."""
     if values.dtype.kind == "f":
         is_nan, infinite = np.isnan(values), np.isinf(values)
@@ -94,21 +94,20 @@ def refuse_missing(values, name, what_held="class labels"):
         return
     if wrong.any():
         raise ValueError(
-            f"Input {name} contains {what}: {name} must hold {what_held}, none missing; "
-            f"{np.count_nonzero(wrong)} of {values.size} are, the first of them in row "
-            f"{np.flatnonzero(wrong)[0]}: drop these samples, or label them"
+            f"Input {name} contains {what}: {name} must not have missing {what_held}; got "
+            f"{np.count_nonzero(wrong)} of {values.size}, first in row {np.flatnonzero(wrong)[0]}. "
+            "Drop these samples, or label them"
         )
 
 
 def _refuse_mixed(y, name, error=None):
-    """Raise if labels are of several kinds, strings among them."""
+    """Raise if labels are strings and other types."""
     kinds = {type(label) for label in y.tolist()}
     if len(kinds) == 1 or not any(issubclass(kind, str) for kind in kinds):
         return
     kinds = sorted(kind.__name__ for kind in kinds)
     raise ValueError(
-        f"{name} must hold labels of one kind, all strings or all numbers, and none missing; "
-        f"got {kinds}"
+        f"{name} must hold only strings or only numbers, without missing labels; got {kinds}"
     ) from error
 
 
@@ -116,13 +115,12 @@ def check_length(y, n_samples, name="y"):
     """Raise unless there is a label for each of `n_samples` samples."""
     if len(y) != n_samples:
         raise ValueError(
-            f"{name} must have one label per row of X: X has {n_samples} rows, "
-            f"{name} has inconsistent length {len(y)}"
+            f"{name} must have one label per sample ({n_samples}); got inconsistent length {len(y)}"
         )
 
 
 def check_classes(y, name="y"):
-    """Return the sorted distinct labels, at least two of them."""
+    """Return the sorted distinct labels; raise if there are fewer than two."""
     classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
@@ -130,7 +128,7 @@ def check_classes(y, name="y"):
 
 
 def check_weight(sample_weight, n_samples):
-    """Return finite nonnegative weights as float64 of shape (n_samples,), not all 0."""
+    """Return sample weights as float64; raise unless finite, nonnegative and not all zero."""
     if sample_weight is None:
         return np.ones(n_samples)
     if isinstance(sample_weight, Real):
@@ -142,30 +140,30 @@ def check_weight(sample_weight, n_samples):
         raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
     if weight.shape != (n_samples,):
         raise ValueError(
-            f"sample_weight must be 1D with one weight per row of X, shape ({n_samples},); "
+            f"sample_weight must be 1D with one weight per sample, shape ({n_samples},); "
             f"got shape {weight.shape}"
         )
     refused = weight[~(np.isfinite(weight) & (weight >= 0))]
     if len(refused):
         raise ValueError(f"sample_weight must be finite and nonnegative; got {refused[0]:g}")
     if not weight.any():
-        raise ValueError("sample_weight must be positive for at least one row; all are zero")
+        raise ValueError("sample_weight must be positive for at least one sample; got only zeros")
     if not weight.max() <= _LARGEST / n_samples:
         raise ValueError(
-            f"sample_weight must be at most {_LARGEST:g} in sum; got up to {weight.max():g}: "
+            f"sample_weight must have a sum of at most {_LARGEST:g}; got up to {weight.max():g}: "
             "divide all weights by their mean"
         )
     return weight
 
 
-# Products of weights with numbers of samples and of classes stay finite.
+# Limit for which products of weights with n_samples and n_classes are finite.
 _LARGEST = 1e150
 
 
 def class_weights(class_weight, classes, count):
-    """Return the weight of each class; "balanced" counts samples by their weight."""
+    """Return the weight of each class; "balanced" uses sums of sample weights."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        # A class announced to partial_fit may have no samples yet: any weight does.
+        # Classes in partial_fit can have no samples yet; their weight has no effect.
         return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
     if class_weight is None:
         return np.ones(len(classes))
@@ -192,24 +190,23 @@ def class_weights(class_weight, classes, count):
 
 
 def encode(classes, y):
-    """Return the index of each label among the sorted `classes`, -1 if it is not among them."""
+    """Return the index of each label in the sorted `classes`, or -1 if it is not in them."""
     index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     return np.where(classes[index] == y, index, -1)
 
 
 def encode_labels(classes, y, name="y"):
-    """Return the index of each label among the `classes` of a classifier, -1 for unknown ones."""
+    """Return the index of each label in the `classes` of a classifier; -1 if it is unknown."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
     with suppress(TypeError):  # of labels that cannot be compared
         if isinstance(known, str) == isinstance(given, str):
             return encode(classes, y)
     raise ValueError(
-        f"{name} must hold labels of the kind that estimator knows, such as {known!r}; got "
-        f"{given!r}"
+        f"{name} must have labels of the type known to estimator, such as {known!r}; got {given!r}"
     )
 
 
 def class_counts(classes, y):
-    """Return the number of labels of each of the sorted `classes`."""
+    """Return the number of labels of each class in the sorted `classes`."""
     index = encode_labels(classes, y)
     return np.bincount(index[index >= 0], minlength=len(classes))

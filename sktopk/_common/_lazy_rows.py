@@ -1,11 +1,11 @@
-"""Samples that are read when they are asked for."""
+"""Samples that are read when they are indexed."""
 
 import numpy as np
 from scipy.sparse import issparse
 
 
 class LazyRows:
-    """A table with shape, dtype and indexing like an array, that holds no rows itself."""
+    """Base class of containers with shape, dtype and indexing like an array."""
 
     @property
     def ndim(self):
@@ -15,29 +15,29 @@ class LazyRows:
         return self.shape[0]
 
     def __array__(self, dtype=None, copy=None):
-        # For scorers of others, which ask for an array; nothing here does.
+        # Only needed by scorers of other packages.
         rows = self[:]
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
     def labels(self):
-        """The label of every row, where they come with the rows, or None."""
+        """Return the labels if they are stored with the samples, else None."""
 
 
 class SomeRows(LazyRows):
-    """Some rows of a table, not copied before they are asked for.
+    """A subset of rows that is copied when it is indexed.
 
     Parameters
     ----------
     table : memory map, CSR matrix or array, or LazyRows
     index : ndarray of int
-        Their numbers.
+        Indices of the rows.
     """
 
     def __init__(self, table, index):
         self.table, self.index = table, index
         self.shape, self.dtype = (len(index), *table.shape[1:]), table.dtype
         if hasattr(table, "nnz"):
-            # About how many numbers are stored: what the share of the rows tells.
+            # Estimate of the number of stored values, by the share of the rows.
             self.nnz = table.nnz * len(index) // max(1, table.shape[0])
 
     def __getitem__(self, index):

@@ -1,4 +1,4 @@
-"""Names by which classes are known outside."""
+"""Public module names of classes."""
 
 from typing import TypeVar
 
@@ -6,9 +6,9 @@ Named = TypeVar("Named")
 
 
 def public(named: Named) -> Named:
-    """Say that a class or function is of `sktopk`, whatever file it lives in.
+    """Set the module of a class or function to `sktopk`.
 
-    Pickles, error messages and documentation name that place, so that they outlive a move.
+    Pickles, error messages and documentation then do not depend on the file of the definition.
     """
     named.__module__ = "sktopk"
     return named

@@ -1,4 +1,4 @@
-"""Random numbers that depend on the content of samples."""
+"""Hash values of samples."""
 
 import math
 from hashlib import blake2b
@@ -11,15 +11,15 @@ from scipy.sparse import csr_array, issparse
 
 from ._input import as_lazy
 
-# Numbers that are copied at a time.
+# Numbers per chunk.
 _CHUNK_SIZE = 2**20
 
 
 def row_keys(X, seed):
-    """Return a random number of 64 bits for each sample, fixed by its content and the seed.
+    """Return a 64-bit hash of each sample, which depends on the seed.
 
-    The number is the same for an array, a sparse matrix, a frame and a list, for 0.0 and -0.0, and
-    for float32 and the same numbers in float64. None counts as NaN.
+    The hash is the same for arrays, sparse matrices, data frames and lists, for 0.0 and -0.0, and
+    for equal numbers in float32 and float64. None is equal to NaN.
 
     Parameters
     ----------
@@ -55,18 +55,18 @@ def _contents(X):
 
 
 def _contents_of_numbers(rows):
-    """Yield the `_content` of the rows of an array or CSR matrix."""
+    """Yield the `_content` of each row of an array or CSR matrix of numbers."""
     rows = csr_array(rows, dtype=np.float64)
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    rows.data[np.isnan(rows.data)] = np.nan  # one of its many representations
+    rows.data[np.isnan(rows.data)] = np.nan  # all NaN get the same bits
     columns, values = rows.indices.astype("i8").tobytes(), rows.data.tobytes()
     for start, end in pairwise((8 * rows.indptr.astype(np.int64)).tolist()):
         yield columns[start:end] + values[start:end]
 
 
 def _content(row):
-    """Return positions and values of the numbers but 0, then of what is no number."""
+    """Return the positions and values of nonzero numbers, then of other objects, as bytes."""
     row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):

@@ -1,4 +1,4 @@
-"""What users pass in, checked: errors name the parameter, what is allowed, what came."""
+"""Checks of parameters; errors have the name, the allowed values and the given value."""
 
 import inspect
 import math
@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# A label has to be rarer than this share to be taken for the positive one.
+# A label with a smaller share is assumed to be the positive label.
 _RARE = 0.25
 
 
@@ -38,17 +38,17 @@ def check_k(k, name="k"):
 
 
 def n_kept(k, n):
-    """Return `k`, or the number of `n` items that the fraction `k` stands for, rounded up."""
+    """Return `k`, or k * n rounded up if `k` is a fraction."""
     check_k(k)
     if isinstance(k, Integral):
         return int(k)
-    # Rounded first: 0.07 * 100 is a little more than 7, and must not become 8; nor a little 0.
+    # Round before ceil, because 0.07 * 100 is greater than 7. A tiny size must not become 0.
     size = float(k * n)
     return math.ceil(round(size, 9) or size)
 
 
 def check_nonnegative(values, name, length, which):
-    """Return `values` as `length` finite nonnegative floats; `which` says what they belong to."""
+    """Return `values` as `length` finite nonnegative floats; `which` describes them in errors."""
     values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
@@ -66,7 +66,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Raise unless `value` is a finite number from `low` to `high`, `bounds` included."""
+    """Raise unless `value` is a finite number from `low` to `high`, including `bounds`."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
@@ -75,7 +75,7 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
         return
     try:
         finite = math.isfinite(value)
-    except OverflowError as error:  # whole numbers and fractions know no bound
+    except OverflowError as error:  # integers and fractions can exceed the range of float
         raise ValueError(f"{name} must be finite as a float; got {value!r}") from error
     if not finite:
         raise ValueError(f"{name} must be finite; got {value!r}")
@@ -88,7 +88,7 @@ def check_flag(value, name):
 
 
 def check_random(random_state):
-    """Return the generator that the parameter `random_state` stands for."""
+    """Return the random generator for the parameter `random_state`."""
     try:
         return check_random_state(random_state)
     except (TypeError, ValueError) as error:
@@ -99,43 +99,43 @@ def check_random(random_state):
 
 
 def _in_place_of(generator):
-    """What to pass for one of NumPy's new generators, which scikit-learn does not take."""
+    """Return a hint for a `numpy.random.Generator`, which scikit-learn does not accept."""
     if not isinstance(generator, np.random.Generator):
         return ""
-    return ": pass np.random.RandomState(generator.bit_generator), which draws from the same bits"
+    return ": pass np.random.RandomState(generator.bit_generator)"
 
 
 def check_call(function, name, *places, **params):
-    """Raise unless `function` takes arguments in these places and parameters of these names."""
+    """Raise unless `function` accepts these positional arguments and parameters."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # as of some builtins
+    except (TypeError, ValueError):  # some builtins have no signature
         return
     try:
         signature.bind(*places, **params)
     except TypeError as error:
         raise TypeError(
-            f"{name} must take ({', '.join([*places, *params])}); got one that takes {signature}: "
-            f"{error}"
+            f"{name} must accept ({', '.join([*places, *params])}); got {signature}: {error}"
         ) from error
 
 
-def refuse_masked(values, name):
-    """Raise for an array with masked entries: NumPy's functions read the numbers below a mask."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(
-            f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
-            f"{values.size}. Drop these samples, or fill them with {name}.filled()"
-        )
+def refuse_masked(**arrays):
+    """Raise if an array has masked entries, because most NumPy functions ignore the mask."""
+    for name, values in arrays.items():
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise ValueError(
+                f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
+                f"{values.size}. Drop these samples, or fill them with {name}.filled()"
+            )
 
 
 def on_host(values, name):
-    """Return `values`, those of another library as an array of NumPy in the CPU's memory.
+    """Return `values`; arrays of other libraries are converted to NumPy arrays.
 
-    With scikit-learn's array_api_dispatch on, arrays on another device and tensors with a gradient
-    are copied to it; else NumPy cannot read them, and they are refused by `name`.
+    Arrays on another device and tensors with a gradient are copied if scikit-learn's
+    array_api_dispatch is enabled. Otherwise, NumPy cannot read them, and an error is raised.
     """
-    refuse_masked(values, name)
+    refuse_masked(**{name: values})
     first = values[0] if isinstance(values, list | tuple) and values else values
     if isinstance(first, np.ndarray) or not hasattr(first, "__dlpack__"):
         return values
@@ -143,23 +143,23 @@ def on_host(values, name):
     try:
         array = _read(first, copies=first is values and get_config()["array_api_dispatch"])
     except (AttributeError, BufferError, RuntimeError, TypeError) as error:
-        other_way = "or set array_api_dispatch=True of scikit-learn, which copies it"
+        other_way = "or set scikit-learn's array_api_dispatch=True"
         if not is_tensor:
             raise TypeError(
-                f"{name} must be an array that NumPy can read; got one of {type(first).__module__} "
-                f"on {first.device}: copy it to the CPU's memory first, {other_way}"
+                f"{name} must be an array that NumPy can read; got a {type(first).__module__} "
+                f"array on {first.device}: copy it to the CPU first, {other_way}"
             ) from error
         came = "a gradient, " if first.requires_grad else ""
         raise TypeError(
-            f"{name} must be an array or a tensor that NumPy can read; got one with {came}"
-            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu(), in a dtype of NumPy, "
+            f"{name} must be an array or tensor that NumPy can read; got a tensor with {came}"
+            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu() with a NumPy dtype, "
             f"{other_way}"
         ) from error
     return array if first is values else values
 
 
 def _read(values, copies):
-    """An array of another library as one of NumPy."""
+    """Return an array of another library as a NumPy array."""
     if hasattr(values, "requires_grad"):
         return values.numpy(force=copies)
     try:
@@ -167,7 +167,7 @@ def _read(values, copies):
     except (RuntimeError, TypeError):
         if not copies:
             raise
-    # CuPy has a copy of its own; DLPack has one since the standard of 2023.
+    # CuPy copies with `get`. Other libraries copy through DLPack (array API standard 2023.12).
     return values.get() if hasattr(values, "get") else np.from_dlpack(values, device="cpu")
 
 
@@ -184,7 +184,7 @@ def check_auto(value, name, check, **kwargs):
 
 
 def is_told(labels):
-    """Tell whether 1 or True is the positive of at most two labels: beside 0, -1 or False."""
+    """Return whether 1 or True is the positive label: the other label is 0, -1 or False."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 
@@ -207,25 +207,26 @@ def place_of(pos_label, classes):
 
 
 def negative_first(classes, pos_label):
-    """Return two classes, or a number of each, in the order negative, positive."""
+    """Return two values, one per class, in the order negative, positive."""
     return classes[::-1] if place_of(pos_label, classes) == 0 else classes
 
 
 def positive_label(pos_label, classes, count):
-    """Return the positive one of two sorted classes, and warn where that is a guess.
+    """Return the positive label of two sorted classes, with a warning if it is ambiguous.
 
     Parameters
     ----------
     pos_label : label or None
-        What the user says. None is 1 or True beside 0, -1 or False. Of other labels it is the rarer
-        one if it has less than a quarter of the weight, else the second.
+        Parameter of the user. None means 1 or True if the other label is 0, -1 or False. For other
+        labels, it is the first label if that has less than a quarter of the weight, else the
+        second label.
     classes, count : ndarray of shape (2,)
-        The labels, and the sums of their sample weights.
+        Labels, and the sums of their sample weights.
 
     Raises
     ------
     ValueError
-        If `pos_label` is not among the labels.
+        If `pos_label` is not one of the labels.
     """
     labels = classes.tolist()
     if pos_label is not None:
@@ -234,8 +235,7 @@ def positive_label(pos_label, classes, count):
         return labels[1]
     place = int(not count[0] < _RARE * count.sum())
     warn(
-        f"labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: "
-        f"{labels[place]!r} is used. Set pos_label={labels[place]!r} or "
-        f"pos_label={labels[1 - place]!r}"
+        f"pos_label=None is ambiguous for the labels {labels[0]!r} and {labels[1]!r}; using "
+        f"{labels[place]!r}. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
     )
     return labels[place]

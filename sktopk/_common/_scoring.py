@@ -1,4 +1,4 @@
-"""Checks of `scoring`, and the arguments of a scorer."""
+"""Checks of `scoring`, and arguments of scorers."""
 
 import inspect
 from contextlib import suppress
@@ -7,18 +7,18 @@ from sklearn.metrics import check_scoring
 
 
 def check_scorer(estimator, scoring):
-    """Return the scorer that `scoring` names or is."""
+    """Return the scorer for the parameter `scoring`, a name or a callable."""
     with suppress(ValueError):
         if isinstance(scoring, str) or callable(scoring):
             return check_scoring(estimator, scoring=scoring)
     raise ValueError(
-        "scoring must be None, the name of a score of scikit-learn or a callable, such as "
+        "scoring must be None, the name of a scikit-learn scorer or a callable, such as "
         "sktopk.metrics.make_top_scorer('recall_at_k', k=100) or make_topk_scorer(5); "
         f"got {scoring!r}"
     )
 
 
 def weight_for(scorer, weight):
-    """Return keyword arguments with the weights of rows, which may be None, if it takes them."""
+    """Return keyword arguments with the sample weights, if given and if the scorer takes them."""
     takes = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
     return {"sample_weight": weight} if takes else {}

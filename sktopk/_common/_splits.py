@@ -1,14 +1,15 @@
-"""Samples that calibrate instead of training."""
+"""Choice of held-out calibration samples."""
 
 import numpy as np
 
 
 def calibration_rows(y, fraction, random):
-    """Return a mask of rows to calibrate with, drawn by class.
+    """Return the mask of a stratified random sample of calibration samples.
 
-    Rows are sorted by class, in random order inside, and every (1 / fraction)-th is taken from
-    a random start: each row has the same chance, also in a class of few rows, and a class gives
-    its share, rounded down or up. A class that would give all its rows keeps one back.
+    This is systematic sampling: from samples sorted by class, in random order within a class, every
+    (1 / fraction)-th is taken from a random start. Each sample has the same probability, also in
+    small classes, and the share of each class is rounded up or down. Each class keeps at least one
+    training sample.
     """
     code = np.unique(y, return_inverse=True)[1]
     order = random.permutation(len(code))

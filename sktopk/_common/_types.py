@@ -1,9 +1,8 @@
-"""Names for what public signatures take; numpy.typing has the others."""
+"""Types of public signatures that numpy.typing does not have."""
 
 from collections.abc import Iterable, Sized
 from typing import TypeAlias
 
-# Arrays, sparse matrices, frames, lists, torch's Datasets and streams of batches: what the
-# docstring says of a row is checked when rows come.
+# Arrays, sparse matrices, data frames, lists, torch Datasets and iterables of batches.
 RowsLike: TypeAlias = Sized | Iterable
 Label: TypeAlias = int | float | bool | str

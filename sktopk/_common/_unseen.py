@@ -1,38 +1,39 @@
-"""Scores of an ensemble for its training samples, as if they were new."""
+"""Scores of training samples, mapped to the scores of new samples."""
 
 import numpy as np
 
-# Fewer unseen samples say nothing about the spread of the scores of a class.
+# Minimum number of different held-out scores per class and member for the mapping.
 LEAST_UNSEEN = 3
 
 
 def scores_as_unseen(scores, unseen, target, weight):
-    r"""Return the scores that an ensemble would give samples that no network was trained on.
+    r"""Return training scores with the distribution of the ensemble's scores of new samples.
 
-    New samples are scored by the mean of all networks, but few networks have not seen a sample of
-    the training set. In class c let :math:`F_{mc}` be the distribution of the scores of network m
-    for samples that it has seen, :math:`G_{mc}` for the others. A score s of a seen sample becomes
+    New samples are scored by the mean of all ensemble members, but only few members have held out a
+    given training sample. For member m and class c, let :math:`F_{mc}` be the distribution of the
+    scores of its training samples, and :math:`G_{mc}` for its held-out samples. A score s of a
+    training sample is mapped to
 
     .. math::
-        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
+        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
-    with the difference interpolated between the ranks of the unseen samples, and constant beyond.
+    The difference is interpolated between the ranks of held-out samples, and constant beyond them.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_members)
     unseen : ndarray of bool of shape (n_samples, n_members)
-        Whether a network was trained without the sample; true for one network at least.
+        Whether a member has held out the sample. Each sample is held out by at least one member.
     target : ndarray of shape (n_samples,)
-        Classes, in any form.
+        Class labels or indices.
     weight : ndarray of shape (n_samples,)
-        Weight 2 equals the sample given twice, weight 0 its absence.
+        Weight 2 equals the sample twice, and weight 0 its absence.
 
     Returns
     -------
     scores : ndarray of shape (n_samples,), float64
-        Means over the networks. If a network holds out fewer than three samples of a class: means
-        over the networks that have not seen the sample.
+        Mean of the mapped scores over members. If a member has held out fewer than three samples of
+        a class, the mean of the scores of the members that have held out the sample.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):
@@ -52,26 +53,26 @@ def scores_as_unseen(scores, unseen, target, weight):
 
 
 def _of_class(scores, unseen, there):
-    """Scores of the samples of a class by each member, and which of them it has not seen."""
+    """Return pairs of scores and held-out masks, one per member, for samples of a class."""
     return zip(scores[there].T, unseen[there].T, strict=True)
 
 
 def _n_distinct(scores):
-    """Number of scores that differ by more than rounding: a sample given twice counts once."""
+    """Return the number of different scores up to rounding, so that duplicates count once."""
     return len(np.unique(np.round(scores / max(np.abs(scores).max(initial=0.0), 1e-300), 9)))
 
 
 def _gap(seen, weight, other, other_weight):
-    """For each score its distance to the one of the same rank among others."""
+    """Return the difference to the score of the same rank among others, for each score."""
     values, ranks = _curve(seen, weight)
     others, other_ranks = _curve(other, other_weight)
     gap = others - np.interp(other_ranks, ranks, values)
-    # Between the ranks of the others, and beyond the last, it is that of the nearest ones.
+    # np.interp is linear between ranks and constant beyond the first and last rank.
     return np.interp(np.interp(seen, values, ranks), other_ranks, gap)
 
 
 def _curve(scores, weight):
-    """Distinct scores, and the share of the weight below each with half its own."""
+    """Return the distinct scores, and the share of weight below each plus half its weight."""
     values, place = np.unique(scores[weight > 0], return_inverse=True)
     mass = np.bincount(place, weight[weight > 0])
     return values, (mass.cumsum() - mass / 2) / mass.sum()

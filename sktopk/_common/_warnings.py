@@ -1,4 +1,4 @@
-"""Warnings at the line of the user, however deep inside they arise."""
+"""Warnings that point to the line of the user's code."""
 
 import contextlib
 import inspect
@@ -8,8 +8,8 @@ import warnings
 import joblib
 import sklearn
 
-# Two folders up; those who call us for a user, pipelines, searches, cross-validations; and what
-# stands between a function of ours and a context that it runs in.
+# Code between the user's line and the warning: this package, scikit-learn and joblib (which call
+# the package from pipelines and searches), and context managers.
 _INSIDE = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     contextlib.__file__,
@@ -18,7 +18,7 @@ _INSIDE = (
 
 
 def warn(message, category=UserWarning):
-    """Warn at the first line outside of this package, scikit-learn, joblib and contextlib."""
+    """Warn at the first line outside this package, scikit-learn, joblib and contextlib."""
     frame, level = inspect.currentframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""The base of all estimators with a network: fit, partial_fit, scores, state."""
+"""Base class of all estimators with a network."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -42,60 +42,57 @@ MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 
 @dataclass(eq=False, repr=False)
 class BaseNetClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier with a network; a subclass says with which head.
+    """Classifier with a network, whose subclasses define the task by a head.
 
-    `fit` validates, builds, trains and finishes. A subclass may override these methods:
+    `fit` validates the data, builds the network, trains it and computes what depends on its scores.
+    A subclass may override these methods:
 
     - `_check_params()`: raises unless all parameters are allowed;
     - `_check_classes(y, name)`: returns the sorted labels, or raises;
-    - `_make_head()`: the head, see :mod:`sktopk._estimators._heads`, once `classes_` and
-      `class_count_` are known; sets fitted attributes of its own such as `k_`;
-    - `_decision(scores)`: what `decision_function` returns, from the scores of the network.
+    - `_make_head()`: returns the head, see :mod:`sktopk._estimators._heads`. It is called when
+      `classes_` and `class_count_` are known, and may set fitted attributes such as `k_`;
+    - `_decision(scores)`: returns the result of `decision_function` for scores of the network.
 
     Parameters
     ----------
     pretrain : float, default=0.3
-        Share of the epochs that trains cross-entropy first, in [0, 1). The named loss follows. 0
-        trains the loss from the start, as the papers do.
+        Share of the epochs, in [0, 1), that train cross-entropy before the named loss. 0 trains the
+        loss from the start, as in the papers.
     n_estimators : int, default=8
-        Number of networks. Their scores are averaged. Each has initial weights of its own and, if
-        samples are held out, its own fold of them. A `module` with a parameter `n_members` builds
-        all networks in one, any other is called once for each.
+        Number of networks whose scores are averaged. They differ in initial weights and held-out
+        folds.
     module : callable, default=TabularMLP
-        A class or function ``(n_features, n_outputs) -> nn.Module``; for images
-        ``(n_channels, n_outputs)``. The default, :class:`sktopk.modules.TabularMLP`, scales the
-        columns and takes missing values and categories. Other networks need a scaler in front.
+        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
+        handles missing values and categories. Other networks need scaled data. A module with a
+        parameter `n_members` builds the whole ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
-        Widths of the hidden layers of TabularMLP or MLP; ``()`` is a linear model.
+        Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
     learning_rate : float, default=0.03
-        Largest learning rate. It increases linearly over the first tenth of the steps and then
-        decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
-        keeps it constant.
+        Largest learning rate. It increases linearly during the first tenth of the steps, then
+        decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.2
-        Weight decay of the optimizer, which is AdamW unless `net_params` names another.
+        Weight decay of the optimizer (default: AdamW).
     batch_size : int or "auto", default="auto"
-        Samples per minibatch. "auto" is a sixteenth of the samples, at least 64 and at most 256.
-        The fitted attribute is `batch_size_`.
+        Samples per minibatch. "auto" is a sixteenth of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the least number that gives 500 steps, at least 24. The fitted
-        attribute is `max_epochs_`.
+        Number of epochs. "auto" gives at least 24 epochs and 500 steps; rankers at least 12 epochs
+        and 300 steps.
     n_iter_no_change : int or None, default=None
-        Number of epochs without an improvement on held-out samples after which the training of
-        the loss stops; each network then keeps its best epoch. None trains all epochs.
+        Stop after this number of epochs without improvement on held-out samples, and keep the best
+        epoch of each network. Pretraining does not count. None trains all epochs.
     calibration : {"temperature", "sigmoid"} or None, default="temperature"
-        How `predict_proba` is calibrated on held-out samples: softmax of the scores over a
-        temperature, or Platt's sigmoid per class. None holds out no samples for it. Since each
-        class has its own sigmoid, the most probable class can differ from that of `predict`.
+        Calibration of `predict_proba` on held-out samples by temperature scaling or Platt's sigmoid
+        per class. None disables it. With a sigmoid per class, the most probable class can differ
+        from that of `predict`, because the sigmoids have different slopes.
     callbacks : list, default=None
-        skorch callbacks, or ``(name, callback)`` pairs. They see encoded labels.
+        skorch callbacks or ``(name, callback)`` pairs. They receive encoded labels.
     net_params : dict, default=None
-        Other arguments of skorch's net: "optimizer", "precision" ("bf16"), "compile" (True) and,
-        as "module__x", "optimizer__x", "callbacks__name__x", those of its parts. The latter can be
-        set and searched directly.
+        Further arguments of skorch's net, such as "optimizer", "precision" ("bf16"), "compile",
+        "module__x" and "optimizer__x". Names with "__" can be set and searched directly.
     device : str or torch.device, default="auto"
-        "auto" is the first GPU that torch sees (CUDA, XPU, MPS), else the CPU.
+        "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
-        1 shows a progress line with loss and score, 2 a line per epoch.
+        1 shows a progress bar, 2 prints a line per epoch.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, dropout, minibatches, noise and folds.
 
@@ -108,26 +105,25 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X was a frame with string names.
+        Column names, if X was a frame with string names.
     batch_size_, max_epochs_ : int
         The values used.
     n_iter_ : int
         Number of epochs trained.
     history_ : list of dict
-        One entry per epoch: `loss` (the name of the loss that was trained), `train_loss`, `dur`
-        (seconds), `valid_score` and `valid_loss` where samples are held out, and what callbacks
-        recorded.
+        One entry per epoch: `loss` (name of the trained loss), `train_loss`, `dur` (seconds) and
+        values from callbacks. With held-out samples also `valid_score` and, with `X_val` or a
+        single network, `valid_loss`.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        If samples are held out from an ensemble: what `decision_function` returns for the samples
-        of `fit`, by the networks that have not seen them. NaN for samples that all have seen. Not
-        kept if the networks have more than 2**27 outputs for all samples; calibration and
-        `oob_score_` then use a part of the samples.
+        Result of `decision_function` for the samples of `fit`, by networks that held them out, or
+        NaN. Only for ensembles that hold out samples. Not kept for more than 2**27 outputs of the
+        network; calibration and `oob_score_` then use some samples.
     oob_score_ : float
-        The metric of `score` for these.
+        The metric of `score` for these out-of-fold scores.
     calibration_ : tuple (str, ndarray, ndarray)
         Name, slopes and intercepts of the calibration.
     net_ : skorch net
-        Its ``module_`` is the torch network.
+        Trained net, with the torch network in ``module_``.
     """
 
     _: KW_ONLY
@@ -147,7 +143,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    # What a subclass may override, beside predictions.
+    # Methods that a subclass may override, besides prediction methods.
 
     def _check_params(self):
         check_net_parameters(self)
@@ -178,19 +174,19 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            float32 or float64; anything else becomes float64. Missing values and frames with
-            categories need the default network. Memory maps and Datasets of torch, of
-            (sample, label, ...) or samples, are read in minibatches. With `module` also images
+            float32 or float64; other types become float64. The default network accepts missing
+            values and frames with categories. Memory maps and torch Datasets with items (sample,
+            label, ...) or sample are read in minibatches. A custom `module` also accepts images
             (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
-            Labels: integers, strings, booleans or categories. None reads those of a Dataset.
+            Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. Weight 2 equals the sample given twice, weight 0 its absence.
+            Nonnegative weights. A sample of weight 2 counts like two identical samples.
         X_val, y_val : array-like, default=None
-            Samples for early stopping and calibration, instead of held-out ones.
+            Samples for early stopping and calibration. No other samples are then held out.
         checkpoint : str or os.PathLike, default=None
-            File that keeps the progress after each epoch. After a crash the same call continues
-            from it and ends with the same weights, bit for bit. It is removed when `fit` returns.
+            File that stores the progress after each epoch. After a crash, the same call continues
+            from it and gives bit-identical weights. The file is deleted when `fit` returns.
 
         Returns
         -------
@@ -199,13 +195,13 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the data are not allowed, if training diverges, or if `checkpoint` is
-            damaged or belongs to another call. The estimator is then as it was before.
+            If a parameter or the data are invalid, if training diverges, or if `checkpoint` is
+            damaged or belongs to another call. The state of the estimator is then unchanged.
         OSError
             If `checkpoint` cannot be read or written.
         KeyboardInterrupt
-            At Ctrl-C, with a warning. The network of the last epoch is kept (the best one with
-            `n_iter_no_change`), ready to predict.
+            After Ctrl-C, with a warning. The estimator can predict with the network of the last
+            epoch, or of the best epoch with `n_iter_no_change`.
         """
         return self._fit(X, y, sample_weight, None, X_val, y_val, checkpoint)
 
@@ -227,7 +223,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 interrupted = self._train(train, held_out, folds, checkpoint)
             except DivergedError:
                 if checkpoint is not None:
-                    checkpoint.remove()  # it would diverge again
+                    checkpoint.remove()  # a repetition would diverge again
                 raise
             self._finish(data, held_out, folds)
         if interrupted is not None:
@@ -251,7 +247,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         X, y, sample_weight
             As for `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed in the first call unless y has them all.
+            All possible labels. Required in the first call, unless y contains all of them.
 
         Returns
         -------
@@ -260,7 +256,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            As for `fit`, and ValueError if y has a label that the first call did not announce.
+            As for `fit`, and ValueError if y has a label that was not given in the first call.
         """
         return self._partial_fit(X, y, classes, sample_weight, None)
 
@@ -276,7 +272,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 self._build(data, seed, own_rows=False)
             interrupted = self._train(data, None, None, None, resumed=True)
             self._finish(data, None, None)
-            # The networks have seen the samples that they held out.
+            # Out-of-fold scores are invalid, because the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(self).pop(name, None)
         if interrupted is not None:
@@ -284,7 +280,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
-        """Return the samples, and set what is known of columns and classes."""
+        """Return the validated samples, and set attributes of columns and classes."""
         if not resumed:
             for name in [name for name in vars(self) if name.endswith("_")]:
                 delattr(self, name)
@@ -324,15 +320,15 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return data._replace(weight=weight)
 
     def _in_fit(self, name):
-        """The value that a parameter had in `fit`: `set_params` may have changed it since."""
+        """Return the value of a parameter in `fit`, as `set_params` may have changed it since."""
         return self._fit_params[name]
 
     def _target(self, y):
-        """Class indices; a ranking has 1 for the positive label."""
+        """Return class indices. A ranking has 1 for the positive label."""
         return encode(self.classes_, y)
 
     def _hold_out(self, data, validation, seed):
-        """Return the samples to train on, those to judge by, and the folds of the ensemble."""
+        """Return the training samples, the held-out samples and the folds of the ensemble."""
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
@@ -341,7 +337,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
     def _build(self, data, seed, own_rows):
-        """Make the network and show it the data."""
+        """Create the network and pass it the data."""
         seed = all_objects(seed)[0]
         n_samples = len(data.y)
         self.batch_size_, self.max_epochs_ = batches_and_epochs(self, n_samples)
@@ -351,7 +347,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.net_.check_output(data.X)
 
     def _make_net(self, dtype, seed, own_rows, device):
-        """Set `net_`, untrained."""
+        """Set `net_` to an untrained net."""
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
@@ -379,7 +375,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         self.net_.own_rows = own_rows
 
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
-        """Train the network; return a KeyboardInterrupt that ended the training, or None."""
+        """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
         net, head, target = self.net_, self._head, self._target(data.y)
         callbacks, patience = {}, None if resumed else self.n_iter_no_change
         if held_out is not None:
@@ -431,11 +427,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return interrupted
 
     def _class_totals(self):
-        """Sums of the weights that train, in the order of the targets."""
+        """Return the sums of the weights that train, in the order of the targets."""
         return self._class_total_
 
     def _finish(self, data, held_out, folds):
-        """Set what depends on the scores: threshold, calibration."""
+        """Set attributes that depend on the scores: threshold and calibration."""
         head, net, target = self._head, self.net_, self._target(data.y)
         with net.isolated():
             if folds is not None:
@@ -481,13 +477,13 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         self.calibration_ = (self.calibration, *fit_calibration(self.calibration, *samples))
 
     def _with_prior(self, scores):
-        """Scores with the class frequencies that the loss has taken out of them."""
+        """Return scores with the class frequencies that a logit-adjusted loss removes."""
         return scores
 
     # Predictions.
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Score every class of every sample.
+        """Return a score for each class and sample.
 
         Parameters
         ----------
@@ -496,12 +492,12 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            In the float type of X. Of two classes the second score minus the first.
+            In the dtype of X. For two classes: score of the second class minus the first.
         """
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict the label of the highest score.
+        """Predict the label with the highest score.
 
         Parameters
         ----------
@@ -519,8 +515,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Available if the loss models probabilities, with ``order="cross_entropy"``, or with
-        `calibration`.
+        Requires `calibration`, ``order="cross_entropy"`` or a loss that models probabilities.
 
         Parameters
         ----------
@@ -529,7 +524,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of `classes_`.
+            Each row sums to 1. The columns are in the order of `classes_`.
         """
         scores = self._scores(X)
         scores = self._with_prior(self._head.calibration_scores(scores, vars(self)))
@@ -553,21 +548,21 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             return np.log(self.predict_proba(X))
 
     def _turned(self):
-        """Whether the positive class of a ranking is the first one."""
+        """Return whether the positive class of a ranking is the first class."""
         return False
 
     def _plans_proba(self):
-        """Whether the loss models probabilities, before `fit`."""
+        """Return whether the loss models probabilities. Also available before `fit`."""
         return False
 
     def _scores(self, X):
-        """Scores (n_samples, n_outputs) of the network, the mean over the ensemble."""
+        """Return the scores (n_samples, n_outputs), averaged over the ensemble."""
         check_is_fitted(self)
         scores = self.net_.scores(check_rows(self, X, reset=False))
         return finite(scores)
 
     def _scores_of(self, output):
-        """Tensor of what `decision_function` returns, from the output of the torch network."""
+        """Return the result of `decision_function` as a tensor, from the output of the network."""
         scores = mean_of_members(output)
         combined = self._head.combine(scores.reshape(len(scores), -1))
         two = combined.ndim == 2 and combined.shape[1] == 2
@@ -599,10 +594,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.net_, self._head = unpacked(self, net)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, and with `deep` the entries of `net_params` and `loss_params`."""
+        """Return the parameters and, with `deep`, entries of `net_params` and `loss_params`."""
         params = super().get_params(deep)
         return params | routed_entries(params) if deep else params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; "module__x", "optimizer__x", "callbacks__x" and "loss__x" are routed."""
+        """Set parameters, including names such as "module__x", "optimizer__x" or "loss__x"."""
         return super().set_params(**routed(self, params))

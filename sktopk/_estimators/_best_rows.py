@@ -1,4 +1,4 @@
-"""The scores of any binary classifier, and the samples of highest score."""
+"""Scores of any binary classifier, and the samples of highest score."""
 
 import numpy as np
 
@@ -10,20 +10,20 @@ from sktopk.metrics._top_scorer import positive_scores
 
 
 def rows_on_top(scores, n, groups=None):
-    """Return the indices of the n samples of highest score, of all or of each group; ties in order.
+    """Return the indices of the n samples with the highest scores, overall or per group.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples,)
     n : int
-        How many samples, at least 1.
+        Number of samples, at least 1.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample.
 
     Returns
     -------
     index : ndarray of shape (n_top,)
-        Best first, also across groups.
+        Best first, also across groups. Ties are in the order of the samples.
     """
     check_number(n, "n", 1, integer=True)
     order = np.argsort(-scores, kind="stable")
@@ -36,7 +36,7 @@ def rows_on_top(scores, n, groups=None):
 
 
 def finite_scores(estimator, X, pos_label):
-    """Return a fitted classifier's scores of a class, as floats."""
+    """Return the scores of a fitted classifier for one class, as floats."""
     _, scores = positive_scores(estimator, X, pos_label)
     if scores is None:
         raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
@@ -52,7 +52,7 @@ def finite_scores(estimator, X, pos_label):
 
 
 def known_positives(y, classes, pos_label):
-    """Return the mask of the labels that are `pos_label`; each must be one of two classes."""
+    """Return the mask of labels equal to `pos_label`. Raise unless all labels are in `classes`."""
     code = encode_labels(classes, y)
     if (code < 0).any():
         raise ValueError(
@@ -62,24 +62,24 @@ def known_positives(y, classes, pos_label):
 
 
 def _best_of_groups(scores, group, n):
-    """Return the mask of the n best samples of each group; warn of small groups and of ties."""
+    """Return the mask of the n best samples of each group. Warn of small groups and ties."""
     order, size = np.lexsort((-scores, group)), np.bincount(group)
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:
         warn(
-            f"n={n} but only {short.min()} samples in the smallest of {len(short)} groups that "
-            "have fewer"
+            f"n={n} exceeds the size of some groups ({len(short)}, the smallest with {short.min()} "
+            "samples): all their samples are selected"
         )
     end = np.cumsum(size) - size + n_best
     kept = np.zeros(len(scores), dtype=bool)
     kept[order] = np.arange(len(scores)) < np.repeat(end, size)
-    # The last score that is kept and, if one is left out, the first that is not.
+    # Compare the last selected score with the first that is not selected.
     ranked = scores[order]
     cut = ranked[end - 1]
     tied = (n_best < size) & (cut == ranked[np.minimum(end, len(scores) - 1)])
     if tied.any():
         warn(
-            f"{np.count_nonzero(tied[group] & (scores == cut[group]))} samples tie at the cuts of "
-            f"{np.count_nonzero(tied)} groups; broken by their order"
+            f"{np.count_nonzero(tied[group] & (scores == cut[group]))} samples tie at rank n in "
+            f"{np.count_nonzero(tied)} groups: the first samples are selected"
         )
     return kept

@@ -1,10 +1,10 @@
-"""Thresholds between two scores, which no rounding moves a sample across."""
+"""Thresholds between two scores, so that rounding does not change predictions."""
 
 import numpy as np
 
 
 def midway_below(scores, t):
-    """Return the number between the score t and the next lower one; samples at t are above it."""
+    """Return a threshold below the score t, midway to the next lower score."""
     below = float(scores[scores < t - rounding(scores, t)].max(initial=-np.inf))
     if below == -np.inf:
         return t - rounding(scores, t)
@@ -13,7 +13,7 @@ def midway_below(scores, t):
 
 
 def midway_above(scores, t):
-    """Return the number between the score t and the next higher one; samples at t are below it."""
+    """Return a threshold at or above the score t, midway to the next higher score."""
     above = float(scores[scores > t + rounding(scores, t)].min(initial=np.inf))
     if above == np.inf:
         return t + rounding(scores, t)
@@ -22,5 +22,5 @@ def midway_above(scores, t):
 
 
 def rounding(scores, t):
-    """The difference that scores of the same sample may have in different minibatches."""
+    """Return the largest rounding difference between scores of the same sample."""
     return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))

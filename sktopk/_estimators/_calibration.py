@@ -1,4 +1,4 @@
-"""Probabilities from scores, fitted on held-out rows."""
+"""Calibration of probabilities on held-out samples."""
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -8,15 +8,14 @@ from scipy.special import expit, log_softmax, softmax
 def fit_calibration(method, scores, target, weight):
     """Return slope and intercept, each of shape (1,) or (n_classes,).
 
-    "temperature" minimises the cross-entropy of softmax(scores / T): slope 1 / T, one number.
-    "sigmoid" is Platt's, one class against the others: targets (n_pos + 1) / (n_pos + 2) and
-    1 / (n_neg + 2) instead of 1 and 0 keep the slopes finite on separable rows. The weights count
-    in units of their mean over the rows that have some, for 1 / n is a usual one.
+    "temperature" minimizes the cross-entropy of softmax(scores / T). The slope is 1 / T. "sigmoid"
+    is Platt's method for one class against the others. The targets (n_pos + 1) / (n_pos + 2) and 1
+    / (n_neg + 2) keep the slopes finite on separable samples. Weights are divided by their mean
+    over samples of positive weight, so that their scale has no effect.
     """
     weight = weight / weight[weight > 0].mean()
     scores = scores.astype(np.float64)
-    # scikit-learn has it since 1.8, CalibratedClassifierCV(method="temperature"); the oldest that
-    # pyproject.toml supports is 1.7. Its place is here once that is 1.8.
+    # With scikit-learn 1.8, CalibratedClassifierCV(method="temperature") can replace this.
     if method == "temperature":
         spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
         rows = np.arange(len(target))
@@ -25,16 +24,16 @@ def fit_calibration(method, scores, target, weight):
             log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
             return -np.average(log_proba[rows, target], weights=weight)
 
-        # From a flat softmax to a hard one, whatever the unit of the scores.
+        # The bounds range from a flat to a hard softmax, for any scale of the scores.
         bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
         found = minimize_scalar(cross_entropy, bounds=bounds, method="bounded")
         return np.array([np.exp(found.x)]), np.zeros(1)
-    # Imported where it is needed: it takes a tenth of a second.
+    # Imported here, because the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
 
     slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     for c in range(scores.shape[1]):
-        # The solver stops by the size of a gradient, which hangs on the unit of the scores.
+        # Standardized, because the stopping criterion of the solver depends on the scale.
         mean = np.average(scores[:, c], weights=weight)
         spread = np.sqrt(np.average((scores[:, c] - mean) ** 2, weights=weight))
         spread = spread if np.ptp(scores[weight > 0, c]) else 1.0
@@ -52,12 +51,12 @@ def fit_calibration(method, scores, target, weight):
 
 
 def calibrated_proba(method, slope, intercept, scores):
-    """Probabilities of shape (n_samples, n_classes) in the float type of the scores."""
+    """Return probabilities of shape (n_samples, n_classes) in the dtype of the scores."""
     calibrated = slope * scores.astype(np.float64) + intercept
     if method == "sigmoid":
         proba = expit(calibrated)
         total = proba.sum(axis=1, keepdims=True)
-        # Far away from all classes the uniform distribution, as in scikit-learn.
+        # Uniform if all sigmoids are 0, as in scikit-learn.
         uniform = np.full_like(proba, 1 / proba.shape[1])
         proba = np.divide(proba, total, out=uniform, where=total > 0)
     else:
@@ -66,7 +65,7 @@ def calibrated_proba(method, slope, intercept, scores):
 
 
 def has_proba(estimator):
-    """Return True if the probabilities of an estimator mean something, else raise."""
+    """Return True if the estimator can estimate probabilities. Raise AttributeError otherwise."""
     if hasattr(estimator, "net_"):
         available = hasattr(estimator, "calibration_") or estimator._head.models_proba
     else:

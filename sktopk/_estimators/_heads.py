@@ -1,16 +1,15 @@
-"""What a task adds to a network: number of scores, loss, decision and metric.
+"""Heads define the task of a network: number of scores, loss, decision and metric.
 
-A head holds settings and no data. :class:`~sktopk._estimators._base.BaseNetClassifier` asks it
+A head holds settings and no data. :class:`~sktopk._estimators._base.BaseNetClassifier` calls
 
-- ``n_outputs(n_classes)``: number of scores per sample;
-- ``criterion(n_classes)``: the `Criterion` that is trained;
-- ``finish(scores, target, weight, groups)``: fitted attributes that depend on the scores of the
-  training set;
-- ``decide(scores)``: what `decision_function` returns;
-- ``scorer()``: the metric of `score`, a function of (target, scores, weight);
-- ``judge()``: the same for early stopping, which may depend on more samples than the metric.
+- ``n_outputs(n_classes)``: returns the number of scores per sample;
+- ``criterion(n_members, own_rows)``: returns the `Criterion` that is trained;
+- ``finish(scores, target, weight, groups)``: returns attributes that depend on training scores;
+- ``decide(scores)``: returns the result of `decision_function`;
+- ``scorer()``: returns the metric of `score`, a function of (target, scores, weight);
+- ``judge()``: returns the metric of early stopping, which may use more samples than `scorer`.
 
-Targets are class indices; a ranking head has 1 for the positive class.
+Targets are class indices. For a ranking head, 1 is the positive class.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,9 @@ from sktopk.modules._members import ordered_sets
 
 from ._between_scores import midway_below
 
-# An order of k labels is one by chance if the first is right less often than this times 1 / k.
+# Of the cross-entropy of the order head. It raises the top-1 accuracy.
+LABEL_SMOOTHING = 0.1
+# The order of the k labels counts as random if top-1 accuracy is below this factor times 1 / k.
 CHANCE = 1.25
 # Numbers that are combined at a time.
 COMBINED = 1 << 21
@@ -40,7 +41,7 @@ COMBINED = 1 << 21
 
 @dataclass(frozen=True)
 class LabelHead:
-    """One score per class, or two: one for the set of k labels, one for their order.
+    """Head with one score per class, or two: for the set of k labels and for their order.
 
     Parameters
     ----------
@@ -49,18 +50,18 @@ class LabelHead:
     make : callable
         Returns the criterion of the loss.
     metric : callable
-        Of (target, decision scores, weight).
+        Function of (target, decision scores, weight).
     k : int
     order : bool
-        Whether there is a second score per class, trained with cross-entropy.
+        Whether each class has a second score, trained with cross-entropy.
     models_proba : bool
         Whether the softmax of the scores estimates class probabilities.
     balanced : bool
         Whether the loss corrects for class frequencies.
     pretrain : bool
-        Whether cross-entropy may come first.
+        Whether cross-entropy is trained first.
     orders : bool
-        Whether the loss, which asks for a set of k labels, also orders them.
+        Whether to check that a loss for sets of k labels also orders them.
     """
 
     name: str
@@ -74,27 +75,29 @@ class LabelHead:
     orders: bool = False
 
     min_positives = None
+    least_epochs, least_steps = 24, 500
 
     @property
     def n_heads(self):
-        """Number of scores per class."""
+        """Return the number of scores per class."""
         return 1 + self.order
 
     def n_outputs(self, n_classes):
-        """Number of scores per sample."""
+        """Return the number of scores per sample."""
         return self.n_heads * n_classes
 
     def criterion(self, n_members, own_rows):
-        """The criterion that is trained."""
+        """Return the criterion that is trained."""
         then = ensemble(self.make(), n_members, own_rows)
         if not (self.pretrain or self.order):
             return then
-        first = ensemble(RowLoss(cross_entropy_loss, {}), n_members, own_rows)
+        smoothing = {"label_smoothing": LABEL_SMOOTHING} if self.order else {}
+        first = ensemble(RowLoss(cross_entropy_loss, smoothing), n_members, own_rows)
         return Phases(first, then, self.n_heads)
 
     def weights(self, weight):
-        """Sample weights of mean 1, over all processes."""
-        # In units of the largest: sums of large weights have no room in float64.
+        """Return sample weights whose mean over all processes is 1."""
+        # Divided by the largest weight, so that sums do not overflow.
         largest = weight.max(initial=0.0)
         shared = np.array(
             all_objects((largest, (weight / max(largest, 1e-300)).sum(), len(weight)))
@@ -104,7 +107,7 @@ class LabelHead:
         return weight / unit / mean
 
     def combine(self, scores):
-        """Scores (n_samples, n_classes) from those of one head or two, a tensor."""
+        """Return scores (n_samples, n_classes) from the scores of one or two heads, as a tensor."""
         return ordered_sets(*scores.chunk(2, dim=1), self.k) if self.order else scores
 
     def combined(self, scores):
@@ -118,24 +121,24 @@ class LabelHead:
         return out
 
     def decide(self, scores):
-        """What `decision_function` returns, from an array of the scores of the network."""
+        """Return the result of `decision_function` from an array of network scores."""
         scores = self.combined(scores)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
-        """The scores, an array, that stand for probabilities."""
+        """Return the columns of an array of scores whose softmax estimates probabilities."""
         return scores[:, scores.shape[1] // 2 :] if self.order else scores
 
     def proba(self, scores):
-        """Softmax of an array of scores of the network."""
+        """Return the softmax of an array of network scores."""
         return softmax(self.order_scores(scores), axis=1)
 
     def calibration_scores(self, scores, fitted):
-        """What is calibrated."""
+        """Return the scores that are calibrated."""
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Warn if the loss leaves the order of the k labels to chance; return nothing."""
+        """Warn if the loss orders the k labels at random. Return no attributes."""
         known = target >= 0
         if self.orders and known.any():
             own = scores[known, target[known]][:, np.newaxis]
@@ -149,11 +152,11 @@ class LabelHead:
         return {}
 
     def scorer(self):
-        """The metric of `score`."""
+        """Return the metric of `score`."""
         return lambda target, scores, weight: self.metric(target, self.decide(scores), weight)
 
     def judge(self):
-        """Top-k accuracy averaged over log k, which depends on every sample."""
+        """Return the metric of early stopping: top-k accuracy averaged over log k."""
 
         def judge(target, scores, weight, groups=None):
             if self.balanced:
@@ -165,9 +168,9 @@ class LabelHead:
 
 
 def log_rank_score(target, scores, weight):
-    """Return ``1 - mean(log rank) / log n_classes`` of the true labels, the larger the better.
+    """Return ``1 - mean(log rank) / log n_classes`` of the true labels. Larger is better.
 
-    Of two classes, the mean log-probability. An unknown label (-1) ranks last.
+    For two classes, return the mean log-probability. An unknown label (-1) ranks last.
     """
     known = target >= 0
     own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
@@ -182,7 +185,7 @@ def log_rank_score(target, scores, weight):
 
 @dataclass(frozen=True)
 class RankingHead:
-    """One score per sample, and a threshold that decides.
+    """Head with one score per sample and a decision threshold.
 
     Parameters
     ----------
@@ -191,16 +194,16 @@ class RankingHead:
     make : callable
         Returns the criterion of the loss.
     metric : callable
-        Of (positive, scores, weight), of scores minus the threshold.
+        Function of (positive, scores, weight), where the threshold is subtracted from the scores.
     cut : callable
-        Of (scores, positive, weight), tensors in float64: the score of the last sample that is
+        Function of (scores, positive, weight), tensors in float64. Returns the lowest score that is
         predicted positive.
     midway : callable
-        Of (scores, cut): the threshold between two scores.
+        Function of (scores, cut) that returns a threshold between two scores.
     min_positives : int
-        Least number of positives in a minibatch.
+        Smallest number of positives in a minibatch.
     pretrain : bool
-        Whether cross-entropy may come first.
+        Whether cross-entropy is trained first.
     """
 
     name: str
@@ -211,43 +214,45 @@ class RankingHead:
     min_positives: int = 5
     pretrain: bool = True
 
+    least_epochs, least_steps = 12, 300
+
     models_proba, order, n_heads = False, False, 1
 
     def n_outputs(self, n_classes):
-        """One score per sample."""
+        """Return 1, the number of scores per sample."""
         return 1
 
     def criterion(self, n_members, own_rows):
-        """The criterion that is trained."""
+        """Return the criterion that is trained."""
         then = ensemble(self.make(), n_members, own_rows)
         if not self.pretrain:
             return then
         return Phases(ensemble(TwoClassCrossEntropy(), n_members, own_rows), then)
 
     def weights(self, weight):
-        """Sample weights as they are: the threshold counts them."""
+        """Return the sample weights unchanged, because the threshold counts them."""
         return weight
 
     def combine(self, scores):
-        """The scores of the network."""
+        """Return the scores of the network, of shape (n_samples,)."""
         return scores.squeeze(1)
 
     def decide(self, scores):
-        """The scores of the network; the estimator subtracts the threshold."""
+        """Return the scores of the network. The estimator subtracts the threshold."""
         return scores[:, 0]
 
     @property
     def proba(self):
-        """Scores of a ranking are not probabilities."""
+        """Raise AttributeError, because scores of a ranking are not probabilities."""
         raise AttributeError("a ranking has no predict_proba: use decision_function")
 
     def calibration_scores(self, scores, fitted):
-        """Two columns whose softmax is the sigmoid of the decision."""
+        """Return two columns whose softmax is the sigmoid of the decision score."""
         y_score = scores[:, 0].astype(np.float64) - fitted.get("threshold_", 0.0)
         return np.column_stack([-y_score / 2, y_score / 2])
 
     def finish(self, scores, target, weight, groups):
-        """Return `threshold_`; with groups the median of the thresholds of all groups."""
+        """Return `threshold_`. With groups, it is the median of the thresholds of the groups."""
         scores, positive, weight = joined(scores[:, 0], target == 1, weight)
         values = (scores.astype(np.float64), positive, weight)
         values = tuple(map(torch.from_numpy, values))
@@ -264,16 +269,16 @@ class RankingHead:
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
 
     def scorer(self):
-        """The metric of `score`."""
+        """Return the metric of `score`."""
         return lambda target, scores, weight: self.metric(target == 1, scores.ravel(), weight)
 
     def judge(self):
-        """Area under the ROC curve over the logarithm of the false-positive rate."""
+        """Return the metric of early stopping: area under the ROC curve with log FPR axis."""
 
         def of_list(positive, scores, weight):
             if positive.all() or not positive.any():
                 return np.nan
-            # Below a rate of one negative all rates are that of the highest negative.
+            # At rates below one negative, the curve depends on the highest negative only.
             own = weight[~positive]
             n_negatives = max(own.sum(), np.count_nonzero(own), 2.0)
             return partial_auc_log_score(
@@ -296,5 +301,5 @@ class RankingHead:
 
 
 def ensemble(criterion, n_members, own_rows):
-    """The criterion of several networks, from that of one."""
+    """Return the criterion of an ensemble, given the criterion of one network."""
     return criterion if n_members == 1 else EnsembleLoss(criterion, n_members, own_rows)

@@ -1,4 +1,4 @@
-"""Samples that the networks of an estimator hold out, and how these judge its epochs."""
+"""Held-out samples of the networks, and the scores that early stopping computes from them."""
 
 import numpy as np
 
@@ -6,21 +6,21 @@ from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._training._folds import Folds
 
-# Share of the samples that a single network holds out: one of so many folds.
+# A single network holds out one of this number of folds.
 HELD_OUT_FOLDS = 10
 
 
 def hold_out(data, target, n_estimators, *, is_ranking, seed):
-    """Return the samples to train on, those to judge by or None, and the folds or None.
+    """Return the training samples, the held-out samples or None, and the folds or None.
 
     Parameters
     ----------
     data : Labelled
     target : ndarray of shape (n_samples,)
     n_estimators : int
-        A single network holds out a part, an ensemble a fold per network.
+        A single network holds out one part. Each network of an ensemble holds out a fold.
     is_ranking : bool
-        Whether both classes are needed to judge.
+        Whether each fold needs samples of both classes.
     seed : int
     """
     order = shuffled_order(data.X, seed, data.groups)
@@ -39,7 +39,7 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
 
 
 def judge_samples(head, data, target):
-    """Return a function of the net: its score for samples that no network was trained on."""
+    """Return a function that scores a net on held-out samples."""
     judge = head.judge()
     return lambda net: judge(target, finite(net.scores(data.X), "X_val"), data.weight, data.groups)
 
@@ -48,14 +48,14 @@ def finite(scores, name="X"):
     """Return scores (n_samples, n_outputs) of the network; raise if they decide nothing."""
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
-            f"The network returns NaN or infinity: {name} has values too large for its float "
-            "type, or its weights are not finite"
+            f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
+            "weight is not finite. Scale X, or lower learning_rate and fit again"
         )
     return scores
 
 
 def judge_folds(head, data, target, folds):
-    """Return a function of the net: the score of each network for the fold that it holds out."""
+    """Return a function that scores each network of a net on the fold that it holds out."""
     judge, parts = head.judge(), []
     for fold in range(folds.n_folds):
         mask = folds.fold == fold
@@ -73,16 +73,16 @@ def judge_folds(head, data, target, folds):
 
 
 def ensemble_scores_as_unseen(net, X, folds, target, weight):
-    """Return the scores that an ensemble would give samples if no network had seen them.
+    """Return estimates of the scores that the ensemble would give samples if they were unseen.
 
     Parameters
     ----------
     net : Net
-        Of networks with one score per sample.
+        Net with one score per sample.
     X : table of shape (n_samples, n_features)
     folds : Folds
     target, weight : ndarray of shape (n_held_out,)
-        Those of the samples that are in a fold.
+        Values for the samples that are in a fold.
 
     Returns
     -------

@@ -18,13 +18,13 @@ from sktopk.losses._mixtures import topk_distribution_loss
 
 
 class NamedLoss(NamedTuple):
-    """A loss function, the parameters of the estimator that it takes, what its scores mean."""
+    """A loss function, the estimator parameters that it takes, and the meaning of its scores."""
 
     function: Callable
     params: tuple = ()
-    # The softmax of the scores estimates class probabilities, after `log_frequencies` is added.
+    # Whether the softmax of scores plus `log_frequencies` estimates class probabilities.
     models_proba: bool = False
-    # Whether it takes `class_counts`, whether it takes a `generator`.
+    # Whether the function takes `class_counts`, and whether it takes a `generator`.
     counts: bool = False
     draws: bool = False
 
@@ -46,12 +46,12 @@ LOSSES = {
         losses.noised_topk_imbalanced_loss, ("k", "sigma"), counts=True, draws=True
     ),
 }
-# Arguments of the functions that the training gives them.
+# Arguments that the training passes to the functions.
 _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 def named_like(module):
-    """Return the named loss that a module of ours, or of torch, computes; None for any other."""
+    """Return the named loss that a module of sktopk or torch computes, or None."""
     function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
     if isinstance(module, LossModule):
         function = module.function
@@ -59,7 +59,7 @@ def named_like(module):
 
 
 def own_parameters(loss):
-    """Return the names of the parameters that a loss alone has."""
+    """Return the names of the parameters that only this loss has."""
     if not isinstance(loss, str) or loss not in LOSSES:
         return set()
     parameters = inspect.signature(LOSSES[loss].function).parameters.values()
@@ -74,10 +74,10 @@ def make_criterion(loss, params, n_classes, k):
     ----------
     loss : str or nn.Module
     params : dict
-        Parameters of a named loss, among them `k` where it has one.
+        Parameters of a named loss, including `k` if it has one.
     n_classes : int
     k : int or dict
-        A dict holds the weights of several k.
+        A dict has the weights of several k.
     """
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
@@ -86,7 +86,7 @@ def make_criterion(loss, params, n_classes, k):
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss
     counts = n_classes if named.counts else None
     criterion = RowLoss(function, params, n_counts=counts, draws=named.draws)
-    # Values that the loss does not allow are refused before the training.
+    # Evaluate the loss once, so that invalid parameter values raise before the training.
     if named.draws:
         criterion.seed(torch.Generator())
     with torch.no_grad():
@@ -96,12 +96,12 @@ def make_criterion(loss, params, n_classes, k):
 
 
 def log_frequencies(criteria):
-    """What to add to scores so that their softmax gives probabilities: 0, or one number per class.
+    """Return the log class frequencies to add to scores before a softmax, or 0.
 
     Parameters
     ----------
     criteria : list of Criterion
-        Those of the ensemble members; one where they share it.
+        The criteria of the ensemble members, or the one that they share.
     """
     added = []
     for criterion in criteria:

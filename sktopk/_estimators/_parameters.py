@@ -1,4 +1,4 @@
-"""Signature, docstring and checks of the parameters of estimators with a network."""
+"""Signature, docstring and parameter checks of estimators with a network."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from sktopk._training._process import check_device
 Estimator = TypeVar("Estimator")
 
 CALIBRATIONS = (None, "temperature", "sigmoid")
-# Arguments of skorch's net that are parameters of the estimator, under these names.
+# Arguments of skorch's net, and the parameter of the estimator that sets them.
 OWN = {
     "module": "module",
     "criterion": "loss",
@@ -30,9 +30,9 @@ OWN = {
     "module__hidden_layer_sizes": "hidden_layer_sizes",
     "module__n_members": "n_estimators",
 }
-# What feeds the network: the losses are exact for our minibatches only.
+# Arguments of skorch that would replace minibatches or loss. They are not allowed.
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
-# Prefixes of parameters that can be set and searched directly, and the dict that keeps them.
+# Prefixes of names that can be set directly, and the parameter whose dict contains them.
 ROUTED = {
     "module__": "net_params",
     "optimizer__": "net_params",
@@ -40,24 +40,24 @@ ROUTED = {
     "loss__": "loss_params",
 }
 
-# The rules of batch_size="auto" and max_epochs="auto".
+# Constants of batch_size="auto".
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
-LEAST_EPOCHS, LEAST_STEPS = 24, 500
 
 
 def batches_and_epochs(estimator, n_samples):
-    """Return the values of batch_size and max_epochs for so many samples."""
+    """Return the batch size and the number of epochs for this number of samples."""
     batch_size, max_epochs = estimator.batch_size, estimator.max_epochs
     if isinstance(batch_size, str):
         batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
     if isinstance(max_epochs, str):
         n_batches = -(-n_samples // batch_size)
-        max_epochs = max(LEAST_EPOCHS, -(-LEAST_STEPS // n_batches))
+        head = estimator._head
+        max_epochs = max(head.least_epochs, -(-head.least_steps // n_batches))
     return int(batch_size), int(max_epochs)
 
 
 def split_net_params(estimator):
-    """Return the arguments of the module and those of the net."""
+    """Return the arguments of the module and the arguments of the net."""
     net_params = dict(estimator.net_params or {})
     of_module = [key for key in net_params if key.startswith("module__")]
     module_params = {key[8:]: net_params.pop(key) for key in of_module}
@@ -67,7 +67,7 @@ def split_net_params(estimator):
 
 
 def routed_entries(params):
-    """The entries of dicts among the parameters that can be set directly, by their names."""
+    """Return the dict entries that can be set directly, by their full names."""
     found = {}
     for prefix, name in ROUTED.items():
         entries = params.get(name)
@@ -79,7 +79,7 @@ def routed_entries(params):
 
 
 def routed(estimator, params):
-    """Parameters with those that have a prefix put into the dict that keeps them."""
+    """Return the parameters, with prefixed names moved into the dicts that contain them."""
     params = dict(params)
     for prefix, name in ROUTED.items():
         own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
@@ -87,7 +87,7 @@ def routed(estimator, params):
             continue
         if name not in estimator.get_params(deep=False):
             raise ValueError(
-                f"{type(estimator).__name__} has no {name}, which {', '.join(own)} would set"
+                f"{', '.join(own)} cannot be set: {type(estimator).__name__} has no {name}"
             )
         if name == "loss_params":
             own = {key.removeprefix(prefix): value for key, value in own.items()}
@@ -96,25 +96,25 @@ def routed(estimator, params):
 
 
 def sections(doc):
-    """Split a numpydoc docstring into what comes before its sections, and these by title."""
+    """Return the text before the sections of a numpydoc docstring, and the sections by title."""
     doc = inspect.cleandoc(doc)
     lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", doc, flags=re.MULTILINE)
     return lead, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def entries(section):
-    """The entries of a section of parameters or attributes, by name."""
+    """Return the entries of a section of parameters or attributes, by name."""
     parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
     return {part.split(" : ")[0].strip(): part.rstrip() + "\n" for part in parts if part.strip()}
 
 
 def assembled(cls):
-    """Return the docstring of an estimator with the entries that it shares with its base classes.
+    """Return the docstring of an estimator, with entries of its base classes.
 
     Raises
     ------
     TypeError
-        If a parameter has no text, or a text no parameter.
+        If a parameter has no text, or a text has no parameter.
     """
     lead, own = sections(cls.__doc__)
     texts = {"Parameters": {}, "Attributes": {}}
@@ -131,7 +131,7 @@ def assembled(cls):
         "Parameters": "".join(parameters[name] for name in named) + "\n",
         "Attributes": "".join(attributes.values()) + "\n",
     }
-    # In numpydoc's order: these two come first.
+    # numpydoc requires these two sections first.
     whole |= {title: text for title, text in own.items() if title not in whole}
     return lead + "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in whole.items())
 
@@ -140,8 +140,8 @@ def assembled(cls):
 def estimator(cls: type[Estimator]) -> type[Estimator]:
     """Turn a class with annotated parameters into an estimator.
 
-    It gets an `__init__` with explicit parameters, the own ones of a class first, that stores them
-    and does nothing else, and a docstring that describes all of them.
+    The class gets an `__init__` that stores its parameters. The parameters of a subclass come
+    before the parameters of its base classes. The docstring describes all of them.
     """
     cls = dataclass(eq=False, repr=False)(cls)
     signature = inspect.signature(cls.__init__)
@@ -157,11 +157,11 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 
 
 def check_net_parameters(estimator):
-    """Raise unless the parameters that all estimators with a network have are allowed."""
+    """Raise unless the parameters that all estimators with a network share are valid."""
     check_module(estimator.module)
     check_sizes(estimator.hidden_layer_sizes)
     check_number(estimator.pretrain, "pretrain", 0, 1, bounds="left")
-    # Far beyond what helps, and not yet a mistake that fills the memory.
+    # More than is useful, but not enough to fill the memory by mistake.
     check_number(estimator.n_estimators, "n_estimators", 1, 1000, integer=True)
     check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")
     check_number(estimator.weight_decay, "weight_decay", 0, bounds="left")
@@ -181,7 +181,7 @@ def check_net_parameters(estimator):
 
 
 def check_module(module):
-    """Raise unless `module` builds networks."""
+    """Raise unless `module` is a class or function that builds networks."""
     if isinstance(module, torch.nn.Module) or not callable(module):
         raise TypeError(
             "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
@@ -190,7 +190,7 @@ def check_module(module):
 
 
 def check_sizes(sizes):
-    """Raise unless `sizes` are the widths of hidden layers."""
+    """Raise unless `sizes` are valid widths of hidden layers."""
     is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
     if not is_array and not isinstance(sizes, list | tuple):
         raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
@@ -199,7 +199,7 @@ def check_sizes(sizes):
 
 
 def check_net_params(net_params):
-    """Raise unless `net_params` leaves alone what the parameters of the estimator decide."""
+    """Raise if `net_params` sets an argument that belongs to the estimator."""
     if not isinstance(net_params, dict):
         raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
     for name in net_params:
@@ -209,14 +209,14 @@ def check_net_params(net_params):
             raise ValueError(f"net_params must not set {name!r}: use {OWN[name]}")
         if name.split("__")[0] in FEEDING:
             raise ValueError(
-                f"net_params must not set {name!r}: the estimator feeds its own minibatches; "
-                "allowed are optimizer, module__*, optimizer__*, callbacks__*, precision, compile "
+                f"net_params must not set {name!r}: the estimator makes its own minibatches. "
+                "Allowed are optimizer, module__*, optimizer__*, callbacks__*, precision, compile "
                 "and skorch's other arguments"
             )
 
 
 def check_callbacks(callbacks):
-    """Raise unless `callbacks` is a list of skorch callbacks, perhaps with names."""
+    """Raise unless `callbacks` is a list of skorch callbacks or of pairs (name, callback)."""
     is_list, names = isinstance(callbacks, list | tuple), set()
     for each in callbacks if is_list else [callbacks]:
         name, callback = each if isinstance(each, tuple) and len(each) == 2 else ("", each)
@@ -227,5 +227,5 @@ def check_callbacks(callbacks):
                 f"(name, callback) pairs; got {each!r}"
             )
         if name and name in names | {"epoch_timer", "train_loss"}:
-            raise ValueError(f"callbacks must have names of their own; got {name!r} twice")
+            raise ValueError(f"callbacks must have distinct names; got {name!r} twice")
         names.add(name)

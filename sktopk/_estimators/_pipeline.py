@@ -1,4 +1,4 @@
-"""A pipeline with the prediction methods of its last step."""
+"""Pipeline with the prediction methods of sktopk."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sktopk._common._types import RowsLike
 
 
 def _last_has(name):
-    """Raise AttributeError unless the last step has the method; for `available_if`."""
+    """Return a check for `available_if` that the last step has this method."""
     return lambda pipe: callable(getattr(pipe.steps[-1][1] if pipe.steps else None, name))
 
 
@@ -20,20 +20,20 @@ def _last_has(name):
 class Pipeline(pipeline.Pipeline):
     """scikit-learn's Pipeline with the methods `predict_topk`, `predict_top` and `predict_set`.
 
-    These methods transform X with the steps before the last one, and call the method of the last
-    step. They exist if the last step has them. Steps with `fit_resample` and without `transform`,
-    as in imbalanced-learn, are skipped. ``Pipeline(pipe.steps)`` makes one of any fitted pipeline.
+    These methods transform X and call the method of the last step. They are available if the last
+    step has them. Steps with `fit_resample` and without `transform`, as in imbalanced-learn, are
+    skipped in predictions. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
 
     Parameters
     ----------
     steps : list of tuple
-        Pairs (name, estimator), in the order in which they apply.
+        Pairs (name, estimator) in the order of application.
     transform_input : list of str, default=None
-        Parameters of `fit`, such as "X_val", that are transformed as X is; needs metadata routing.
+        Parameters of `fit`, such as "X_val", to transform like X. Requires metadata routing.
     memory : str or object with the joblib.Memory interface, default=None
-        Where to cache fitted transformers.
+        Cache for fitted transformers.
     verbose : bool, default=False
-        Whether to print how long each step takes to fit.
+        Whether to print the fit time of each step.
 
     Examples
     --------
@@ -49,30 +49,30 @@ class Pipeline(pipeline.Pipeline):
 
     @available_if(_last_has("predict_top"))
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
-        """Transform X, and call `predict_top` of the last step."""
+        """Transform X and call `predict_top` of the last step."""
         pipe = self._predicting()
-        # Rankers have no default of n.
+        # `predict_top` of rankers has no default for n.
         params = params if n is None else {"n": n, **params}
         return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
 
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Transform X, and call `predict_topk` of the last step."""
+        """Transform X and call `predict_topk` of the last step."""
         return self.steps[-1][1].predict_topk(self._predicting()[:-1].transform(X), k)
 
     @available_if(_last_has("predict_set"))
     def predict_set(self, X: RowsLike, **params: Any) -> Any:
-        """Transform X, and call `predict_set` of the last step."""
+        """Transform X and call `predict_set` of the last step."""
         return self.steps[-1][1].predict_set(self._predicting()[:-1].transform(X), **params)
 
     @available_if(_last_has("predict"))
     def predict(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X, and call `predict` of the last step."""
+        """Transform X and call `predict` of the last step."""
         return self._predicting().predict(X, **params)
 
     @available_if(_last_has("predict_proba"))
     def predict_proba(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X, and call `predict_proba` of the last step."""
+        """Transform X and call `predict_proba` of the last step."""
         return self._predicting().predict_proba(X, **params)
 
     @available_if(_last_has("predict_log_proba"))
@@ -82,28 +82,28 @@ class Pipeline(pipeline.Pipeline):
 
     @available_if(_last_has("decision_function"))
     def decision_function(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X, and call `decision_function` of the last step."""
+        """Transform X and call `decision_function` of the last step."""
         return self._predicting().decision_function(X, **params)
 
     @available_if(_last_has("score"))
     def score(self, X: RowsLike, y: Any = None, sample_weight: Any = None, **params: Any) -> float:
-        """Transform X, and call `score` of the last step."""
+        """Transform X and call `score` of the last step."""
         return self._predicting().score(X, y, sample_weight, **params)
 
     def _predicting(self):
-        """Return the fitted steps that predict, as a pipeline of scikit-learn."""
+        """Return the steps that are used in predictions, as a pipeline of scikit-learn."""
         check_is_fitted(self)
         steps = [
             s for s in self.steps if hasattr(s[1], "transform") or not hasattr(s[1], "fit_resample")
         ]
-        return pipeline.Pipeline([("", "passthrough"), *steps])  # so that [:-1] has a step
+        return pipeline.Pipeline([("", "passthrough"), *steps])  # [:-1] needs at least one step
 
 
 @public
 def make_pipeline(
     *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
 ) -> Pipeline:
-    """Make a `Pipeline` of steps, each named after its class in lower case.
+    """Return a `Pipeline` whose steps are named after their classes in lower case.
 
     Parameters
     ----------

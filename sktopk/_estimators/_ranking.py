@@ -1,4 +1,4 @@
-"""What the classifiers that rank samples share: one score per sample, and a threshold on it."""
+"""Base class of the classifiers that rank samples: one score per sample and a threshold."""
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
@@ -14,7 +14,6 @@ from sktopk._common._groups import encode_groups, rows_of_groups
 from sktopk._common._input import own_labels
 from sktopk._common._labels import check_classes, check_length, encode_labels, refuse_missing
 from sktopk._common._scalars import (
-    check_auto,
     check_number,
     check_option,
     check_pos_label,
@@ -37,58 +36,57 @@ from ._heads import RankingHead
 
 @dataclass(eq=False, repr=False)
 class RankingClassifier(BaseNetClassifier):
-    """A classifier of two classes with one score per sample and a threshold.
+    """Binary classifier with one score per sample and a decision threshold.
 
-    A subclass defines `_make_head()` or, for a threshold with surrogate errors, `_threshold()` and
-    `_metric(positive, scores, weight)`.
+    A subclass defines `_make_head()`. If it has a threshold and surrogate errors, it defines
+    `_threshold()` and `_metric(positive, scores, weight)` instead.
 
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives, which should come on top. None is 1 or True beside 0, -1 or False.
-        Of other labels it is the rarer one if it has less than a quarter of the samples, else the
-        second, with a warning that names it.
+        Label of the positives. None is 1 or True if the other label is 0, -1 or False. Otherwise it
+        is the rarer label if its share is below a quarter, else the second label, with a warning.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l of the errors: max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or
-        log2(1 + exp z).
-    buffer_size : int or "auto", default="auto"
-        Number of hard examples kept from earlier minibatches, which join each minibatch to estimate
-        the threshold; 0 for none. "auto" is twice the rank of the threshold and 100 more, at most
-        128 for the whole ensemble (512 for one network).
+        The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
+    buffer_size : int, default=4
+        Number of hard examples that each network keeps from earlier minibatches. They join each
+        minibatch to estimate the threshold. 0 disables this.
     calibration : {"temperature", "sigmoid"} or None, default=None
-        How held-out samples turn scores into probabilities. Only with it there is a
-        `predict_proba`. "temperature" keeps 1/2 at `threshold_`, "sigmoid" also fits the base rate.
+        Calibration of probabilities on held-out samples. "temperature" gives 1/2 at `threshold_`.
+        "sigmoid" also fits the base rate. With None there is no `predict_proba`.
+    pretrain : float, default=0.5
+        Share of the epochs, in [0, 1), that train cross-entropy before the named loss. 0 trains the
+        loss from the start, as in the papers.
     learning_rate : float, default=0.01
-        Largest learning rate. It increases linearly over the first tenth of the steps and then
-        decreases to 0 along a half cosine, unless a callback is a skorch LRScheduler. `partial_fit`
-        keeps it constant.
+        Largest learning rate. It increases linearly during the first tenth of the steps, then
+        decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.3
-        Weight decay of the optimizer, which is AdamW unless `net_params` names another.
+        Weight decay of the optimizer (default: AdamW).
     n_iter_no_change : int or None, default=5
-        Number of epochs without an improvement on held-out samples after which the training of
-        the loss stops; each network then keeps its best epoch. None trains all epochs.
+        Stop after this number of epochs without improvement on held-out samples, and keep the best
+        epoch of each network. Pretraining does not count. None trains all epochs.
 
     Attributes
     ----------
     threshold_ : float
         Decision threshold. `predict` returns `pos_label_` for samples whose score is above it. It
-        is determined on the training scores; if samples are held out, on the scores that the
-        ensemble would give them if no network had seen them. After `partial_fit` it is that of the
-        last part.
+        is computed from the training scores or, if samples are held out, from estimates of unseen
+        scores.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
-        Number of groups, if `fit` got more than one.
+        Number of groups in `fit`, if there are several.
     """
 
     _: KW_ONLY
     pos_label: Label | None = None
+    pretrain: float = 0.5
     learning_rate: float = 0.01
     weight_decay: float = 0.3
     calibration: str | None = None
     n_iter_no_change: int | None = 5
 
-    # For `predict_top`, whose metadata pipelines route as that of `predict`.
+    # Pipelines route the metadata of `predict_top` as for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -102,7 +100,7 @@ class RankingClassifier(BaseNetClassifier):
         y_val: ArrayLike | None = None,
         checkpoint: str | None = None,
     ) -> Self:
-        r"""Train the network; with groups for the top of each of them.
+        r"""Train the network. With groups, the loss is averaged over the groups.
 
         .. math:: L = \frac{1}{G} \sum_g L_g
 
@@ -111,10 +109,10 @@ class RankingClassifier(BaseNetClassifier):
         X, y, sample_weight, X_val, y_val, checkpoint
             As for :meth:`TopKClassifier.fit`.
         groups : array-like of shape (n_samples,), default=None
-            Name of the group of each sample, such as its day, query or plate. The loss is the mean
-            of the losses of the groups, each with its own threshold; a rank k is one of each group.
-            Groups without samples that can be errors have no loss. `threshold_` is the median of
-            the thresholds of the groups. Whole groups are held out.
+            Group of each sample, such as its day, query or plate. The loss is the mean of the
+            losses of the groups, each with its own threshold. A rank k then applies per group.
+            `threshold_` is the median of the thresholds of the groups. Groups are held out as a
+            whole.
 
         Returns
         -------
@@ -123,7 +121,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            As :meth:`TopKClassifier.fit`; TypeError if the threshold takes no groups.
+            As for :meth:`TopKClassifier.fit`, and TypeError if the threshold takes no groups.
         """
         self._check_params()
         self._check_groups(groups)
@@ -139,12 +137,14 @@ class RankingClassifier(BaseNetClassifier):
     ) -> Self:
         """Train the loss for one epoch on a part of the data, at a constant learning rate.
 
+        `threshold_` is computed from this part.
+
         Parameters
         ----------
         X, y, classes, sample_weight
             As for :meth:`TopKClassifier.partial_fit`.
         groups : array-like of shape (n_samples,), default=None
-            As for `fit`. A part should have whole groups.
+            As for `fit`. Each part should contain whole groups.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            As :meth:`TopKClassifier.partial_fit`.
+            As for :meth:`TopKClassifier.partial_fit`.
         """
         self._check_params()
         self._check_groups(groups)
@@ -176,25 +176,25 @@ class RankingClassifier(BaseNetClassifier):
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the indices of the samples of highest score, with groups of each group.
+        """Return the indices of the samples with the highest scores, overall or per group.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         n : int
-            Number of samples, 1 <= n <= n_samples; with groups of each, all of a smaller group.
+            Number of samples, 1 <= n <= n_samples. With groups: number per group, at most its size.
         groups : array-like of shape (n_samples,), default=None
-            Name of the group of each sample, known from `fit` or not: "100 per day".
+            Group of each sample, to select n samples per group. Groups need not occur in `fit`.
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Best first, also across groups; tied samples in the order of X.
+            Best first, also across groups. Tied samples are in the order of X.
 
         Raises
         ------
         TypeError, ValueError
-            If n is not an integer or out of range, or groups are not one per sample.
+            If n is not an integer or out of range, or if `groups` has not one entry per sample.
         """
         if not self._ranks():
             raise AttributeError(
@@ -210,21 +210,21 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the metric that the loss is made for; see the class.
+        """Return the metric that the class docstring names.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-            True labels; None only for a Dataset that has them.
+            True labels. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
-            With groups, the score is the mean over those that have both classes.
+            Group of each sample. The score is then the mean over the groups with both classes.
 
         Returns
         -------
         score : float
-            The larger, the better; NaN, with a warning, if y lacks the class that it needs.
+            Larger is better. NaN, with a warning, if y lacks a required class.
         """
         scores = self._scores(X)
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
@@ -246,21 +246,21 @@ class RankingClassifier(BaseNetClassifier):
         ]
         return float(np.mean(each)) if each else float("nan")
 
-    # What a subclass may override.
+    # Methods that a subclass may override.
 
     def _check_groups(self, groups):
-        """Raise where groups are given to a loss that takes none."""
+        """Raise if groups are given and the loss does not support them."""
 
     def _threshold(self):
-        """The threshold of the loss, for the samples of the training set."""
+        """Return the threshold of the loss for samples of the training set."""
         raise NotImplementedError(f"{type(self).__name__} must define _threshold")
 
     def _metric(self, positive, scores, weight):
-        """The metric of `score`."""
+        """Return the metric of `score`."""
         raise NotImplementedError(f"{type(self).__name__} must define _metric")
 
     errors = "false_negatives"
-    # Whether samples at the threshold are predicted negative.
+    # By default, samples at the threshold of the loss are predicted positive.
     _midway = staticmethod(midway_below)
 
     def _make_head(self):
@@ -276,10 +276,10 @@ class RankingClassifier(BaseNetClassifier):
         )
 
     def _cut(self, scores, positive, weight):
-        """The score of the last sample that is predicted positive, of tensors in float64."""
+        """Return the lowest score that is predicted positive, from tensors in float64."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
-            # Part of the training set has part of the rank.
+            # For a part of the training set, the rank is reduced in proportion.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
             share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
@@ -288,18 +288,18 @@ class RankingClassifier(BaseNetClassifier):
             )
         return threshold(scores, positive, weight)
 
-    # Shared.
+    # Methods that all subclasses share.
 
     def _check_one_ranking(self, groups):
-        """Raise where groups are given for several classes."""
+        """Raise if groups are given and there are more than two classes."""
         if groups is not None and len(self.classes_) > 2:
             raise ValueError(
-                f"groups must be None for {len(self.classes_)} classes: they are parts of one "
-                "ranking"
+                f"groups must be None for {len(self.classes_)} classes: only a ranking of two "
+                "classes has groups"
             )
 
     def _ranks(self):
-        """Whether there is one score per sample, with a threshold."""
+        """Return whether there is one score per sample and a threshold."""
         check_is_fitted(self)
         return hasattr(self, "pos_label_")
 
@@ -308,7 +308,7 @@ class RankingClassifier(BaseNetClassifier):
         check_pos_label(self.pos_label)
         if hasattr(self, "buffer_size"):
             check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-            check_auto(self.buffer_size, "buffer_size", check_number, low=0, integer=True)
+            check_number(self.buffer_size, "buffer_size", low=0, integer=True)
 
     def _check_classes(self, y, name="y"):
         classes = check_classes(y, name)
@@ -318,7 +318,7 @@ class RankingClassifier(BaseNetClassifier):
                 f"multiclass: {name} must have 2 classes; got {len(classes)}"
             )
         if self.pos_label is not None:
-            place_of(self.pos_label, classes)  # raises if it is none of them
+            place_of(self.pos_label, classes)  # raises unless it is one of the classes
         return classes
 
     def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
@@ -344,7 +344,7 @@ class RankingClassifier(BaseNetClassifier):
         return self._class_total_[::-1] if self._turned() else self._class_total_
 
     def _above_threshold(self, scores):
-        # In float64, where the difference of two scores cannot vanish.
+        # float64, where the difference of two different scores is not 0.
         threshold = getattr(self, "threshold_", 0.0)
         return (scores.astype(np.float64) - threshold).astype(scores.dtype)
 
@@ -364,13 +364,13 @@ class RankingClassifier(BaseNetClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # The optimum predicts few samples positive, whatever the labels.
+        # The optimum predicts few samples as positive, regardless of the labels.
         tags.classifier_tags.poor_score = True
         return tags
 
 
 def cuts(scores, positive, weight):
-    """The distinct scores from the largest down, and the weights at or above each of them."""
+    """Return the distinct scores in descending order and the weights at or above each of them."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

@@ -1,4 +1,4 @@
-"""The state of an estimator with a network: as arrays and plain values, and before a failure."""
+"""Serialization of the state of estimators, and its restoration after errors."""
 
 import copy
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ import torch
 from sktopk._training._process import usable_device
 from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
 
-# Entries of the state that are arguments of the network, and no part of its state.
+# Entries that are arguments of the network instead of state.
 BUILT = ("dtype", "own_rows")
 
 
 def packed(net):
-    """A net as arrays and plain values: a skorch net would carry a pickle inside the pickle."""
+    """Return a net as arrays and plain values. A skorch net would contain another pickle."""
     return to_arrays(net_state(net)) | {
         "dtype": str(net.dtype).removeprefix("torch."),
         "own_rows": net.own_rows,
@@ -21,8 +21,8 @@ def packed(net):
 
 
 def unpacked(estimator, net):
-    """Return the net and the head of an estimator from what `packed` returned."""
-    # With the parameters of its fit, which set_params may have changed since.
+    """Return the net and the head of an estimator from the result of `packed`."""
+    # set_params may have changed the parameters after the fit.
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
     fitted._fit_params = estimator._fit_params
@@ -36,9 +36,9 @@ def unpacked(estimator, net):
 
 @contextmanager
 def unchanged_on_error(estimator, resumed=False):
-    """Give an estimator back what it was before the block, if the block fails.
+    """Restore the state of an estimator if the block fails.
 
-    With `resumed` the block trains the network that the estimator has.
+    With `resumed`, the block trains the existing network of the estimator.
     """
     before = dict(vars(estimator))
     net_before = copy.deepcopy(net_state(estimator.net_)) if resumed else None

@@ -1,11 +1,11 @@
-"""Sample weights times those of the classes."""
+"""Products of sample weights and class weights."""
 
 from sktopk._common._labels import class_weights
 from sktopk._training._process import all_objects
 
 
 def times_class_weight(weight, target, class_weight, classes, count):
-    """Return sample weights multiplied with the weight of each class.
+    """Return the sample weights multiplied by the weights of their classes.
 
     Parameters
     ----------
@@ -13,9 +13,9 @@ def times_class_weight(weight, target, class_weight, classes, count):
     target : ndarray of int of shape (n_samples,)
         Class indices.
     class_weight : dict or "balanced"
-        "balanced" counts the samples by their weight.
+        "balanced" uses `count`.
     classes, count : ndarray of shape (n_classes,)
-        Labels, and the sample weights of all processes that each has.
+        Labels, and their sample weights of all processes.
     """
     weight = weight * class_weights(class_weight, classes, count)[target]
     if not any(all_objects(weight.any())):

@@ -1,4 +1,4 @@
-"""Classifiers trained on losses that are linear programs: AUC, F-score, recall at precision."""
+"""Classifiers trained on linear programs: AUC, F-score and recall at a given precision."""
 
 from dataclasses import KW_ONLY
 from itertools import combinations
@@ -20,13 +20,13 @@ from ._heads import LabelHead, RankingHead
 from ._parameters import estimator
 from ._ranking import RankingClassifier, cuts
 
-# Least number of positives in a minibatch: a program needs several of both classes.
+# Smallest number of positives in a minibatch, because a program needs several of both classes.
 MIN_POSITIVES = 10
 AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
 def program_head(classifier, make_loss):
-    """The head of a ranking whose loss is one of the minibatch as a whole."""
+    """Return the head of a ranking whose loss depends on the whole minibatch."""
     return RankingHead(
         name=type(classifier).__name__.removesuffix("Classifier"),
         make=lambda: ProgramCriterion(make_loss()),
@@ -40,27 +40,29 @@ def program_head(classifier, make_loss):
 @estimator
 @public
 class AUCClassifier(RankingClassifier):
-    r"""Rank all samples: the area under the ROC curve, of two classes or more.
+    r"""Classifier that maximizes the area under the ROC curve, for two or more classes.
 
     .. math::
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    With the hinge it is the optimum of a linear program [1]_, in closed form
-    (:func:`sktopk.losses.pairwise_auc_loss`). For more than two classes it is a mean over classes
-    against the rest, over pairs of classes, or over pairs with the difference of their scores.
+    With the hinge, the loss is the optimum of a linear program [1]_, computed in closed form
+    (:func:`sktopk.losses.pairwise_auc_loss`). With more than two classes, it is averaged over
+    binary problems, which `multi_class` selects.
 
-    `score` is this area. For two classes `threshold_` maximizes the true-positive rate minus the
-    false-positive rate on the training set; for more, `predict` is the highest score.
+    `score` is the area under the ROC curve. For two classes, `threshold_` maximizes the
+    true-positive rate minus the false-positive rate on the training set. With more classes,
+    `predict` returns the class with the highest score.
 
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The function l of the distance; "squared_hinge" is another name of "quadratic".
+        The surrogate l of a score difference. "squared_hinge" is another name for "quadratic".
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        What is averaged for more than two classes; `pos_label` must then be None.
+        Binary problems for more than two classes: each class against the rest, ordered pairs of
+        classes, or pairs with the difference of their scores. `pos_label` must then be None.
     margin : float, default=1.0
-        Distance that scores should keep, positive.
+        Margin between the scores of positives and negatives, positive.
 
     See Also
     --------
@@ -96,7 +98,7 @@ class AUCClassifier(RankingClassifier):
             return super()._check_classes(classes, name)
         if self.pos_label is not None:
             raise ValueError(
-                f"pos_label must be None where {name} has {len(classes)} classes; got "
+                f"pos_label must be None if {name} has {len(classes)} classes; got "
                 f"{self.pos_label!r}"
             )
         return classes
@@ -122,7 +124,7 @@ class AUCClassifier(RankingClassifier):
             areas_of(scores, np.asarray(target, dtype=int), weight, self._in_fit("multi_class"))
         )
         if not areas:
-            warn("score: y has no two known classes, the score is NaN")
+            warn("score is NaN: y must have samples of two classes known from fit")
             return np.nan
         return float(np.mean(areas))
 
@@ -140,7 +142,7 @@ class AUCClassifier(RankingClassifier):
 
 
 def areas_of(scores, target, weight, multi_class):
-    """The areas that `multi_class` averages, over the classes that `target` has."""
+    """Yield the areas that `multi_class` averages, for the classes in `target`."""
     present = [c for c in np.unique(target[weight > 0]) if c >= 0]
     if len(present) < 2:
         return
@@ -164,23 +166,23 @@ def areas_of(scores, target, weight, multi_class):
 @estimator
 @public
 class FScoreClassifier(RankingClassifier):
-    r"""Balance precision and recall: the F-score at the best threshold.
+    r"""Classifier that maximizes the F-score, a compromise between precision and recall.
 
     .. math::
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss bounds 1 - F by hinges. It is a linear-fractional program in the threshold and the
-    hinges [1]_, solved in closed form (:func:`sktopk.losses.fbeta_loss`).
+    The loss is an upper bound of 1 - F with hinges. It is a linear-fractional program [1]_, solved
+    in closed form (:func:`sktopk.losses.fbeta_loss`).
 
-    `score` is the F-score of `predict`. `threshold_` maximizes the F-score of the training set.
+    `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
 
     Parameters
     ----------
     beta : float, default=1.0
-        Recall counts beta times as much as precision, positive.
+        Weight of recall relative to precision, positive.
     margin : float, default=1.0
-        Distance that scores should keep, positive.
+        Margin between scores and threshold, positive.
 
     See Also
     --------
@@ -214,7 +216,7 @@ class FScoreClassifier(RankingClassifier):
     def _metric(self, positive, scores, weight):
         predicted = self._above_threshold(scores) > 0
         if not (positive.any() or predicted.any()):
-            warn("score: no positives, neither true nor predicted, the score is NaN")
+            warn("score is NaN: there are no positives in y, and none are predicted")
             return np.nan
         beta = float(self._in_fit("beta"))
         return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))
@@ -228,28 +230,28 @@ class FScoreClassifier(RankingClassifier):
 @estimator
 @public
 class RecallAtPrecisionClassifier(RankingClassifier):
-    r"""Find positives while a given share of the predicted ones is positive.
+    r"""Classifier that maximizes the recall at a given precision.
 
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss bounds both by hinges and penalizes a missing precision
-    (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). For a guarantee on new
-    samples use :class:`BudgetClassifier`.
+    The loss bounds recall and precision by hinges and has a penalty for missing precision
+    (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). Use
+    :class:`BudgetClassifier` for a guarantee on new samples.
 
-    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest with
-    this precision on the training set, or the one of the highest precision.
+    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest
+    threshold with this precision on the training set. Else it has the highest precision.
 
     Parameters
     ----------
     precision : float, default=0.8
-        The precision p, in (0, 1].
+        The required precision p, in (0, 1].
     margin : float, default=1.0
-        Distance that scores should keep, positive.
+        Margin between scores and threshold, positive.
 
     See Also
     --------
-    PrecisionAtRecallClassifier : The other way round.
+    PrecisionAtRecallClassifier : Maximizes the precision at a given recall.
     sktopk.losses.recall_at_precision_loss : The loss on torch tensors.
 
     References
@@ -286,7 +288,7 @@ class RecallAtPrecisionClassifier(RankingClassifier):
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
-        # The last digit of a sum of weights must not decide.
+        # The relative tolerance ignores rounding errors in sums of weights.
         reached = found >= float(self._in_fit("precision")) * selected * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]

@@ -1,4 +1,4 @@
-"""The DeepTopPush family: positives above a threshold that depends on the scores."""
+"""The DeepTopPush family: classifiers that push positives above a data-dependent threshold."""
 
 import math
 from collections.abc import Callable
@@ -34,10 +34,10 @@ from ._ranking import RankingClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
-    """Raise unless tau is a share; name the class that takes a number."""
+    """Raise unless tau is in (0, 1). If tau >= 1, the message names the class to use instead."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
-            f"tau must be a share of the {of}, in (0, 1); got {tau}. A number of {of} is the k of "
+            f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
             f"{of_a_number}(k={tau})"
         )
     check_number(tau, "tau", 0, 1, bounds="neither")
@@ -46,28 +46,28 @@ def check_share(tau, of, of_a_number):
 @estimator
 @public
 class DeepTopPushClassifier(RankingClassifier):
-    r"""Rank positives above every negative.
+    r"""Classifier that ranks positives above the highest negative.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = \max_{j : y_j = 0} f(x_j)
 
-    For a list that is read until the first false alarm [1]_. For a fixed number or share of the
-    samples use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. On minibatches t is the
-    largest score of the minibatch and of the hard examples kept from earlier ones.
+    Use it for lists that are read until the first false alarm [1]_. For a fixed number or share of
+    samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. On minibatches, t is the
+    largest negative score among the minibatch and the hard examples from earlier minibatches.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
 
     Parameters
     ----------
-    buffer_size : int or "auto", default=1
-        Number of hard negatives kept from earlier minibatches. 1 is the paper's delayed sample, 0
-        trains without it, "auto" is 102, for an ensemble 16 per network.
+    buffer_size : int, default=1
+        Number of hard negatives that each network keeps from earlier minibatches. 1 is the delayed
+        sample of the paper. 0 trains without it.
 
     See Also
     --------
-    TopPushKClassifier : Lets k - 1 negatives stay on top.
+    TopPushKClassifier : Allows k - 1 negatives above the threshold.
     sktopk.losses.top_push_loss : The loss on torch tensors.
 
     References
@@ -87,7 +87,7 @@ class DeepTopPushClassifier(RankingClassifier):
 
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = 1
+    buffer_size: int = 1
 
     _threshold = staticmethod(top_push_threshold)
     _midway = staticmethod(midway_above)
@@ -99,13 +99,13 @@ class DeepTopPushClassifier(RankingClassifier):
 @estimator
 @public
 class TopPushKClassifier(RankingClassifier):
-    r"""Rank positives above the k-th highest negative.
+    r"""Classifier that ranks positives above the k-th highest negative.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    As :class:`DeepTopPushClassifier`, but k - 1 negatives may be outliers or mislabelled [1]_.
+    Unlike in :class:`DeepTopPushClassifier`, k - 1 negatives may be outliers or mislabeled [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -113,13 +113,13 @@ class TopPushKClassifier(RankingClassifier):
     Parameters
     ----------
     k : int, default=5
-        Rank of the negative that is the threshold, at most the number of negatives; the fitted
-        attribute is `k_`.
+        Rank of the threshold among the negatives. A k above the number of negatives is reduced, and
+        the attribute `k_` has the value used.
 
     Attributes
     ----------
     k_ : int
-        The k used.
+        The value of k used.
 
     See Also
     --------
@@ -143,7 +143,7 @@ class TopPushKClassifier(RankingClassifier):
     k: int = 5
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -163,33 +163,33 @@ class TopPushKClassifier(RankingClassifier):
 @estimator
 @public
 class RecallAtKClassifier(RankingClassifier):
-    r"""Find positives among the k highest scores, of each group or of all samples.
+    r"""Classifier that finds positives among the k highest scores, per group or overall.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[k]}
 
-    For a fixed number of samples that are reviewed [1]_, such as 100 per day: k counts per group if
-    `fit` gets `groups`, else in the whole training set. A k below 1 is a share of the samples.
+    Use it to review a fixed number of samples [1]_, such as 100 per day. With `groups` in `fit`, k
+    applies per group, otherwise to the whole training set.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
-    training score and the next lower one. On other samples it may select more or fewer:
-    `predict_top` and :class:`BudgetClassifier` select exactly n.
+    training score and the next lower score. It may select more or fewer samples of other data. Use
+    `predict_top` or :class:`BudgetClassifier` to select an exact number.
 
     Parameters
     ----------
     k : int or float, default=100
-        Number of samples, at least 1, or share of them, in (0, 1). The fitted attribute is `k_`.
+        Number of samples, at least 1, or their share, in (0, 1). `k_` has the value used.
 
     Attributes
     ----------
     k_ : int or float
-        The k used.
+        The value of k used.
 
     See Also
     --------
     sktopk.losses.recall_at_k_loss : The loss on torch tensors.
-    BudgetClassifier : A review budget for any classifier.
+    BudgetClassifier : Review budget for any classifier.
 
     References
     ----------
@@ -198,7 +198,7 @@ class RecallAtKClassifier(RankingClassifier):
 
     Examples
     --------
-    Ten per day, of days that need not be those of `fit`:
+    Select ten samples per day:
 
     >>> import numpy as np
     >>> from sklearn.datasets import load_breast_cancer
@@ -213,7 +213,7 @@ class RecallAtKClassifier(RankingClassifier):
     k: int | float = 100
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -237,28 +237,28 @@ class RecallAtKClassifier(RankingClassifier):
 @estimator
 @public
 class PatMatClassifier(RankingClassifier):
-    r"""Find positives among a share tau of the samples, such as the first 1 % of a list.
+    r"""Classifier that finds positives among a share tau of the samples.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    Pat&Mat with the threshold at the quantile itself [1]_. Choose tau at least as large as the
-    share of the positives: below it t is the score of a positive, and the loss gains by equal
-    scores at the top. With more positives use :class:`RecallAtFPRClassifier`.
+    This is Pat&Mat, with the exact quantile as threshold [1]_. Choose tau at least as large as the
+    share of the positives. With a smaller tau, t is the score of a positive, and the loss prefers
+    equal scores at the top. If this tau is too large, use :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    the quantile of the training scores and the next lower one. On other samples it may select more
-    or fewer: `predict_top` and :class:`BudgetClassifier` select exactly n.
+    the quantile of the training scores and the next lower score. It may select more or fewer
+    samples of other data. Use `predict_top` or :class:`BudgetClassifier` to select an exact number.
 
     Parameters
     ----------
     tau : float, default=0.01
-        Share of the samples that are reviewed, in (0, 1).
+        Share of the samples to review, in (0, 1).
 
     See Also
     --------
-    PatMatNPClassifier : A share of the negatives.
+    PatMatNPClassifier : The threshold is a quantile of the negatives.
     sktopk.losses.pat_mat_loss : The loss on torch tensors.
 
     References
@@ -279,7 +279,7 @@ class PatMatClassifier(RankingClassifier):
     tau: float = 0.01
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -295,14 +295,15 @@ class PatMatClassifier(RankingClassifier):
 @estimator
 @public
 class PatMatNPClassifier(RankingClassifier):
-    r"""Rank positives above all but a share tau of the negatives.
+    r"""Classifier that ranks positives above a share 1 - tau of the negatives.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    The Neyman-Pearson form of Pat&Mat [1]_: most true positives at a false-positive rate of about
-    tau. :class:`RecallAtFPRClassifier` has a threshold that depends on more than one negative.
+    This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
+    false-positive rate of about tau. In :class:`RecallAtFPRClassifier`, the threshold depends on
+    more than one negative.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_` is
     between the quantile of the training scores of negatives and the next lower score.
@@ -314,7 +315,7 @@ class PatMatNPClassifier(RankingClassifier):
 
     See Also
     --------
-    PatMatClassifier : A share of all samples.
+    PatMatClassifier : The threshold is a quantile of all samples.
     sktopk.losses.pat_mat_np_loss : The loss on torch tensors.
 
     References
@@ -335,7 +336,7 @@ class PatMatNPClassifier(RankingClassifier):
     tau: float = 0.01
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -353,31 +354,31 @@ class PatMatNPClassifier(RankingClassifier):
 @estimator
 @public
 class RecallAtFPRClassifier(RankingClassifier):
-    r"""Find positives while at most a share of the negatives is above the threshold.
+    r"""Classifier that finds positives at a limited false-positive rate.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The surrogate l counts the errors on both sides of a free threshold t. With the hinge the loss
-    is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program; with the quadratic
-    surrogate it is the original Pat&Mat-NP [1]_.
+    The surrogate l bounds the errors on both sides of a free threshold t. With the hinge, the loss
+    is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the quadratic
+    surrogate, it is the original Pat&Mat-NP [1]_.
 
-    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest at
-    which at most a share `fpr` of the negatives of the training set is above. For a guarantee on
-    other samples use :class:`BudgetClassifier`.
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
+    threshold that at most a share `fpr` of the training negatives exceeds. Use
+    :class:`BudgetClassifier` for a guarantee on other samples.
 
     Parameters
     ----------
     fpr : float, default=0.01
         Share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        The function l: max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). The threshold has a
-        closed form for the hinge only; the others take several times as long.
+        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge has a
+        closed form of the threshold. The others take several times as long.
 
     See Also
     --------
-    PatMatNPClassifier : The threshold at a score.
+    PatMatNPClassifier : The threshold is the score of a negative.
     sktopk.losses.SurrogateQuantile : The threshold of this loss.
 
     References
@@ -398,7 +399,7 @@ class RecallAtFPRClassifier(RankingClassifier):
     fpr: float = 0.01
     _: KW_ONLY
     surrogate: str = "hinge"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     _midway = staticmethod(midway_above)
 
@@ -415,9 +416,9 @@ class RecallAtFPRClassifier(RankingClassifier):
         )
 
     def _cut(self, scores, positive, weight):
-        """The highest score at which too many negatives would be above the threshold."""
+        """Return the highest score at which too many negatives would be predicted positive."""
         score, found, _ = cuts(scores, ~positive, weight)
-        # The last digit of a sum of weights must not decide.
+        # The relative tolerance ignores rounding errors in sums of weights.
         beyond = found > float(self._in_fit("fpr")) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 
@@ -425,14 +426,14 @@ class RecallAtFPRClassifier(RankingClassifier):
 @estimator
 @public
 class PrecisionAtRecallClassifier(RankingClassifier):
-    r"""Find a share of the positives with the fewest negatives among them.
+    r"""Classifier that finds a share of the positives with as few negatives as possible.
 
     .. math::
         \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
         t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    At a fixed recall r, few false positives are a high precision (Prec@Rec, eq. 4 of [1]_). The
-    same as a linear program is :func:`sktopk.losses.precision_at_recall_program_loss`.
+    At a fixed recall r, few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
+    :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the
     training score that a share r of the positives reaches and the next lower score.
@@ -444,7 +445,7 @@ class PrecisionAtRecallClassifier(RankingClassifier):
 
     See Also
     --------
-    RecallAtPrecisionClassifier : The other way round.
+    RecallAtPrecisionClassifier : Maximizes the recall at a given precision.
     sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
 
     References
@@ -465,7 +466,7 @@ class PrecisionAtRecallClassifier(RankingClassifier):
     recall: float = 0.8
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     errors = PRECISION_AT_RECALL_ERRORS
 
@@ -485,26 +486,26 @@ class PrecisionAtRecallClassifier(RankingClassifier):
 @estimator
 @public
 class ThresholdClassifier(RankingClassifier):
-    r"""Rank with a threshold of your own: positives above it, negatives below it, or both.
+    r"""Classifier with a user-defined threshold and errors on one or both sides of it.
 
     .. math::
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
-    The classifiers of this family are this one with a fixed threshold (eq. 1 and 5 of [1]_).
+    Most classifiers of this family are special cases of this one (eq. 1 and 5 of [1]_).
 
-    `score` is the share of the counted samples on the right side of the threshold. `threshold_` is
-    between the threshold of the training scores and the next lower score.
+    `score` is the share of the counted samples on the correct side of the threshold. `threshold_`
+    is between the threshold of the training scores and the next lower score.
 
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
-        Called as ``threshold(scores, positive, weight)``: :class:`sktopk.losses.KthLargest`,
-        :class:`sktopk.losses.TopMean`, :class:`sktopk.losses.SurrogateQuantile` or a function.
-        A rank k is one of the training set.
+        A :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean`,
+        :class:`sktopk.losses.SurrogateQuantile` or a function, called as
+        ``threshold(scores, positive, weight)``. A rank k refers to the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Which samples should be on the other side. A dict such as ``{"false_positives": 0.1,
-        "false_negatives": 0.9}`` counts both, with the weights lambda.
+        Which samples count as errors on the wrong side. A dict such as
+        ``{"false_positives": 0.1, "false_negatives": 0.9}`` counts both, with weights lambda.
 
     See Also
     --------
@@ -530,7 +531,7 @@ class ThresholdClassifier(RankingClassifier):
     errors: str | dict[str, float] = "false_negatives"
     _: KW_ONLY
     surrogate: str = "quadratic"
-    buffer_size: int | str = "auto"
+    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -557,7 +558,7 @@ class ThresholdClassifier(RankingClassifier):
             is_right, counted = (above, positive) if finds else (~above, ~positive)
             counted = counted * weight
             if factor and not counted.any():
-                warn("score: y has no sample that counts, the score is NaN")
+                warn("score is NaN: y has no sample that counts")
                 return np.nan
             if factor:
                 score += factor * float((counted * is_right).sum() / counted.sum())
@@ -565,7 +566,7 @@ class ThresholdClassifier(RankingClassifier):
 
 
 def clipped(k, n_samples, what, of_groups):
-    """The rank k, at most the number of samples; of groups it is left to the loss."""
+    """Return the rank k, reduced to the number of samples. With groups, the loss reduces it."""
     most = max(1, int(n_samples))
     if of_groups or k <= most:
         return k

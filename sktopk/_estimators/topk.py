@@ -1,4 +1,4 @@
-"""TopKClassifier: k labels per sample."""
+"""TopKClassifier, which predicts k labels per sample."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
@@ -28,48 +28,47 @@ from ._parameters import estimator
 @estimator
 @public
 class TopKClassifier(BaseNetClassifier):
-    r"""Classifier for the k best labels of each sample.
+    r"""Classifier that predicts the k best labels of each sample.
 
-    It minimizes the mean of a loss :math:`L_k(f(x), y)` that asks for the label among the k
-    highest scores rather than in first place. That pays where labels are noisy or overlap; with
-    clean labels and enough data cross-entropy is equivalent. A fit of 1 800 samples with 64 columns
-    takes about 3 seconds of one CPU core, one of 10 000 samples with 50 columns about 15.
+    It minimizes the mean of a loss :math:`L_k(f(x), y)` that requires the label to be among the k
+    highest scores. This is useful if labels are noisy or overlap. With clean labels and enough
+    data, cross-entropy is equivalent. On one CPU core, a fit takes about 3 seconds for 1 800
+    samples with 64 columns and 15 seconds for 10 000 samples with 50 columns.
 
     Parameters
     ----------
     loss : str or nn.Module, default="smooth_topk"
-        "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
-        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
-        "focal"; for long tails "logit_adjusted", "smooth_topk_adjusted", "ldam",
-        "noised_topk_imbalanced" [3]_. Or a module called as ``loss(scores, target)``.
+        One of "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
+        "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_ and
+        "focal". For long-tailed classes: "logit_adjusted", "smooth_topk_adjusted", "ldam" and
+        "noised_topk_imbalanced" [3]_. A module is called as ``loss(scores, target)``.
     k : int or dict, default=5
-        The k of the loss and of `predict_topk`, at most n_classes - 1; the fitted attribute is
-        `k_`. A dict such as ``{1: 0.1, 5: 0.9}`` trains for several k, with weights.
+        Number of labels for the loss and `predict_topk`. It is reduced to at most n_classes - 1. A
+        dict such as ``{1: 0.1, 5: 0.9}`` trains for several k with the given weights.
     tau : float, default=1.0
-        Temperature of the smooth losses, positive.
+        Temperature of the smooth losses, positive. Larger values make the loss smoother.
     sigma : float, default=0.2
-        Standard deviation of the noise of the noised losses.
+        Standard deviation of the noise in the noised losses.
     loss_params : dict, default=None
-        Parameters that only the loss has, such as ``{"gamma": 1.0}`` of "focal".
-        ``loss__gamma`` can be set and searched directly.
+        Parameters that only this loss has, such as ``{"gamma": 1.0}`` for "focal". ``loss__gamma``
+        can be set and searched directly.
     order : {"cross_entropy", None}, default="cross_entropy"
-        How the k labels of a top-k loss are ordered. With "cross_entropy" the network has two
-        heads: cross-entropy gives `predict`, `predict_proba` and the order, the loss adds the
-        k - 1 best other labels. None: one head, trained with the loss alone. Losses without k, and
-        ``k_=1``, always have one head.
+        How the k labels of a top-k loss are ordered. With "cross_entropy", one head of the network
+        learns cross-entropy with label smoothing 0.1 and determines `predict`, `predict_proba` and
+        the order. A second head adds the k - 1 best other labels. With None there is one head.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each label, multiplied with `sample_weight`.
+        Weight of each label, multiplied by `sample_weight`.
 
     Attributes
     ----------
     k_ : int
-        The k used.
+        The value of k used.
 
     See Also
     --------
     sktopk.losses.smooth_topk_loss : The default loss on torch tensors.
-    sktopk.model_selection.compare_losses : A comparison of losses, with intervals.
-    sktopk.metrics.make_topk_scorer : What to pass as `scoring` to a search.
+    sktopk.model_selection.compare_losses : Comparison of losses with confidence intervals.
+    sktopk.metrics.make_topk_scorer : Scorer for the parameter `scoring` of a search.
 
     References
     ----------
@@ -106,12 +105,12 @@ class TopKClassifier(BaseNetClassifier):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         k : int, default=None
-            Number of labels, 1 <= k < n_classes; None is `k_`.
+            Number of labels, 1 <= k < n_classes. None means `k_`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best first; the first of them is the label of `predict`. Tied labels are in the order of
+            Best first. The first label is the result of `predict`. Tied labels are in the order of
             `classes_`.
 
         Raises
@@ -127,20 +126,20 @@ class TopKClassifier(BaseNetClassifier):
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the top-k accuracy at `k_`, which searches without `scoring` use.
+        """Return the top-k accuracy at `k_`, the default metric of searches.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-            True labels; None only for a Dataset that has them. A label unseen in `fit` is a miss.
+            True labels. None uses the labels of a Dataset. Labels unseen in `fit` count as errors.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
-            Share of the samples whose label is among the k highest scores. Ties count by their
-            chance. NaN, with a warning, if no sample has a positive weight.
+            Share of the samples whose label is among the k highest scores. Ties count with their
+            probability. NaN, with a warning, if all weights are zero.
         """
         y_score, y = self.decision_function(X), own_labels(X, y, needed=True)
         return topk_accuracy_score(
@@ -170,7 +169,7 @@ class TopKClassifier(BaseNetClassifier):
         if given is None:
             return
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-            raise TypeError(f"loss_params must be a dict of parameters by name; got {given!r}")
+            raise TypeError(f"loss_params must be a dict with string keys; got {given!r}")
         if unknown := sorted(given.keys() - known):
             allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
             raise ValueError(
@@ -185,7 +184,7 @@ class TopKClassifier(BaseNetClassifier):
         n_classes, loss, named = len(self.classes_), self.loss, self._named_loss()
         k = max(self.k) if isinstance(self.k, dict) else self.k
         self.k_ = min(int(k), n_classes - 1)
-        if self.k_ < k and self.k != type(self).k:  # nobody asked for the default
+        if self.k_ < k and self.k != type(self).k:  # the default is reduced without a warning
             warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
         params, several = {}, self.k
         if isinstance(loss, str):
@@ -201,8 +200,8 @@ class TopKClassifier(BaseNetClassifier):
         elif self._holds_out() and not CustomLoss(loss).is_weighted:
             raise TypeError(
                 "Held-out samples have weight 0: loss must take sample_weight or have a reduction "
-                f"attribute; got {type(loss).__name__}. Set calibration=None and "
-                "n_iter_no_change=None to train it without"
+                f"attribute; got {type(loss).__name__}. Change the loss, or set calibration=None "
+                "and n_iter_no_change=None"
             )
         has_k = named is not None and "k" in named.params
         return LabelHead(
@@ -229,7 +228,7 @@ class TopKClassifier(BaseNetClassifier):
         named = self._named_loss()
         if named is None:
             return False
-        # With k=1 the loss orders the labels, too.
+        # With k=1, the loss itself determines the order.
         has_order = self.order is not None and "k" in named.params and self.k != 1
         return named.models_proba or has_order
 
@@ -237,7 +236,7 @@ class TopKClassifier(BaseNetClassifier):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
 
     def _log_prior(self):
-        """What to add to scores so that their softmax gives probabilities."""
+        """Return the log class frequencies to add to scores before a softmax, or 0."""
         if not self._head.models_proba or self._head.order:
             return 0.0
         return log_frequencies(self.net_.criterion_.losses)

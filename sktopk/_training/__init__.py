@@ -1,1 +1,1 @@
-"""Networks trained by skorch; nothing here knows an estimator."""
+"""Training of networks with skorch, independent of the estimators."""

@@ -1,4 +1,4 @@
-"""Samples of any table as tensors, in whole minibatches."""
+"""Conversion of samples to tensors, and minibatches."""
 
 import copy
 import math
@@ -14,30 +14,29 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# A chunk of prediction: large enough to keep every core busy, small enough for the cache, which
-# the hidden layers of several networks fill.
+# Bytes per prediction chunk: enough work for all cores, but hidden layers still fit the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
-# A GPU has no such cache and more cores.
+# A GPU has more cores, and its cache does not matter.
 _CHUNK_ROWS_OF_GPU = 1 << 14
-# With fewer samples, the weights of a million classes take longer to read than to use.
+# With fewer samples, reading the weights of a million classes takes longer than using them.
 _CHUNK_LEAST = 32
-# Images grow many times over inside a network.
+# Images need many times their own memory inside a network.
 _CHUNK_IMAGES = 256
-# Share of a GPU's free memory that the data may take; the rest is for network and minibatches.
+# Share of a GPU's free memory that the data may use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Number of groups whose parts make a minibatch: parts of a single one would all have one threshold.
+# Largest number of groups whose parts form a minibatch, and so of thresholds in a minibatch.
 JOINED = 10
-# Share of stored numbers, and number of columns, from which a first layer multiplies sparse
-# samples faster than dense ones (benchmarks/large_data.py).
+# From this density and number of columns, sparse matrix multiplication is faster in the first layer
+# (benchmarks/large_data.py).
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
 def free_memory(device):
-    """Bytes that torch can still get of a GPU; infinity elsewhere."""
+    """Return the free bytes of a GPU, including torch's reserve; infinity for other devices."""
     if device.type != "cuda":
         return math.inf
-    # What torch holds in reserve is free, too.
+    # Memory that torch reserves but does not use is free.
     reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + reserve
 
@@ -50,26 +49,25 @@ def stays_sparse(X):
 
 
 def csr_tensor(X):
-    """A CSR matrix of SciPy as a tensor that shares its memory."""
+    """Return a CSR matrix of SciPy as a tensor that shares its memory."""
     parts = map(torch.from_numpy, (X.indptr, X.indices, X.data))
     return torch.sparse_csr_tensor(*parts, X.shape, check_invariants=False)
 
 
 class Rows:
-    """Samples of X as tensors, by a slice or a tensor of their numbers.
+    """Samples of X as tensors, indexed by a slice or a tensor of sample numbers.
 
-    X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and those of
-    read-only memory maps are copied when they are asked for, so that no second copy of all exists.
+    X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and read-only
+    memory maps are copied on access, so that memory holds no second copy of X.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
     resident : bool, default=False
-        Whether to move X to `device` once, for many epochs, if it is dense, in memory and takes at
-        most `RESIDENT_SHARE` of the free memory there. Other samples go to a GPU through pinned
-        memory.
+        Whether to move X to `device` once. X must be dense, in memory and at most `RESIDENT_SHARE`
+        of the free memory of the device. Otherwise samples are copied through pinned memory.
     sparse : bool, default=False
-        Whether samples of a CSR matrix come as `SparseRows` where that is faster.
+        Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
     """
 
     def __init__(self, X, device, dtype, *, resident=False, sparse=False):
@@ -94,7 +92,7 @@ class Rows:
     def __getitem__(self, index):
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
-            # A copy: a network that works in place would change X through a view.
+            # A slice is copied, because a network with in-place operations would change X.
             return self._moved(self._X[index], own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
@@ -104,7 +102,7 @@ class Rows:
         return self._moved(torch.from_numpy(rows))
 
     def dense(self):
-        """The same samples, always dense."""
+        """Return the same samples, always as dense tensors."""
         rows = copy.copy(self)
         rows._sparse = False
         return rows
@@ -115,12 +113,12 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Slices of consecutive samples, bounded by the bytes of `n_columns` numbers each."""
+        """Return slices of consecutive samples for which `n_columns` columns fit the chunk size."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
         row_size = int(np.prod(self.shape[1:]))
-        if self._sparse:  # a number and its column
+        if self._sparse:  # each entry has a value and a column index
             row_size = 2 * self._X.nnz // max(1, len(self))
         step = min(most, n_numbers // max(1, row_size))
         step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
@@ -128,7 +126,7 @@ class Rows:
 
 
 class RowsAndMore:
-    """`Rows`, dense, followed by the samples of a tensor `more`."""
+    """Dense `Rows`, followed by the samples of a tensor `more`."""
 
     def __init__(self, rows, more):
         self.rows, self.more = rows, more.to(rows.device, rows.dtype)
@@ -139,7 +137,7 @@ class RowsAndMore:
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # On a GPU no shape may depend on the numbers.
+        # On a GPU, shapes that depend on values would cause a synchronization.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -149,9 +147,9 @@ class RowsAndMore:
 
 
 class ShuffledBatches:
-    """Numbers of the samples of shuffled minibatches.
+    """Sample numbers of shuffled minibatches.
 
-    A single last sample joins the minibatch before: batch normalization needs two.
+    A last minibatch of one sample joins the previous one, as batch normalization needs two samples.
     """
 
     def __init__(self, n_samples, batch_size, generator):
@@ -169,20 +167,20 @@ class ShuffledBatches:
 
 
 class GroupBatches:
-    """Minibatches of whole groups, and of parts of groups that are too large for one.
+    """Minibatches of whole groups, or of parts of groups that are too large for a minibatch.
 
-    A minibatch has whole groups of together about `batch_size` samples. Parts of at most ten large
-    groups make a minibatch, and of so few that each part has twice `min_positives` samples. The
-    order of groups and of their parts is random.
+    Whole groups form minibatches of about `batch_size` samples. Groups larger than `batch_size` are
+    divided into parts. A minibatch has parts of at most ten such groups, and fewer if a part would
+    have less than twice `min_positives` samples. The order of groups and parts is random.
 
-    The target is 1 for the positives; other parameters are those of `StratifiedBatchSampler`.
+    The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
 
     Attributes
     ----------
     n_parts : ndarray of int of shape (n_groups,)
-        0 for a number without samples.
+        Number of parts of each group; 0 for a group number without samples.
     n_joined : int
-        Number of groups whose parts make a minibatch.
+        Number of groups whose parts form a minibatch.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -207,14 +205,14 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # A minibatch has one part of a group at most.
+        # A minibatch has at most one part of a group.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
-        # Batch normalization needs two samples: groups of one come two at a time.
+        # Groups of one sample are joined in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
         unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # The last one joins the one before, if there is one.
+            # The last single group joins the previous unit, if there is one.
             unit = np.append(unit[:-1], unit[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
@@ -234,16 +232,16 @@ class GroupBatches:
             yield batches[i]
 
     def _of_whole_groups(self):
-        """Random groups in minibatches of about equal size, at least one in each."""
+        """Return minibatches of random whole groups, of about equal size and never empty."""
         if not len(self._size):
             return []
         drawn = torch.randperm(len(self._size), generator=self.generator)
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # A group belongs to the minibatch in which its middle lies.
+        # A group belongs to the minibatch that contains its middle.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # No minibatch is empty: there are at least as many groups.
+        # There are at least as many groups as minibatches, so that none is empty.
         place = torch.arange(len(batch))
         batch = batch.maximum(place + self._n_whole - len(batch))
         batch = place + (batch - place).cummin(0).values
@@ -254,7 +252,7 @@ class GroupBatches:
 
 
 def one_ahead(rows, batches):
-    """Yield the samples of each minibatch; the next one is copied meanwhile, by its own stream."""
+    """Yield the samples of each minibatch and copy the next ones in a separate CUDA stream."""
     copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
     ready = None
     for index in [*batches, None]:
@@ -271,17 +269,17 @@ def one_ahead(rows, batches):
 class MiniBatches:
     """Minibatches ``(rows, (target, weight))``, each fetched by one index operation.
 
-    A GPU never waits for the CPU: the numbers of an epoch are moved there at its start. Samples
-    that are not on the GPU are copied during the minibatch before, except hard examples, which are
-    known after it.
+    A GPU does not wait for the CPU. The sample numbers are moved to the GPU at the start of an
+    epoch. Samples that are not on the GPU are copied during the previous minibatch, except hard
+    examples, which are known only after it.
 
     Parameters
     ----------
     weight : Tensor of shape (n_samples,), with folds (n_samples, n_members), or None
     sampler : iterable or None
-        Sample numbers of each minibatch of an epoch; None for all samples in their order.
+        Sample numbers of each minibatch of an epoch. None means one batch with all samples.
     criterion : Criterion, default=None
-        Says whether hard examples join the minibatches now.
+        Determines whether hard examples currently join the minibatches.
     """
 
     def __init__(self, rows, target, weight, sampler, hard=None, folds=None, criterion=None):
@@ -306,7 +304,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Sample numbers of each minibatch on the device of the target, and samples or None."""
+        """Yield pairs of sample numbers, on the device of the target, and samples or None."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]
@@ -318,7 +316,7 @@ class MiniBatches:
         return zip(moved, ahead, strict=True)
 
     def carry(self):
-        """Copy the hard examples, for a training with other data."""
+        """Copy the hard examples for a training on other data."""
         for m, each in enumerate([] if self.hard is None else self.hard.each):
             by_member = self.weight is not None and self.weight.ndim > 1
             own = self.weight[:, m] if by_member else self.weight
@@ -329,7 +327,7 @@ def make_batches(
     net, X, target, weight, class_total, *,
     batch_size, min_positives=None, resumed=False, folds=None, groups=None,
 ):  # fmt: skip
-    """Return the minibatches of a training, and tell the criterion what they consist of.
+    """Return the minibatches of a training, and call `begin` of the criterion.
 
     Parameters
     ----------
@@ -340,15 +338,15 @@ def make_batches(
     class_total : ndarray of shape (n_classes,)
         See :meth:`Criterion.begin`.
     min_positives : int, default=None
-        Least number of samples of class 1 in a minibatch, if the loss needs some.
+        Smallest number of samples of class 1 in a minibatch, if the loss requires it.
     resumed : bool, default=False
-        Whether the samples come in addition to those of earlier trainings.
+        Whether the samples are added to the samples of earlier trainings.
     groups : ndarray of int of shape (n_samples,), default=None
         Groups over which the loss is averaged.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     n_classes = len(class_total)
-    # With folds a column for each member.
+    # With folds, one column per ensemble member.
     each = [weight] if folds is None else [*folds.seen(weight)]
     n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
     weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
@@ -374,7 +372,7 @@ def make_batches(
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: give each as many samples; rankers need as many of each class"
+            f"{[*lengths]}: give all processes equally many samples (for rankers, of each class)"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     if folds is None:
@@ -382,12 +380,8 @@ def make_batches(
     else:
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
-    for each in criterion.losses if hard is not None and groups is None else []:
-        # With folds the mean over the members: each holds out about as many samples.
-        totals = np.atleast_3d([class_total, mean_weight]).mean(2)
-        each.hold_enough(*totals, batch_size * len(shared), len(criterion.losses))
     device = torch.device(net.device)
-    # In float64, whatever the float type of the network.
+    # float64, regardless of the dtype of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
     criterion.begin(class_total, mean_weight, resumed=resumed)
@@ -405,7 +399,7 @@ def make_batches(
 
 
 def _by_group(target, groups, weights, sampler, net):
-    """Return a function that makes the `GroupRows` of a member."""
+    """Return a function that creates the `GroupRows` of a member."""
     codes, n_groups = torch.from_numpy(groups).to(net.device), len(sampler.n_parts)
     place, n_shares = groups + n_groups * target, net.n_members * sampler.n_joined
 
@@ -420,7 +414,7 @@ def _by_group(target, groups, weights, sampler, net):
 
 
 def _with_carried(hard, rows, target, weight):
-    """The data followed by the hard examples of earlier trainings."""
+    """Return the data followed by the hard examples of earlier trainings."""
     n_rows, carried = len(target), []
     for each in hard:
         each.batch, each.index = None, each.index[:0]

@@ -1,4 +1,4 @@
-"""Our own callbacks of the skorch net."""
+"""Callbacks of the skorch net."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .criteria._top import TopCriterion
 
 
 class ProgressBar(Callback):
-    """One line that shows the epochs of a fit, with the last loss and validation score."""
+    """Progress bar over the epochs of a fit, with the last loss and validation score."""
 
     def __init__(self, n_epochs):
         self.n_epochs = n_epochs
@@ -37,9 +37,10 @@ class ProgressBar(Callback):
 class TrueThreshold(Callback):
     """Record the threshold over all training samples before each step.
 
-    `history_` then has `true_threshold` in addition to its estimate `threshold`, arrays over the
-    steps of each epoch, in the scale of the network's scores. The loss must have a threshold, as
-    that of :class:`sktopk.DeepTopPushClassifier`. Each step costs a pass over the data.
+    `history_` then has an array `true_threshold` with one value per step of each epoch, in addition
+    to the estimates in `threshold`. Both are on the scale of the network's scores. The loss must
+    have a threshold, as in :class:`sktopk.DeepTopPushClassifier`. Each step requires a pass over
+    the data.
 
     Raises
     ------
@@ -61,11 +62,11 @@ class TrueThreshold(Callback):
         criterion = net.criterion_.losses[0]
         if not isinstance(criterion, TopCriterion):
             raise TypeError(
-                "callbacks must have no TrueThreshold where the loss has no threshold; got one "
-                f"for {type(criterion).__name__}"
+                "callbacks must not have TrueThreshold if the loss has no threshold; got "
+                f"{type(criterion).__name__}"
             )
         if criterion.groups is not None:
-            raise TypeError("callbacks must have no TrueThreshold with groups, which have many")
+            raise TypeError("callbacks must not have TrueThreshold with groups of samples")
         rows, positive, weight = net.rows(X), torch.from_numpy(np.asarray(y) == 1), net.weight_
 
         def threshold():
@@ -80,7 +81,7 @@ class TrueThreshold(Callback):
         self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
     ) -> None:
         if getattr(net.criterion_, "pretraining", False):
-            return  # cross-entropy has none
+            return  # cross-entropy has no threshold
         trace = net.criterion_.trace.setdefault("true_threshold", [])
         trace.append(self.threshold_().reshape(1))
 
@@ -89,17 +90,17 @@ class TrueThreshold(Callback):
 
 
 class Validation(Callback):
-    """Early stopping: score held-out samples after each epoch, and keep the best weights.
+    """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Only epochs of the named loss count.
+    Pretraining epochs do not count.
 
     Parameters
     ----------
     score : callable
-        Gets the net; returns a float, the larger the better, or a list of one per ensemble
-        member. Each member then keeps its own best weights.
+        Called with the net. Returns a score, the larger the better, or a list of one score per
+        ensemble member. Each member then keeps its own best weights.
     patience : int or None
-        Number of epochs without an improvement after which to stop. None only records the score.
+        Number of epochs without improvement after which training stops. None only records scores.
     """
 
     def __init__(self, score, patience):
@@ -109,11 +110,11 @@ class Validation(Callback):
         self.best_, self.age_, self.weights_, self.best_loss_ = -np.inf, 0, None, np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        # Processes that train together decide together.
+        # The mean over processes, so that all processes stop together.
         scores = np.mean(all_objects(self.score(net)), axis=0)
         net.history.record("valid_score", float(np.mean(scores)))
         if dataset_valid is not None:
-            # For skorch's callbacks.
+            # skorch's callbacks use these entries.
             loss = float(np.mean(all_objects(net.loss_of(dataset_valid.X, dataset_valid.y))))
             net.history.record("valid_loss", loss)
             net.history.record("valid_loss_best", loss < self.best_loss_)
@@ -121,9 +122,9 @@ class Validation(Callback):
         if self.patience is None or getattr(net.criterion_, "pretraining", False):
             return
         if not hasattr(net.module_, "of_member"):
-            # Unknown which weights belong to which member.
+            # The weights of a custom network cannot be assigned to members.
             scores = np.mean(scores)
-        # Equal ranks may differ in the last digit.
+        # Equal rankings may have scores that differ by rounding.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
         better = scores > self.best_ + rounding
         if np.any(better):
@@ -134,7 +135,7 @@ class Validation(Callback):
         net.stop_training = self.age_ >= self.patience
 
     def _keep(self, module, better):
-        """Copy the weights of the members that improved."""
+        """Copy the weights of the members whose score improved."""
         if self.weights_ is None or np.all(better):
             self.weights_ = copied_weights(module)
             return
@@ -148,7 +149,7 @@ class Validation(Callback):
             net.module_.load_state_dict(self.weights_)
 
     def state_dict(self):
-        """State for a checkpoint."""
+        """Return the state for a checkpoint."""
         best = torch.as_tensor(np.asarray(self.best_, dtype=np.float64))
         state = {"best": best, "age": self.age_, "weights": self.weights_}
         return state | {"best_loss": self.best_loss_}

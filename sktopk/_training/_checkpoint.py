@@ -1,4 +1,4 @@
-"""Training that continues after a crash: the file in which one call of fit keeps its progress."""
+"""Checkpoint files, from which a call of fit continues after a crash."""
 
 import inspect
 import io
@@ -19,7 +19,7 @@ from sktopk._common._warnings import warn
 from ._process import rng_state, world_size
 from ._state import load_net_state, net_state
 
-# What a file holds.
+# Names and types of the contents of a file.
 KINDS = {
     "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "callbacks": dict,
     "trainable": list,
@@ -31,17 +31,17 @@ class CheckpointError(OSError):
 
 
 class Checkpoint:
-    """The file of one call of fit.
+    """Checkpoint file of one call of fit.
 
-    It holds tensors and plain values and is read with ``torch.load(weights_only=True)``, so that
-    reading it runs no code. It restores network, optimizer, random generators, history, early
-    stopping and learning-rate schedules; parameters come from the estimator, never from the file.
+    The file holds tensors and plain values. Reading it with ``torch.load(weights_only=True)`` runs
+    no code. It restores network, optimizer, random generators, history, early stopping and
+    learning-rate schedules. Parameters are never read from the file.
 
     Parameters
     ----------
     path : str or os.PathLike
     call : dict
-        What makes a call the same, see `describe_call`.
+        Identification of the call, see `describe_call`.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Checkpoint:
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
         try:
-            # What was read is what is written later: another writer shows.
+            # Writing compares this mark with the file, to detect other writers.
             self.mark, content = self._mark(), None
             if self.mark is not None:
                 with open(self.path, "rb") as file:
@@ -90,14 +90,14 @@ class Checkpoint:
                 )
 
     def seed(self, seed):
-        """The seed of the call that wrote the file, or `seed` for a new one."""
+        """Return the seed in the file, or `seed` for a new file."""
         self._seed = int(seed) if self.found is None else self.found["seed"]
         return self._seed
 
     def begin(self, net):
-        """Put a net that starts to train where the file left it; return the epochs done."""
+        """Restore the state of a net from the file. Return the number of finished epochs."""
         if self.found is None:
-            # Whatever makes writing impossible shows before hours of training.
+            # Write errors are raised before the training.
             self.end_epoch(net, 0)
             return 0
         found, self.found = self.found, None
@@ -152,7 +152,7 @@ class Checkpoint:
         self.mark = self._mark()
 
     def remove(self):
-        """Delete the file of a fit that has ended."""
+        """Delete the file after the end of the fit."""
         try:
             if self._mark() == self.mark is not None:
                 os.unlink(self.path)
@@ -177,7 +177,7 @@ class Checkpoint:
 
 
 def check_path(path):
-    """Raise unless `path` names a file in a folder that exists."""
+    """Raise unless `path` names a file in an existing folder."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint must be the path of a file or None; got {path!r}")
     name = os.fspath(path)
@@ -193,11 +193,11 @@ def check_path(path):
 
 
 def describe_call(estimator, data, validation):
-    """What makes a call of fit the same: parameters, data and versions, as hashes by name."""
+    """Return hashes of parameters, data and versions, which identify a call of fit."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes go by name, callbacks by their parameters, other objects by their
-    # content: a training leaves its marks on callbacks.
+    # Functions and classes are hashed by name and other objects by content. Callbacks are hashed by
+    # their parameters, because training changes their attributes.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
@@ -205,7 +205,7 @@ def describe_call(estimator, data, validation):
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:
-            # Samples of a Dataset are read during training only.
+            # A Dataset is only read during training, so its samples are not hashed.
             X = part.X.shape if isinstance(part.X, LazyRows) else part.X
             call |= {f"X{which}": _hash(X), f"y{which}": _hash(part.y)}
             call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
@@ -219,18 +219,18 @@ def _hash(value):
         state = {name: each.numpy() for name, each in value.state_dict().items()}
         return joblib.hash((repr(value), state))
     if isinstance(value, Callback):
-        # Those of its constructor: skorch's `get_params` has all attributes.
+        # Constructor parameters only: `get_params` of skorch returns all attributes.
         names = inspect.signature(type(value)).parameters
         params = [(name, _hash(getattr(value, name, None))) for name in names]
         value = (type(value).__qualname__, params)
     try:
         return joblib.hash(value)
-    except Exception:  # what cannot be pickled, such as a lambda, goes by its name
+    except Exception:  # objects that cannot be pickled, such as lambdas, are hashed by name
         return f"{type(value).__qualname__} {getattr(value, '__qualname__', '')}"
 
 
 def _part(callback):
-    """The object whose state a checkpoint keeps for a callback, or None."""
+    """Return the object whose state is saved for a callback, or None."""
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
@@ -238,7 +238,7 @@ def _part(callback):
 
 
 def _plain(value):
-    """Nested plain values and tensors, as ``weights_only`` allows them."""
+    """Return nested plain values and tensors, as ``weights_only`` requires."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The training engine: skorch's net with our minibatches, losses and learning-rate cycle."""
+"""Training engine: skorch's net with custom minibatches, losses and learning-rate cycle."""
 
 import inspect
 import math
@@ -32,23 +32,23 @@ from ._process import (
 from ._state import copied_weights
 from .criteria._custom import CustomLoss
 
-# Networks that draw from a generator of their own instead of torch's.
+# Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
-# Number of samples that a network sees before training, for the scales of the columns.
+# Largest number of samples that is passed to `from_data`, to scale the columns.
 MOST_SHOWN = 1 << 15
-# Training has diverged if the loss grows by this factor, or a weight to this size.
+# Training has diverged if the loss grows by MOST_GROWTH or a weight exceeds MOST_WEIGHT.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
-# Share of the steps in which the learning rate increases.
+# Share of the steps during which the learning rate increases.
 RATE_INCREASE = 0.1
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
 class DivergedError(ValueError):
-    """The loss or the weights are no longer finite."""
+    """The loss or the weights are infinite, NaN or too large."""
 
 
 def one_cycle(u):
-    """Return the learning-rate factor at a share u of the training: linear up, half cosine down."""
+    """Return the learning-rate factor at training progress u: linear increase, then half cosine."""
     if u < RATE_INCREASE:
         return max(u / RATE_INCREASE, 1e-3)
     return max(0.5 * (1 + math.cos(math.pi * (u - RATE_INCREASE) / (1 - RATE_INCREASE))), 1e-3)
@@ -68,7 +68,7 @@ def build_net(
     head : object
         See `sktopk._estimators._heads`.
     net_params : dict
-        Other arguments of skorch's net; also ``precision`` and ``compile``.
+        Other arguments of skorch's net, and "precision" and "compile".
     seed : int
         Seed of initial weights, dropout, minibatches and noise.
     """
@@ -83,7 +83,7 @@ def build_net(
         params.setdefault("optimizer__weight_decay", weight_decay)
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # All threads share torch's generators: networks of ours draw from their own.
+    # Threads share torch's global generators, but OURS take a separate generator.
     draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
@@ -99,7 +99,7 @@ def build_net(
                 train_split=None,
                 verbose=verbose,
                 device=str(device),
-                # skorch's cache expects minibatches of (X, y); ours have weights and hard examples.
+                # skorch's cache requires minibatches (X, y) without weights and hard examples.
                 **{"use_caching": False} | params,
             ).initialize()
         except (TypeError, ValueError) as error:
@@ -112,13 +112,13 @@ def build_net(
             net.rng_state = rng_state(device)
     for part in net.criterion_.modules():
         if isinstance(part, CustomLoss):
-            # Weights of a user's loss are usually float32.
+            # Tensors of a user's loss, such as class weights, are usually float32.
             part.loss.to(dtype)
     net.head, net.dtype, net.draws = head, dtype, draws
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members
     net.generator = torch.Generator().manual_seed(seed)
-    # Noise is independent of the order of the samples: a seed of its own.
+    # A separate seed makes the noise independent of the order of the samples.
     if criterion.draws:
         net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
     if compiled:
@@ -128,21 +128,21 @@ def build_net(
 
 
 class Net(NeuralNetClassifier):
-    """skorch's net with our minibatches and losses, on encoded labels.
+    """skorch's net with custom minibatches and losses, trained on encoded labels.
 
-    Three methods of skorch are replaced. `fit_loop` becomes `train`, since skorch takes Ctrl-C for
-    a normal end. `run_single_epoch` reads the loss from the device once per epoch, since skorch's
-    records take a tenth of a step of the default network. `train_step` lets the criterion
-    backpropagate. The history holds one batch per epoch, with the mean loss of the epoch.
+    It replaces three methods of skorch. `train` replaces `fit_loop`, because skorch treats Ctrl-C
+    as a normal end. `run_single_epoch` reads the loss from the device once per epoch, because the
+    records of skorch take a tenth of the time of a step. In `train_step`, the criterion runs the
+    backward pass. The history has one batch per epoch with the mean loss of the epoch.
     """
 
-    # Set during training: the module, with gradients averaged over all processes; the loss of the
-    # first minibatch; the sample weights, for callbacks; the part of the learning-rate cycle.
+    # Set during training: the module (with gradients averaged over processes), the loss of the
+    # first minibatch, the sample weights for callbacks, and the learning-rate schedule.
     forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property
     def rng_state(self):
-        """State of the generators that the network draws from."""
+        """Return the state of the generators that the network uses."""
         own = self.own_generator
         return self.shared_state if own is None else [own.get_state()]
 
@@ -154,17 +154,17 @@ class Net(NeuralNetClassifier):
             self.own_generator.set_state(state[0])
 
     def isolated(self):
-        """Context that leaves torch's generators as they are."""
+        """Return a context that restores torch's global generators at its end."""
         if not self.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def check_output(self, X):
-        """Raise unless the network returns the scores that the loss needs, for two samples."""
+        """Check on two samples that the network returns the scores that the loss needs."""
         rows = self.rows(X[:2])
         self.module_.eval()
         try:
-            # Not by a call, which would compile a graph for two samples.
+            # `forward` is called directly, since a call would compile a graph for two samples.
             with self.autocast():
                 scores = self.module_.forward(rows[:])
         except (RuntimeError, TypeError, ValueError) as error:
@@ -176,8 +176,8 @@ class Net(NeuralNetClassifier):
             raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
         if not scores.requires_grad:
             raise ValueError(
-                "module must return scores with a gradient; got scores that do not depend on its "
-                "parameters, or are detached from them"
+                "module must return scores with a gradient; got scores that are detached from its "
+                "parameters or do not depend on them"
             )
         members = (self.n_members,) if self.n_members > 1 else ()
         expected = (len(rows), *members, self.n_outputs)
@@ -190,12 +190,12 @@ class Net(NeuralNetClassifier):
             )
         if self.criterion_.losses[0].takes_scores and _are_probabilities(mean_of_members(scores)):
             warn(
-                "module returns what looks like probabilities; the losses take scores: remove the "
+                "module seems to return probabilities, but the losses take scores: remove the "
                 "softmax at its end (torch.nn.Softmax)"
             )
 
     def show_data(self, X, weight):
-        """Show the networks that have a method `from_data` samples of the training set."""
+        """Pass samples of the training set to networks that have a method `from_data`."""
         module = self.module_
         each = list(module) if isinstance(module, Members) else [module]
         asking = [one for one in each if hasattr(one, "from_data")]
@@ -209,9 +209,9 @@ class Net(NeuralNetClassifier):
             share_buffers(module)
 
     def rows(self, X, resident=False):
-        """Samples of X for the network: sparse where its first layer is faster that way.
+        """Return the samples of X for the network, sparse if this is faster in its first layer.
 
-        Those of minibatches, `resident`, are dense if a callback of the user sees them.
+        Samples of minibatches (`resident`) are dense if a user's callback reads them.
         """
         sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
         sparse = sparse and world_size() == 1 and not (resident and self._shows())
@@ -226,14 +226,14 @@ class Net(NeuralNetClassifier):
     def train(
         self, batches, n_epochs, callbacks, *, n_pretrain=0, cycle=False, checkpoint=None, data
     ):
-        """Train for up to `n_epochs` epochs, and return a KeyboardInterrupt that ended it, or None.
+        """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt that ended it, or None.
 
-        The first `n_pretrain` epochs train cross-entropy. `callbacks`, a dict, come before those of
-        the user. With `cycle` the learning rate runs through one cycle, unless a callback schedules
-        it. `data` has X, y, weight, and perhaps X_val and y_val, for callbacks.
+        The first `n_pretrain` epochs train cross-entropy. The dict `callbacks` runs before the
+        user's callbacks. With `cycle`, the learning rate follows one cycle, unless a callback
+        schedules it. `data` holds X, y, weight and, optionally, X_val and y_val for callbacks.
         """
         own = self.callbacks_
-        # The user's may stop at our validation score.
+        # The user's callbacks run last, so that they can stop at the validation score.
         self.callbacks_ = [*callbacks.items(), *own]
         note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
@@ -246,7 +246,7 @@ class Net(NeuralNetClassifier):
         with self.isolated():
             self.notify("on_train_begin", X=X, y=y)
             try:
-                # A bound method: skorch takes a module for one more part of the net.
+                # A bound method, because skorch would register a module as part of the net.
                 self.forward_in_training = in_parallel(self.module_).__call__
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
@@ -293,19 +293,19 @@ class Net(NeuralNetClassifier):
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
-                # skorch's EarlyStopping ends a training so.
+                # skorch's EarlyStopping raises KeyboardInterrupt to end the training.
                 if callback not in users:
                     raise
                 self.stop_training = True
 
     def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
-        """Train on the minibatches, and record their mean loss once."""
+        """Train on all minibatches of an epoch and record their mean loss."""
         self.module_.train()
         begin, end = map(self._listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, trace = [], [], self.criterion_.trace
         for values in trace.values():
             values.clear()
-        # Before the first step: schedules that step with the batches record their rate in it.
+        # Created before the first step, because per-batch schedulers record their rate here.
         self.history.new_batch()
         n_batches = len(iterator)
         for i, batch in enumerate(iterator):
@@ -335,7 +335,7 @@ class Net(NeuralNetClassifier):
                 self.history.record_batch(name, values.double().tolist())
 
     def train_step(self, batch, **fit_params):
-        """One step of the optimizer; returns the loss, detached, and the scores."""
+        """Make one optimizer step, and return the detached loss and scores."""
         rows, (target, weight) = batch
         listeners = self._listeners("on_grad_computed")
         result, lengths, trace = [], {}, self.criterion_.trace
@@ -355,7 +355,7 @@ class Net(NeuralNetClassifier):
             for callback in listeners:
                 named = list(self.module_.named_parameters())
                 callback.on_grad_computed(self, named_parameters=named, batch=batch, training=True)
-            # The first value counts for an optimizer that evaluates several times.
+            # Only the first evaluation is recorded if the optimizer evaluates several times.
             if not result:
                 result.extend((loss, scores.detach()))
                 lengths.update({name: len(values) for name, values in trace.items()})
@@ -367,7 +367,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """The epochs of skorch's history, with arrays over the steps instead of batches."""
+        """Return the epochs of skorch's history, with arrays over steps instead of batches."""
         plain = []
         for row in self.history_.to_list():
             steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
@@ -377,7 +377,7 @@ class Net(NeuralNetClassifier):
         return plain
 
     def autocast(self):
-        """Context of the forward pass, for automatic mixed precision."""
+        """Return the context of the forward pass for automatic mixed precision."""
         if self.precision is None:
             return nullcontext()
         device = torch.device(self.device).type
@@ -398,17 +398,17 @@ class Net(NeuralNetClassifier):
                 yield chunk, scores.to(self.dtype)
 
     def scores(self, X):
-        """Scores (n_samples, n_outputs), the mean over the members, as an array."""
+        """Return scores (n_samples, n_outputs), averaged over the members, as an array."""
         each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
         return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 
     def scores_of_member(self, X, m):
-        """Scores (n_samples, n_outputs) of member m alone, a tensor on the CPU."""
+        """Return the scores (n_samples, n_outputs) of member m as a tensor on the CPU."""
         chunks = self.score_chunks(self.rows(X), score_of_member(self.module_, m))
         return torch.cat([scores.reshape(len(scores), -1) for _, scores in chunks]).cpu()
 
     def scores_out_of_fold(self, X, folds):
-        """Scores (n_samples, n_outputs) by the members that hold a sample out, or NaN."""
+        """Return scores (n_samples, n_outputs) by the members that hold out each sample, or NaN."""
         out = np.full((len(folds.fold), self.n_outputs), np.nan, str(self.dtype)[6:])
         for fold in range(folds.n_folds):
             index = np.flatnonzero(folds.fold == fold)
@@ -419,11 +419,11 @@ class Net(NeuralNetClassifier):
         return out
 
     def scores_by_member(self, X):
-        """Scores (n_samples, n_members) of networks with one score per sample."""
+        """Return scores (n_samples, n_members) of networks with one score per sample."""
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
     def loss_of(self, X, y):
-        """Mean loss of the samples of known classes; the state of the noise does not change."""
+        """Return the mean loss of samples of known classes. Keep the state of the noise."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
@@ -434,7 +434,7 @@ class Net(NeuralNetClassifier):
             noise.set_state(state)
         return loss
 
-    # For skorch's scoring callbacks, which see encoded labels.
+    # The scoring callbacks of skorch call these methods with encoded labels.
 
     def decision_function(self, X):
         return self.head.decide(self.scores(X))
@@ -448,12 +448,12 @@ class Net(NeuralNetClassifier):
         return self.head.proba(self.scores(X))
 
     def _listeners(self, method):
-        """Callbacks that override `method`."""
+        """Return the callbacks that override `method`."""
         silent = getattr(Callback, method)
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
     def _shows(self):
-        """Return whether callbacks of the user see minibatches; skorch's do not look at samples."""
+        """Return whether callbacks may read minibatches. skorch's own callbacks do not."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
         heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
         places = [getattr(each, "__module__", "") for each in heard]
@@ -482,7 +482,7 @@ class Net(NeuralNetClassifier):
 
 @contextmanager
 def evaluating(module):
-    """Put a module in evaluation mode, and restore the mode of each part afterwards."""
+    """Put a module in eval mode, and restore the mode of each part at the end."""
     training = [part for part in module.modules() if part.training]
     if training:
         module.eval()
@@ -499,7 +499,7 @@ def _is_bounded(parameter):
 
 
 def _build_module(module, n_features, n_outputs, n_members, params, generator):
-    # The same weights, whatever torch's default dtype is.
+    # float32, so that the initial weights do not depend on torch's default dtype.
     own = {"dtype": torch.float32, "generator": generator} if module in OURS else {}
     packed = {"n_members": n_members} if n_members > 1 and packs_members(module) else {}
 

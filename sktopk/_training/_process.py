@@ -1,4 +1,4 @@
-"""What torch keeps once per process: its random generators, devices, process groups."""
+"""State that torch shares within a process: random generators, devices and process groups."""
 
 import os
 import threading
@@ -9,35 +9,35 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-# Torch's generators belong to the process: fits in several threads take turns.
+# Torch's global generators belong to the process, so fits in several threads must not overlap.
 _RNG_LOCK = threading.RLock()
-# Whether a network of ours may have started torch's threads in this process.
+# Whether a network may have started torch's threads in this process.
 _USED_THREADS = threading.Event()
 
 
 def note_threads():
-    """Note that a network runs."""
+    """Record that torch may use threads in this process."""
     if torch.get_num_threads() > 1:
         _USED_THREADS.set()
 
 
 def _begin_child():
-    """Free the lock, and do without threads, in a process that was just forked."""
+    """Reset the lock and disable threads in a process that was just forked."""
     global _RNG_LOCK
     _RNG_LOCK = threading.RLock()
     if _USED_THREADS.is_set():
         torch.set_num_threads(1)
 
 
-# A fork copies only the thread that forks: locks of other threads stay locked, and OpenMP waits
-# forever for the threads that it had.
+# A fork copies only the calling thread. Locks of other threads stay locked, and OpenMP would wait
+# forever for its threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
 
 @contextmanager
 def isolated_rng(device, seed=None, state=None):
-    """Run a block with torch's generators at `seed` or `state`, and leave them as they were."""
+    """Run a block with torch's generators at `seed` or `state`, and restore them at the end."""
     on_gpu = device.type == "cuda"
     with _RNG_LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
         if seed is not None:
@@ -53,13 +53,13 @@ def isolated_rng(device, seed=None, state=None):
 
 
 def rng_state(device):
-    """State of torch's generators that a module on `device` draws from."""
+    """Return the state of torch's generators that a module on `device` uses."""
     gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
     return [torch.get_rng_state(), *gpu]
 
 
 def check_device(device):
-    """Return the torch.device that `device` names; "auto" is the first accelerator, or the CPU."""
+    """Return the torch.device that `device` names. "auto" is the first accelerator, or the CPU."""
     if isinstance(device, str) and device == "auto":
         for kind in ("cuda", "xpu", "mps"):
             backend = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
@@ -81,7 +81,7 @@ def check_device(device):
 
 
 def usable_device(device):
-    """Return the device of a fitted network, or the CPU if this machine does not have it."""
+    """Return the device of a fitted network, or the CPU if the device does not exist here."""
     try:
         return check_device(device)
     except ValueError:
@@ -89,14 +89,14 @@ def usable_device(device):
 
 
 def world_size():
-    """Number of processes that train together, 1 without `torch.distributed`."""
+    """Return the number of processes that train together; 1 without `torch.distributed`."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_world_size()
     return 1
 
 
 def all_objects(value):
-    """The value of each process, in the order of their ranks."""
+    """Return the values of all processes, in the order of their ranks."""
     if world_size() == 1:
         return [value]
     values = [None] * world_size()
@@ -105,19 +105,19 @@ def all_objects(value):
 
 
 def total(value):
-    """Sum of the numbers or arrays of all processes."""
+    """Return the sum of the numbers or arrays of all processes."""
     return sum(all_objects(value))
 
 
 def joined(*arrays):
-    """Each of the arrays with the samples of all processes."""
+    """Return each array with the samples of all processes concatenated."""
     if world_size() == 1:
         return arrays
     return tuple(map(np.concatenate, zip(*all_objects(arrays), strict=True)))
 
 
 def in_parallel(module):
-    """The module with gradients averaged over all processes."""
+    """Return the module with gradients averaged over all processes."""
     if world_size() == 1 or isinstance(module, DistributedDataParallel):
         return module
     device = next(module.parameters()).device
@@ -125,14 +125,14 @@ def in_parallel(module):
 
 
 def share_buffers(module):
-    """Give every process the buffers of the first, such as those of batch normalization."""
+    """Copy buffers of the first process, such as batch statistics, to all processes."""
     if world_size() > 1:
         for buffer in module.buffers():
             distributed.broadcast(buffer, 0)
 
 
 def all_rows(rows, sizes):
-    """Tensor (n,) of the rows of all processes, of these sizes, without a gradient."""
+    """Return the concatenated rows of all processes, a tensor (n,) without a gradient."""
     padded = rows.new_zeros(max(sizes))
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in sizes]

@@ -1,4 +1,4 @@
-"""The state of a trained net, as arrays and plain values."""
+"""The state of a trained net as arrays and plain values."""
 
 import copy
 
@@ -7,12 +7,12 @@ import torch
 
 
 def copied_weights(module):
-    """A snapshot that `load_state_dict` takes."""
+    """Return a copy of the state dict of a module."""
     return copy.deepcopy(dict(module.state_dict()))
 
 
 def net_state(net):
-    """Weights, optimizer state, random states and history of a net, in tensors and plain values."""
+    """Return weights, optimizer and random states and history as tensors and plain values."""
     return {
         "weights": net.module_.state_dict(),
         "optimizer": net.optimizer_.state_dict(),
@@ -24,14 +24,14 @@ def net_state(net):
 
 
 def load_net_state(net, state):
-    """Restore what `net_state` returned, in an initialized net of the same shape."""
+    """Restore the result of `net_state` in an initialized net of the same shape."""
     net.module_.load_state_dict(state["weights"])
     net.optimizer_.load_state_dict(state["optimizer"])
     net.generator.set_state(state["generator"])
     net.rng_state = state["rng_state"]
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
-    # skorch's callback for the loss keeps the best one.
+    # skorch's callback for the loss stores the best one.
     recorder = dict(net.callbacks_).get("train_loss")
     if recorder is not None:
         losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)
@@ -39,12 +39,12 @@ def load_net_state(net, state):
 
 
 def to_arrays(value):
-    """Copy nested dicts and lists with tensors replaced by arrays."""
+    """Copy nested dicts and lists, with tensors replaced by arrays."""
     return _changed(value, torch.Tensor, lambda each: each.detach().cpu().numpy().copy())
 
 
 def to_tensors(value):
-    """The reverse of `to_arrays`, on the CPU."""
+    """Copy nested dicts and lists, with arrays replaced by tensors on the CPU."""
     return _changed(value, np.ndarray, lambda each: torch.from_numpy(each.copy()))
 
 

@@ -1,4 +1,4 @@
-"""Objectives and metrics of the top for the scikit-learn wrappers of LightGBM and XGBoost."""
+"""Top-of-ranking objectives and metrics for LightGBM and XGBoost (scikit-learn API)."""
 
 from ._metric import metric
 from ._objective import initial_score, objective

@@ -1,4 +1,4 @@
-"""Scores of the top as evaluation functions of boosted trees."""
+"""Metrics of `sktopk.metrics` as evaluation functions for boosted trees."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ LIBRARIES = ("lightgbm", "xgboost")
 
 
 def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
-    """Return a score of the top as `eval_metric` of LightGBM and XGBoost.
+    """Return a metric of :mod:`sktopk.metrics` as `eval_metric` for LightGBM or XGBoost.
 
     Parameters
     ----------
     name : str
-        A name that :func:`sktopk.metrics.make_top_scorer` takes, such as "precision_at_k", or
-        "topk_accuracy" for several classes.
+        A name from :func:`sktopk.metrics.make_top_scorer`, such as "precision_at_k". For
+        multiclass problems, "topk_accuracy".
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        LightGBM gets the name, the score, and that larger is better. XGBoost minimizes: it gets
-        the negative score.
+        For LightGBM, the metric returns ``(name, score, True)``. For XGBoost, which minimizes, it
+        returns the negative score.
     **params
-        Parameters of the function of :mod:`sktopk.metrics`, such as ``k=100``.
+        Parameters of the metric, such as ``k=100``.
 
     Returns
     -------
     metric : Metric
         Called as ``metric(y_true, y_score, sample_weight=None, group=None)`` with labels 0 and 1
-        or class indices; `group` has the sizes of consecutive groups. It can be pickled and
-        cloned.
+        or class indices. `group` has the sizes of consecutive groups. The metric can be pickled
+        and cloned.
 
     Raises
     ------
     TypeError, ValueError
-        If the name is unknown, or a parameter is missing, unknown or out of its range.
+        If the name is unknown, or a parameter is missing, unknown or out of range.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
 
 
 class Metric:
-    """Result of `metric`."""
+    """Evaluation function returned by `metric`."""
 
     def __init__(self, name, library, params):
         self.name = name
@@ -77,7 +77,7 @@ class Metric:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> Any:
-        """Return the score as the library takes it, see `metric`."""
+        """Return the score in the format of the library, see `metric`."""
         y_true, y_score = np.asarray(y_true), np.asarray(y_score)
         params = {**self.params, "sample_weight": sample_weight}
         if self.name == "topk_accuracy":
@@ -89,9 +89,8 @@ class Metric:
         function = getattr(metrics, name, None) or getattr(_top_curves, name)
         if group is not None:
             if "groups" not in inspect.signature(function).parameters:
-                raise ValueError(
-                    f"name={self.name!r} has no use for group; got {len(group)} groups"
-                )
+                got = f"{len(group)} groups"
+                raise ValueError(f"group must be None for name={self.name!r}; got {got}")
             params["groups"] = group_codes(group, len(y_true))
         score = float(function(y_true, y_score, **params))
         return -score if self.library == "xgboost" else (self.__name__, score, True)

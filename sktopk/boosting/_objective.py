@@ -1,4 +1,4 @@
-"""Losses of the top as objectives of boosted trees."""
+"""Losses of `sktopk.losses` as objectives for boosted trees."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk.losses._cross_entropy import cross_entropy_loss
 
 HESSIANS = ("auto", "curvature", "gradient")
-# Lower bound of the Hessian, as a share of its mean.
+# Lower bound of the Hessian, relative to its mean.
 FLOOR = 1e-3
-# Arguments of a loss that are not its parameters.
+# Arguments of a loss that users cannot set with `loss_params`.
 _OF_A_CALL = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
 LOSSES = {"cross_entropy": cross_entropy_loss} | {
     name.removesuffix("_loss"): getattr(losses, name)
     for name in losses.__all__
     if name.endswith("_loss")
 }
-# Losses of a ranking of samples, of two classes; the others compare the labels of a sample.
+# Binary losses that rank samples. All other losses rank the classes of a sample.
 LOSSES_OF_RANKINGS = set(
     "accuracy_at_top fbeta pat_mat pat_mat_np precision_at_k precision_at_recall "
     "precision_at_recall_program recall_at_fpr recall_at_k recall_at_precision top_push "
@@ -43,56 +43,58 @@ def objective(
     hessian: str = "auto",
     **loss_params: Any,
 ) -> Objective:
-    r"""Return a loss of the top as `objective` of LightGBM and XGBoost.
+    r"""Return a loss of :mod:`sktopk.losses` as `objective` for LightGBM or XGBoost.
 
     .. math::
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    g' and h' are gradient and Hessian of the log loss, a is its share, and L is a loss of
-    :mod:`sktopk.losses`. The factor c gives both gradients the same size. Trees see all samples in
-    each round, so the threshold of the loss is exact. A loss of the top alone (a = 0) moves only
-    the samples near its threshold; the log loss ranks the others.
+    g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
+    factor c gives both gradients the same size. Each boosting round uses all samples, so the
+    threshold of the loss is exact. With a = 0, only samples near the threshold have a gradient;
+    the log loss ranks the other samples.
 
     Parameters
     ----------
     loss : str or callable
         Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "accuracy_at_top" or
-        "smooth_topk"; or a module or function called as ``loss(scores, target)``, with
-        `sample_weight` and `groups` if it takes them.
+        "smooth_topk". A callable is called as ``loss(scores, target)``, and with `sample_weight`
+        and `groups` if it takes them.
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Second derivatives :math:`h_L`. "curvature" is
+        Definition of :math:`h_L`. "curvature" is
         :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an upper bound of the
         second derivatives for the losses of the accuracy at the top. "gradient" is
-        :math:`h_i = |g_i|`: a leaf moves by the learning rate at most. "auto" is "curvature" if
-        the loss has second derivatives other than 0.
+        :math:`h_i = |g_i|`, which limits leaf values to the learning rate. "auto" is "curvature"
+        if the loss has nonzero second derivatives, else "gradient".
     **loss_params
-        Parameters of the function `loss`, such as ``k=100``. `class_counts` are counted if the
-        loss takes them.
+        Parameters of the function `loss`, such as ``k=100``. `class_counts` is computed from the
+        labels.
 
     Returns
     -------
     objective : Objective
         Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels 0
         and 1 or class indices, and scores of shape (n_samples,) or (n_samples, n_classes).
-        Returns gradient and Hessian, float64 arrays of the shape of the scores. It can be pickled
-        and cloned.
+        Returns gradient and Hessian as float64 arrays with the shape of the scores. The objective
+        can be pickled and cloned.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not allowed, or the function lacks a parameter; when called, if labels
-        and scores do not suit the loss, or a gradient is not finite.
+        If an argument is not valid, or the loss does not take a parameter or requires another one.
+        The objective raises for labels or scores that the loss does not accept, and for gradients
+        that are not finite.
 
     Notes
     -----
-    The Hessian is at least a thousandth of its mean. A sample of weight 2 counts as two samples.
+    The Hessian is at least 0.001 times its mean. A sample of weight 2 counts as two samples.
 
-    LightGBM starts such an objective at scores of 0: pass
-    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. Groups are those
-    of LightGBM's `LGBMRanker`. CatBoost cannot train these losses: it passes parts of the samples.
+    With a custom objective, LightGBM starts from scores of 0. Pass
+    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. Groups have the
+    format of LightGBM's `LGBMRanker`. CatBoost is not supported, because it calls objectives with
+    chunks of the samples.
 
     Examples
     --------
@@ -108,14 +110,14 @@ def objective(
 
 
 class Objective:
-    """Result of `objective`."""
+    """Objective returned by `objective`."""
 
     def __init__(self, loss, log_loss_share, hessian, loss_params):
         self.loss = loss
         self.log_loss_share = log_loss_share
         self.hessian = hessian
         self.loss_params = loss_params
-        loss_function(loss)  # raises what is none
+        loss_function(loss)  # raises if `loss` is not valid
         check_number(log_loss_share, "log_loss_share", 0, 1)
         check_option(hessian, "hessian", HESSIANS)
         _check_loss_params(loss, loss_params)
@@ -143,8 +145,8 @@ class Objective:
         of_top = self._of_the_loss(target, score, weight, sample_weight is not None, group)
         if not all(np.isfinite(each).all() for each in of_top):
             raise ValueError(
-                f"loss={self.loss!r} has a gradient that is not finite at these scores: lower "
-                "learning_rate, or raise log_loss_share"
+                f"loss={self.loss!r} has a gradient that is not finite: use a smaller "
+                "learning_rate or a larger log_loss_share"
             )
         steepness = np.abs(of_top[0]).sum()
         factor = np.abs(gradient).sum() / steepness if steepness > 0 else 0.0
@@ -167,13 +169,13 @@ class Objective:
         if gradient is None:
             (gradient,) = torch.autograd.grad(value, scores)
         if curvature is None and self.hessian == "curvature":
-            what = f"a loss with second derivatives; got loss={self.loss!r}"
+            what = f"a loss with nonzero second derivatives; got loss={self.loss!r}"
             raise ValueError(f"hessian='curvature' needs {what}: set hessian='gradient'")
         curvature = gradient.abs() if curvature is None else curvature
         return gradient.numpy(), curvature.numpy()
 
     def _params(self, target, score, weight, is_weighted, group):
-        """Return the other arguments of the loss."""
+        """Return the arguments of the loss other than scores and target."""
         params = dict(self.loss_params)
         if is_weighted:
             if "sample_weight" not in self._takes:
@@ -187,13 +189,16 @@ class Objective:
             counts = np.bincount(target, weight, minlength=score.shape[1])
             params["class_counts"] = torch.from_numpy(counts)
         if "generator" in self._takes and "generator" not in params:
-            # The same noise in each round.
+            # Use the same noise in each round.
             params["generator"] = torch.Generator().manual_seed(0)
         return params
 
 
 def _curvature(value, scores):
-    """Return gradient and curvature of a loss; None without first or second derivatives."""
+    """Return gradient and curvature.
+
+    Both are None if the loss can be differentiated only once; curvature is None if it is zero.
+    """
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
     except RuntimeError as error:
@@ -208,41 +213,40 @@ def _curvature(value, scores):
 
 
 def loss_function(loss):
-    """Return the function that `loss` names, or `loss` itself."""
+    """Return the function with the name `loss`, or `loss` itself if it is callable."""
     if isinstance(loss, str):
         check_option(loss, "loss", tuple(LOSSES))
         return LOSSES[loss]
     if not callable(loss) or isinstance(loss, type):
         raise TypeError(
-            "loss must be the name of a loss, or callable as loss(scores, target), such as a "
-            f"module; got {loss!r}"
+            f"loss must be the name of a loss or a callable loss(scores, target); got {loss!r}"
         )
     return loss
 
 
 def parameters_of(loss):
-    """Return the parameters of a loss by name, without scores, target and the like."""
+    """Return a dict of the parameters of a loss that users can set with `loss_params`."""
     known = _signature(loss)
     return {name: each for name, each in list(known.items())[2:] if name not in _OF_A_CALL}
 
 
 def _signature(loss):
-    """Return the arguments of a loss by name, if Python knows them."""
+    """Return a dict of all arguments of a loss; empty if the signature is unknown."""
     function = loss_function(loss)
     try:
         return inspect.signature(getattr(function, "forward", function)).parameters
-    except (TypeError, ValueError):  # some builtins
+    except (TypeError, ValueError):  # some builtins have no signature
         return {}
 
 
 def _check_loss_params(loss, params):
-    """Raise if the loss lacks one of the parameters, or needs another one."""
+    """Raise if a parameter is unknown, or a required parameter is missing."""
     known = parameters_of(loss)
     if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
         unknown = sorted(set(params) - set(known))
         if unknown:
-            names = ", ".join(known) or "of no name"
-            raise TypeError(f"loss={loss!r} has the parameters {names}; got {', '.join(unknown)}")
+            names = ", ".join(known) or "no parameters"
+            raise TypeError(f"loss={loss!r} takes {names}; got {', '.join(unknown)}")
     counted = {"class_counts", *params}
     needed = [
         name
@@ -250,13 +254,13 @@ def _check_loss_params(loss, params):
         if each.default is each.empty and each.kind is each.KEYWORD_ONLY and name not in counted
     ]
     if needed:
-        raise TypeError(f"loss={loss!r} needs {', '.join(needed)}")
+        raise TypeError(f"loss={loss!r} requires {', '.join(needed)}")
 
 
 def initial_score(
     y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float | np.ndarray:
-    r"""Return the scores that a training should start from: the best constants for the log loss.
+    r"""Return the constant scores with the smallest log loss, from which training should start.
 
     .. math::
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
@@ -265,15 +269,15 @@ def initial_score(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        0 and 1, or class indices.
+        Labels 0 and 1, or class indices.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights.
 
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Score of label 1 for labels 0 and 1, otherwise of each class. A class without samples
-        counts as half a sample.
+        For labels 0 and 1, the score of label 1, otherwise the score of each class. A class
+        without samples counts as half a sample.
 
     Examples
     --------
@@ -283,7 +287,7 @@ def initial_score(
     """
     target = _check_indices(y_true)
     if not len(target):
-        raise ValueError("y_true must have a label; got none")
+        raise ValueError("y_true must have at least one label; got none")
     weight = check_weight(sample_weight, len(target))
     count = np.bincount(target, weight, minlength=2)
     logarithm = np.log(np.where(count > 0, count, 0.5 * weight.sum() / len(weight)))
@@ -297,15 +301,15 @@ def _check_indices(y_true):
     labels = np.asarray(y_true)
     if labels.ndim != 1 or labels.dtype.kind not in "fiub":
         came = f"dtype {labels.dtype} and shape {labels.shape}"
-        raise ValueError(f"y_true must be 0 and 1, or class indices, in one dimension; got {came}")
+        raise ValueError(f"y_true must be a 1D array of 0 and 1, or of class indices; got {came}")
     wrong = labels[~((labels >= 0) & (labels == np.floor(labels)))]
     if len(wrong):
-        raise ValueError(f"y_true must hold class indices from 0 on; got {wrong[0]}")
+        raise ValueError(f"y_true must have nonnegative integers as labels; got {wrong[0]}")
     return labels.astype(np.int64)
 
 
 def _check_target(y_true, score):
-    """Return the class index of each row of scores."""
+    """Return labels as int64 class indices; raise if they do not match the scores."""
     target = _check_indices(y_true)
     if score.ndim not in (1, 2) or len(score) != len(target):
         raise ValueError(
@@ -313,14 +317,14 @@ def _check_target(y_true, score):
         )
     n_classes = 2 if score.ndim == 1 else score.shape[1]
     if len(target) and target.max() >= n_classes:
-        raise ValueError(f"y_true must be smaller than {n_classes} classes; got {target.max()}")
+        raise ValueError(f"y_true must be less than n_classes={n_classes}; got {target.max()}")
     return target
 
 
 def _log_loss(target, score, weight):
     """Return gradient and Hessian of the weighted sum of log losses.
 
-    With K scores per sample the Hessian is K / (K - 1) p (1 - p), as in LightGBM.
+    With K scores per sample, the Hessian is K / (K - 1) p (1 - p), as in LightGBM.
     """
     columns = score if score.ndim == 2 else np.column_stack([np.zeros_like(score), score])
     proba = softmax(columns, axis=1)
@@ -333,7 +337,7 @@ def _log_loss(target, score, weight):
 
 
 def _floor(hessian, weight):
-    """Return the least Hessian of each sample; 0 for those of weight 0."""
+    """Return the lower bound of the Hessian of each sample; 0 for samples of weight 0."""
     n_scores = hessian.size / max(1, len(hessian))
     mean = hessian.sum() / (weight.sum() * n_scores)
     floor = weight * (FLOOR * mean if mean > 0 else FLOOR)
@@ -341,8 +345,8 @@ def _floor(hessian, weight):
 
 
 def group_codes(group, n_samples):
-    """Return the number of the group of each sample."""
+    """Return the group index of each sample from the sizes of consecutive groups."""
     sizes = np.asarray(group)
     if sizes.sum() != n_samples:
-        raise ValueError(f"group must sum to the {n_samples} samples; got {sizes.sum()}")
+        raise ValueError(f"group must sum to n_samples={n_samples}; got {sizes.sum()}")
     return np.repeat(np.arange(len(sizes)), sizes)

@@ -1,4 +1,4 @@
-"""Callbacks for the networks of this package, beside those of skorch."""
+"""Additional skorch callbacks for the networks of this package."""
 
 from sktopk._training._callbacks import TrueThreshold
 

@@ -1,4 +1,4 @@
-"""Generated data, and transformations that make a classification problem harder."""
+"""Generated datasets, and transformations that make a classification problem harder."""
 
 from ._circle_modes import make_circle_modes
 from ._label_noise import inject_label_noise

@@ -1,4 +1,4 @@
-"""Classes on a circle, with one mode each or two."""
+"""Points on a circle whose classes have one or two modes."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def make_circle_modes(
     shuffle: bool = True,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Draw points on a circle whose classes overlap and may have two modes.
+    r"""Generate points on a circle, with overlapping classes of one or two modes.
 
     .. math::
         x = (\cos\theta, \sin\theta), \qquad
@@ -23,29 +23,29 @@ def make_circle_modes(
         b \sim \mathrm{Bernoulli}(\pi)
 
     with C = `n_classes`, d = `distance` and π = `minor_share`. With one mode, a linear model
-    without intercept can rank the classes as well as any model; with a second mode that lies
-    beyond the neighbouring class it cannot, and has to give up either top-1 or top-2 accuracy.
-    These are the data of experiments 1 (one mode) and 2 and 3 (two modes) of [1]_, section IV.
+    without intercept can reach the best top-k accuracy for every k. With a second mode beyond the
+    next class, it has to trade off top-1 against top-2 accuracy. Experiments 1 (one mode), 2 and 3
+    (two modes) of [1]_, section IV, use such data.
 
     Parameters
     ----------
     n_samples : int, default=1800
-        Number of samples, divided equally among the classes; the first classes get one more if
-        it does not divide.
+        Number of samples, divided equally among the classes. The first classes get the remainder,
+        one sample each.
     n_classes : int, default=6
         Number of classes, at least 2, at equal angles.
     sigma : float, default=10.0
         Standard deviation of each mode in degrees; 10 to 30 in experiment 1.
     distance : float, default=None
         Angle in degrees from the major to the minor mode of a class; 30 to 90 in experiment 2.
-        None: no minor modes.
+        None means one mode per class.
     minor_share : float, default=1/3
-        Expected share of a class in its minor mode, in [0, 1]: a third makes the major mode
-        twice as frequent, as in the paper.
+        Expected share of the samples of a class in its minor mode, in [0, 1]. The paper uses
+        1/3.
     shuffle : bool, default=True
-        Whether samples come in random order instead of class by class.
+        Whether to shuffle the samples. If False, they are sorted by class.
     random_state : int, RandomState or None, default=None
-        Seed of the draws.
+        Seed of the random generator.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def make_circle_modes(
     Raises
     ------
     TypeError, ValueError
-        If an argument is no number or out of its range.
+        If an argument is not a number or out of range.
 
     See Also
     --------

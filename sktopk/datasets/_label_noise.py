@@ -1,4 +1,4 @@
-"""Labels redrawn within groups of classes."""
+"""Label noise within groups of classes."""
 
 from collections.abc import Mapping
 
@@ -15,36 +15,37 @@ def inject_label_noise(
     p: float,
     random_state: int | np.random.RandomState | None = None,
 ) -> np.ndarray:
-    r"""Replace each label, with probability p, by a random label of the same group.
+    r"""Replace each label with probability p by a random label of the same group of classes.
 
     .. math::
         \tilde y_i = \begin{cases} y_i & \text{with probability } 1 - p \\
         \text{uniform on } \{c : g(c) = g(y_i)\} & \text{with probability } p \end{cases}
 
-    The new label may be the old one, so that labels stay with probability 1 - p + p / size of
-    the group. A classifier that ranks the classes of the right group first keeps a top-k
-    accuracy of 1 if no group has more than k classes. This is the protocol of [1]_, section
-    5.1, where the groups are the 20 coarse classes of CIFAR-100, five classes each. (The code
-    published with it redraws within blocks of five consecutive numbers of the alphabetically
-    sorted classes instead: ``groups=np.arange(100) // 5``.)
+    The new label can be the old one: in a group of g classes, a label stays the same with
+    probability 1 - p + p / g. If no group has more than k classes, a classifier that ranks the
+    classes of the correct group first keeps a top-k accuracy of 1.
+
+    This is the protocol of [1]_, section 5.1. The groups of the paper are the 20 coarse classes of
+    CIFAR-100 with five classes each. The code of the paper uses blocks of five classes in
+    alphabetical order instead, ``groups=np.arange(100) // 5``.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
         Labels, numbers or strings.
     groups : array-like of shape (n_classes,) or dict
-        The group of each class, in the order of the sorted labels; or a dict from label to
-        group, which may have classes that y lacks.
+        Group of each class, in the order of the sorted labels. A dict maps labels to groups and
+        may have labels that are not in y.
     p : float
-        Probability in [0, 1] that a label is redrawn.
+        Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
-        Seed of the draws. With the same int the labels redrawn at p are also redrawn, and
-        equally, at any larger p.
+        Seed of the random generator. For the same int, labels replaced at p are replaced by the
+        same labels at any larger p.
 
     Returns
     -------
     y_noisy : ndarray of shape (n_samples,)
-        A new array; y stays as it is. Numbers keep their dtype.
+        Copy of y with noise. Numbers keep their dtype.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def inject_label_noise(
 
     See Also
     --------
-    make_long_tail : Another way to make a problem harder.
+    make_long_tail : Reduce the samples of each class to a long tail.
 
     References
     ----------
@@ -73,7 +74,7 @@ def inject_label_noise(
     classes, of_class = _groups_of_classes(y, groups)
     _, group = np.unique(of_class, return_inverse=True)
     code = np.searchsorted(classes, y)
-    # Classes in the order of their groups: those of a group lie from first to first + size.
+    # Classes sorted by group; the classes of a group are at first to first + size - 1.
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     first = np.cumsum(size) - size
@@ -86,16 +87,16 @@ def inject_label_noise(
 
 
 def _groups_of_classes(y, groups):
-    """Sorted classes and the group of each."""
+    """Return the sorted classes, and the group of each class."""
     if not isinstance(groups, Mapping):
         classes, groups = np.unique(y), column_or_1d(groups)
         if len(groups) != len(classes):
             raise ValueError(
                 f"groups must have one entry per class of y ({len(classes)}); got {len(groups)}. "
-                "A dict from label to group may have more"
+                "For classes that are not in y, pass a dict from label to group"
             )
         return classes, groups
     classes = np.unique(np.array(list(groups)))
     if len(unknown := np.setdiff1d(y, classes)):
-        raise ValueError(f"groups must have every label of y; it lacks {unknown[0]!r}")
+        raise ValueError(f"groups must have every label of y; got none for {unknown.tolist()[0]!r}")
     return classes, np.array([groups[label] for label in classes.tolist()])

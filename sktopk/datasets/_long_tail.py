@@ -22,10 +22,9 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    with the classes in sorted order, so that the first class has `factor` times as many samples
-    as the last. :math:`n_{\max}` is the largest number for which every class is large enough: the
-    samples of a class, if all classes have equally many. This is the profile of the long-tailed
-    CIFAR sets of [1]_.
+    for the sorted classes, so that the first class has `factor` times as many samples as the last.
+    :math:`n_{\max}` is the largest number for which all classes have enough samples. If classes
+    have equal size, it is this size. The long-tailed CIFAR datasets of [1]_ have this profile.
 
     Parameters
     ----------
@@ -34,24 +33,25 @@ def make_long_tail(
     y : array-like of shape (n_samples,)
         Labels, at least two classes.
     factor : float
-        Number of samples of the first class over the last, at least 1; 1 makes classes equal.
+        Ratio of the sizes of the first and the last class, at least 1. With 1, all classes have
+        the same size.
     random_state : int, RandomState or None, default=None
-        Seed of the choice of samples.
+        Seed of the random selection.
 
     Returns
     -------
-    X_tail, y_tail : of the types of X and y
-        The samples kept, in their old order. Every class keeps a sample.
+    X_tail, y_tail : same types as X and y
+        Selected samples in their original order, at least one of each class.
 
     Raises
     ------
     TypeError, ValueError
-        If `factor` is not a number of at least 1, or X and y do not fit together.
+        If `factor` is not a number of at least 1, or X and y have different lengths.
 
     See Also
     --------
-    inject_label_noise : Another way to make a problem harder.
-    sktopk.metrics.shot_accuracy_score : Top-k accuracy of frequent and rare classes apart.
+    inject_label_noise : Replace labels at random.
+    sktopk.metrics.shot_accuracy_score : Top-k accuracy of frequent and of rare classes.
 
     References
     ----------
@@ -75,7 +75,7 @@ def make_long_tail(
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes; got {len(classes)}")
     share = float(factor) ** -(np.arange(len(classes)) / (len(classes) - 1))
-    # Rounded before it is cut: 100 * 0.1 ** 2 must not become 0.
+    # Round before floor, because 100 * 0.1 ** 2 can be slightly less than 1.
     kept = np.floor(np.round(np.min(count / share) * share, 6)).astype(int)
     rng = check_random(random_state)
     rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]

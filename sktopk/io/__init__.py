@@ -1,4 +1,4 @@
-"""Models on disk: files of skops, which are read without pickle, and ONNX graphs."""
+"""Save and load models: skops files, which do not use pickle, and ONNX graphs."""
 
 from typing import TYPE_CHECKING
 
@@ -6,12 +6,12 @@ from ._skops import dump, load
 
 __all__ = ["dump", "load", "to_onnx"]
 
-if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
+if TYPE_CHECKING:  # for editors and type checkers; see `__getattr__`
     from ._onnx._to_onnx import to_onnx
 
 
 def __getattr__(name):
-    # Imported on demand, as it loads torch.
+    # Import on demand, because to_onnx imports torch.
     if name == "to_onnx":
         from ._onnx._to_onnx import to_onnx
 

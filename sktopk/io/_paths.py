@@ -1,13 +1,13 @@
-"""Paths that a user passes."""
+"""Checks of paths."""
 
 import os
 
 
 def check_path(path):
-    """Return `path` as a string, or raise an error that names it."""
+    """Return `path` as a string, or raise if it is not valid."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise TypeError(f"path must be a str or an os.PathLike of one; got {path!r:.80}")
+        raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")
     if "\0" in text:
         raise ValueError(f"path must not contain NUL characters; got {text!r:.200}")
     return text

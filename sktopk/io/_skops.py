@@ -1,6 +1,6 @@
-"""dump and load: an estimator in a file of skops.
+"""dump and load: save estimators in skops files.
 
-skops is imported on demand: it imports all of scikit-learn and, where it is installed, torch.
+skops is imported on demand, because it imports scikit-learn and, if installed, torch.
 """
 
 import inspect
@@ -17,28 +17,28 @@ from sktopk._common._extras import import_extra
 from ._paths import check_path
 from ._trusted import TRUSTED
 
-# Parameters that name files, start processes or print.
+# Parameters for files, parallelism and output. `load` resets them to their defaults.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# Where the state of a fitted network keeps the parameters that the network was built from.
+# Key of the parameters of `fit` in the state of a fitted network.
 _PARAMS_OF_FIT = "_fit_params"
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
-    """Write an estimator to a file, without pickle.
+    """Save an estimator in a file, without pickle.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier of this package, fitted or not. Also a scikit-learn estimator that holds
-        such classifiers: a Pipeline, a CalibratedClassifierCV, a search.
+        A classifier of this package, fitted or not, or a scikit-learn estimator with such
+        classifiers, such as a Pipeline, CalibratedClassifierCV or search.
     path : str or path-like
-        File to write. An existing file is replaced. A crash at any moment leaves either the old
-        file or the new one.
+        File to write. An existing file is replaced atomically: after a crash, either the old or
+        the new file exists.
 
     Returns
     -------
     path : str
-        The path.
+        Path of the file.
 
     Raises
     ------
@@ -47,17 +47,17 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     TypeError
         If `estimator` is not an estimator.
     ValueError
-        If the estimator holds an object that skops cannot write, such as a lambda.
+        If the estimator contains an object that skops cannot write, such as a lambda.
     OSError
         If the file cannot be written.
 
     See Also
     --------
-    load : Reads such files.
+    load : Load an estimator from such a file.
 
     Notes
     -----
-    The file has the format of :func:`skops.io.dump`. Weights are NumPy arrays in it.
+    The file has the format of :func:`skops.io.dump`. Network weights are stored as NumPy arrays.
 
     Examples
     --------
@@ -78,58 +78,59 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     path = check_path(path)
     try:
         data = skops.dumps(estimator)
-    except Exception as error:  # of many types: whatever the __reduce__ of an object raises
-        raise ValueError(f"estimator holds an object that skops cannot write: {error}") from error
-    # skops writes a function or a class as its name, and finds out when it reads the file.
+    except Exception as error:  # the __reduce__ of an object can raise any type
+        raise ValueError(
+            f"estimator must have only objects that skops can write: {error}"
+        ) from error
+    # skops writes functions and classes by name, and does not check that they can be imported.
     names = skops.get_untrusted_types(data=data)
     lost = [name for name in names if not _can_be_imported(name)]
     if lost:
         raise ValueError(
-            f"estimator holds {', '.join(lost)}, which cannot be imported by this name. Define it "
-            "at the top level of a module"
+            f"estimator must have only functions and classes that can be imported; got "
+            f"{', '.join(lost)}. Define it at the top level of a module"
         )
     write_atomically(path, [data])
     return path
 
 
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
-    """Read an estimator from a file of `dump`, without pickle.
+    """Load an estimator from a file written by `dump`, without pickle.
 
-    No code of types that are not trusted runs. The guarantee is that of :func:`skops.io.load`,
-    and no more than that: memory, time and the values inside of trusted types are not limited.
+    As with :func:`skops.io.load`, code of types that are not trusted is not executed. Memory, time
+    and the values of trusted types are not limited.
 
     Parameters
     ----------
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Further types to trust, such as a `module` class of your own: classes and functions, or
-        their full names. The public estimators, losses and networks of this package are always
-        trusted, and so is what skops trusts by default. Check each type that you add.
+        Additional types to trust, such as a custom `module` class: classes, functions, or their
+        full names. Public estimators, losses and networks of this package and the defaults of
+        skops are always trusted. Check each type that you add.
 
     Returns
     -------
     estimator : estimator
-        The estimator. It gives the same predictions as the one that was dumped. The parameters
-        `checkpoint`, `compile`, `memory`, `n_jobs` and `verbose`, which name files, start
-        processes or print, have the default values of their class, in nested estimators too. A
-        network that was trained on a GPU is on the CPU if there is no GPU.
+        Estimator with the same predictions as the saved one. The parameters `checkpoint`,
+        `compile`, `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested
+        estimators. Networks trained on a GPU are loaded to the CPU if there is no GPU.
 
     Raises
     ------
     ImportError
         If skops is missing: ``pip install "sktopk[io]"``.
     TypeError
-        If `path` is not a path or `trusted` not a collection.
+        If `path` is not a path, or `trusted` is not a collection.
     ValueError
-        If the file holds a type that is not trusted, which the message names; if it is damaged
-        or not a file of skops.
+        If the file contains types that are not trusted (the message has their names), is damaged,
+        or is not a skops file.
     OSError
         If the file cannot be read.
 
     See Also
     --------
-    dump : Writes such files.
+    dump : Save an estimator.
 
     Examples
     --------
@@ -153,24 +154,24 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         _reset_parameters(estimator)
     except exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
-            f"{path} is not loaded. {error} If you know these types and who wrote the file, name "
-            "them in trusted"
+            f"{path} is not loaded. {error} If you trust these types and the source of the file, "
+            "add them to trusted"
         ) from error
-    except Exception as error:  # of many types: a damaged file can fail anywhere
+    except Exception as error:  # a damaged file can raise any type
         raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
     return estimator
 
 
 def _can_be_imported(name):
-    """Whether a type that is in use has its name in its module."""
+    """Return whether the module of a type in use has an attribute with its name."""
     module, _, attribute = name.rpartition(".")
-    # Builtin functions and the like may have a module that is none.
+    # For some builtins, the module does not exist; they are not checked.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)
 
 
 def _reset_parameters(loaded):
     """Reset the parameters in `DROPPED` of all estimators in `loaded` to their defaults."""
-    # A stack, as deep nesting exceeds the recursion limit.
+    # A stack instead of recursion, because deep nesting can exceed the recursion limit.
     stack, seen = [loaded], set()
     while stack:
         value = stack.pop()
@@ -186,7 +187,7 @@ def _reset_parameters(loaded):
         elif hasattr(value, "__dict__"):
             if hasattr(value, "get_params"):
                 _reset_own(value)
-            # Networks were built from parameters and have no others.
+            # `_reset_own` handles the parameters of fitted networks.
             stack.extend(each for name, each in vars(value).items() if name != "net_")
 
 
@@ -202,5 +203,5 @@ def _reset_own(estimator):
     of_fit = state.get(_PARAMS_OF_FIT, {})
     changed = {k: v for k, v in defaults.items() if k in of_fit and of_fit[k] != v}
     if changed:
-        # Builds the network anew.
+        # Rebuild the network.
         estimator.__setstate__(state | {_PARAMS_OF_FIT: of_fit | changed})

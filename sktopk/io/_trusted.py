@@ -1,14 +1,11 @@
-"""The types that `load` trusts in addition to those that skops trusts.
-
-They are names, so that reading this list imports no estimator.
-"""
+"""Names of the types that `load` trusts in addition to the default of skops."""
 
 import sktopk
 
 _ESTIMATORS = tuple(
     f"sktopk.{name}" for name in sktopk.__all__ if name == "Pipeline" or name.endswith("Classifier")
 )
-# What these estimators hold, as parameters or once they are fitted.
+# Types of parameters and fitted attributes of the estimators.
 _PARTS = (
     "sktopk._common._categories.Categories",
     "sktopk._estimators.decisions._any_classifier.GivenScores",
@@ -22,7 +19,7 @@ _PARTS = (
     "sktopk.modules._mlp.MLP",
     "sktopk.modules._tabular_mlp.TabularMLP",
 )
-# What parameters and steps of scikit-learn hold. Python 3.13 has paths in a module of their own.
+# Types of parameters of scikit-learn estimators. The pathlib._local module is of Python 3.13.
 _PLAIN = (
     "numpy.dtype",
     "pathlib.PosixPath",

@@ -1,7 +1,7 @@
-"""Losses on torch tensors: functions, and an nn.Module of each.
+"""Loss functions on torch tensors, each with a corresponding ``nn.Module``.
 
-Which scores and weights they take, and what NaN and infinity do, is said in docs/api/losses.rst,
-under "What the numbers may be".
+The section "What the numbers may be" in docs/api/losses.rst describes the allowed scores and
+weights. It also describes the effect of NaN and infinity.
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss

@@ -1,8 +1,8 @@
-"""Accuracy at the top: a threshold, the errors on one side of it, a surrogate of the step.
+"""Accuracy at the top: count the errors on one side of a threshold with a surrogate loss.
 
-Functions with the argument `xp` take arrays of that library, NumPy or torch. On a minibatch NumPy
-takes a fifth of torch's time, and on a GPU no step may wait for the CPU. Samples are along the
-last axis: arrays have shape (n_samples,), or (n_members, n_samples) for several networks.
+The argument `xp` of a function is the array library, NumPy or torch. NumPy takes a fifth of torch's
+time on a minibatch. On a GPU, no function waits for the CPU. The last axis holds the samples:
+arrays have shape (n_samples,), or (n_members, n_samples) for an ensemble.
 """
 
 import math
@@ -27,7 +27,7 @@ ERRORS = ("false_negatives", "false_positives")
 
 
 def fill(xp, array, mask, value):
-    """Return the array with this value where the mask is true; NumPy's own is changed."""
+    """Return the array with `value` where the mask is true. A NumPy array is modified in place."""
     if xp is torch:
         return array.masked_fill(mask, value)
     # Five times as fast as `where`.
@@ -36,7 +36,7 @@ def fill(xp, array, mask, value):
 
 
 def along(xp, array, index):
-    """Return the key of an array for these sample numbers, per member if it has members."""
+    """Return an index of these samples, separately for each member if the array has members."""
     if array.ndim == 1:
         return index
     return xp.arange(len(array), device=array.device)[:, None], index
@@ -45,8 +45,7 @@ def along(xp, array, index):
 def quadratic(xp, z):
     """Return max(0, 1 + z)^2, the truncated quadratic of Adam, Macha, Smidl (2020).
 
-    Like the others a convex nondecreasing upper bound of the step from 0 to 1 at 0, of value 1
-    there.
+    Each surrogate is convex, nondecreasing and 1 at z = 0. It bounds the step function from above.
     """
     z = hinge(xp, z)
     return z * z
@@ -60,7 +59,7 @@ def hinge(xp, z):
 
 def logistic(xp, z):
     """Return log2(1 + exp z)."""
-    # softplus(z) is z beyond its threshold; the default of 20 makes a step of 2e-9.
+    # torch replaces softplus(z) by z above a threshold. The default of 20 causes a jump of 2e-9.
     value = F.softplus(z, threshold=40) if xp is torch else xp.logaddexp(z, 0)
     return value / math.log(2)
 
@@ -75,13 +74,13 @@ SLOPES = {
 
 
 def get_surrogate(name):
-    """Return the function that `name` stands for."""
+    """Return the surrogate with this name."""
     check_name(name, "surrogate", tuple(SURROGATES))
     return SURROGATES[name]
 
 
 def check_errors(errors):
-    """Return the kinds of errors that count, as pairs of a name and a weight."""
+    """Return pairs (name, weight) of the kinds of errors that count."""
     if isinstance(errors, str) and errors in ERRORS:
         return ((errors, 1.0),)
     if not isinstance(errors, Mapping):
@@ -99,7 +98,7 @@ def check_errors(errors):
 
 
 def check_threshold(threshold):
-    """Raise unless `threshold` can be called and is not a class."""
+    """Raise unless `threshold` is callable and not a class."""
     if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
@@ -117,33 +116,33 @@ def accuracy_at_top_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the errors on one or both sides of a threshold among the scores.
+    r"""Compute the surrogate errors on one or both sides of a threshold.
 
     .. math::
         L(s, y) = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
-    Eq. 1 and 5 of [1]_ with any threshold, as means instead of sums. The named losses of this
-    family are special cases in which one of the weights :math:`\lambda` is 1 and the other 0.
+    This generalizes eq. 1 and 5 of [1]_ to any threshold and uses means instead of sums. The named
+    losses of this family set one of the weights :math:`\lambda` to 1 and the other to 0.
 
     Parameters
     ----------
     scores, target, surrogate, groups, sample_weight
         As in :func:`top_push_loss`.
     threshold : callable
-        Called as ``threshold(scores, positive, weight)``, with the groups as fourth argument if
-        given: :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function.
+        A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. Called as
+        ``threshold(scores, positive, weight)``, or with the groups as fourth argument.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
-        counts both with the given weights lambda.
+        counts both kinds with the given weights :math:`\lambda`.
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns the loss of each sample times its lambda, 0 for the class without errors.
+        "none" returns the weighted loss of each sample. It is 0 for samples that cannot be errors.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Each kind of errors is zero, with zero gradient, if the batch lacks a class
-        that it needs.
+        Nonnegative. The term of one kind of errors is zero, with zero gradient, if the batch lacks
+        a class that the term needs.
 
     Raises
     ------
@@ -169,7 +168,7 @@ def accuracy_at_top_loss(
 def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
-    """The loss of every function of this family."""
+    """Return the loss with this threshold, for all functions of this family."""
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
@@ -204,7 +203,7 @@ def loss_at(
 
 
 def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
-    """The loss at the threshold of each group; its mean is that of the means of the groups."""
+    """Return the loss with one threshold per group; "mean" averages the mean losses of groups."""
     rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
     codes, counted = codes[rows], counted[rows]
     loss = surrogate(torch, distance(torch, t[codes], scores[rows], counted, errors))
@@ -220,36 +219,36 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
 
 
 def largest_score(xp, scores, weight):
-    """Return the largest score of the samples of positive weight, -inf of none; NaN stays NaN."""
+    """Return the largest score with positive weight; -inf if there is none, NaN if any is NaN."""
     if weight is not None:
         scores = xp.where(weight != 0, scores, -math.inf)
     return xp.amax(scores, -1) if scores.shape[-1] else xp.asarray(-math.inf)
 
 
 def distance(xp, t, scores, counted, errors):
-    """Return how far samples are on the wrong side of t, -inf if they do not count or t is -inf.
+    """Return the distance by which samples are on the wrong side of t.
 
-    Samples that do not count must not reach the surrogate, where an infinite score gives NaN.
+    The distance is -inf for samples that do not count, and if t is -inf. The surrogate of an
+    infinite score could otherwise be NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
     return fill(xp, wrong, ~(counted & (t != -math.inf)), -math.inf)
 
 
 def errors_and_gradient(xp, scores, counted, weight, total, located, errors, surrogate):
-    r"""Weighted sum of l(t - s), or of l(s - t), over the samples that count, and its gradient.
+    r"""Return the weighted sum of l(t - s) or l(s - t) over the counted samples and its gradient.
 
-    With the distances d and the sum W of the weights, the gradient is
-    :math:`\mp w_i \ell'(d_i) / W` for those samples. The samples of the threshold share
-    :math:`\pm \sum_i w_i \ell'(d_i) / W` (Adam, Macha and Smidl 2020, eq. 6). One pass finds
-    value and gradient, where autograd would record a dozen small steps.
+    With distances d and total weight W, the gradient at a counted sample is
+    :math:`\mp w_i \ell'(d_i) / W`. The samples that determine the threshold share the gradient
+    :math:`\pm \sum_i w_i \ell'(d_i) / W` (Adam, Macha and Smidl 2020, eq. 6). Computing value and
+    gradient together is faster than autograd with its many small operations.
 
-    Arrays have shape (..., n_samples). `counted` is the mask of the samples that count, `weight`
-    may be None, and `total` is W, of shape () or (..., 1); without samples it is 0, and so are the
-    errors. `located` is the threshold t of shape (..., 1) and its gradient, sample numbers and a
-    share of each. In NumPy, scores of several members must be finite or -inf. The result is the
-    value of shape (...) and the gradient of shape (..., n_samples).
+    Arrays have shape (..., n_samples). `counted` is the mask of the counted samples. `weight` may
+    be None. `total` is W, of shape () or (..., 1). If it is 0, the result is 0. `located` is the
+    tuple (t, index, share) that `locate` of a threshold returns. With NumPy, the scores of several
+    members must be finite or -inf. The value has shape (...), the gradient (..., n_samples).
     """
-    # NaN is not below infinity, either. Samples of weight 0 matter only if some score is not.
+    # The loss is undefined if a score of positive weight is NaN or inf. The first test is faster.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
     if not sure and not largest_score(xp, scores, weight) < math.inf:
         undefined = xp.full_like(scores, math.nan)

@@ -1,4 +1,4 @@
-"""A few classes in the place of all of them, for losses over very many classes."""
+"""Random candidate classes for losses over very many classes."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from ._loss import check_count, check_tensor
 
 
 class Candidates(NamedTuple):
-    """What :func:`sample_candidates` returns; its docstring describes the fields."""
+    """Result of :func:`sample_candidates`, whose docstring describes the fields."""
 
     classes: torch.Tensor
     target: torch.Tensor
@@ -19,27 +19,27 @@ class Candidates(NamedTuple):
 def sample_candidates(
     target: Tensor, n_classes: int, n_candidates: int, *, generator: torch.Generator | None = None
 ) -> Candidates:
-    r"""Draw the classes that a training step uses: the labels and a random sample.
+    r"""Draw candidate classes for a training step: the labels of the batch and a random sample.
 
     .. math::
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j
         + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
-    B are the classes among the labels of the batch, and D the other classes that were drawn, a
-    simple random sample. For any e that does not depend on the draw, the right side is an
-    unbiased estimate of the left. The weights, as `log_weight`, shift the scores, so that an
-    ordinary loss estimates its value over all classes:
+    where B is the set of labels of the batch, and D is a simple random sample of the other classes.
+    The right side is an unbiased estimate of the left side if e does not depend on the draw. The
+    logarithms of the weights, `log_weight`, are added to the scores. A loss of these scores
+    estimates its value over all classes:
 
-    - cross-entropy of ``scores + log_weight``, as in the sampled softmax of [1]_. If the estimate
-      of :math:`\sum_j \exp s_j` has the relative variance v, the loss is too small by about v/2.
-    - the smooth top-k loss of ``scores + k * tau * log_weight``. The sum over the subsets A of k
-      classes estimates that of :math:`\prod_{j \in A} e_j`, times
-      :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}` for subsets with r of the
-      :math:`N = C - |B|` classes outside of B. If no class stands out, the loss is too small by
-      about :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
+    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
+      :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
+    - The smooth top-k loss of ``scores + k * tau * log_weight`` estimates the sum of
+      :math:`\prod_{j \in A} e_j` over all sets A of k classes. A set with r classes outside B gets
+      the additional factor :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}`, where
+      :math:`N = C - |B|`. If no class dominates, the loss is too small by about
+      :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
-    Losses of the k-th largest score (hinges, noised, grouping, transition) cannot be estimated in
-    this way. Memory and cost do not depend on C. Nothing is copied from a GPU to the host.
+    Losses that depend on the k-th largest score (hinge, noised, grouping and transition losses)
+    cannot be estimated in this way. Memory and time do not depend on C. A GPU is not synchronized.
 
     Parameters
     ----------
@@ -48,23 +48,23 @@ def sample_candidates(
     n_classes : int
         Number C of classes.
     n_candidates : int
-        Number of draws, at least 1. Repeated draws, and draws of a label, count once. Use many
-        times k for the smooth top-k loss, which is 0 if at most k classes are distinct.
+        Number of draws, at least 1. Repeated draws and drawn labels count once. The smooth top-k
+        loss needs many times k candidates and is 0 with at most k distinct classes.
     generator : torch.Generator, default=None
-        Source of the draws, on the device of `target`; None means torch's default generator.
+        Source of the draws, on the device of `target`. None means torch's default generator.
 
     Returns
     -------
     candidates : tuple (classes, target, log_weight)
-        A named tuple on the device of `target` with m = n_samples + n_candidates columns. If that
-        is not less than C, it has all classes with weight 1, and the loss is exact.
+        A named tuple on the device of `target` with m = n_samples + n_candidates columns. If m is
+        at least C, it holds all classes with weight 1, and the loss is exact.
 
         classes : Tensor of shape (m,)
             Class indices in ascending order.
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the number of classes that a candidate stands for; -inf for repetitions.
+            Logarithm of the number of classes that a candidate represents; -inf for repetitions.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def sample_candidates(
     if target.ndim != 1:
         raise ValueError(f"target must have shape (n_samples,); got {tuple(target.shape)}")
     target = target.long()
-    # A look at a GPU would wait for it.
+    # Reading values would synchronize with a GPU.
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         refused = target[(target < 0) | (target >= n_classes)]
         if len(refused):
@@ -114,10 +114,10 @@ def sample_candidates(
     first = torch.ones_like(classes, dtype=torch.bool)
     first[1:] = classes[1:] != classes[:-1]
     position = torch.searchsorted(classes, target.contiguous())
-    # A stable sort leaves a label before the draws of its class.
+    # A stable sort puts a label before the draws of its class.
     is_label = first & (order < n_rows)
     is_sampled = first & ~is_label
-    # Given their number, every set of classes is as likely as any other.
+    # All sets of this number of classes are equally probable.
     weight = (n_classes - is_label.sum()).float() / is_sampled.sum()
     log_weight = torch.where(is_sampled, weight.log(), 0.0)
     return Candidates(classes, position, log_weight.masked_fill(~first, -torch.inf))

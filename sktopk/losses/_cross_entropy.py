@@ -1,4 +1,4 @@
-"""Cross-entropy, which the estimators train first or as the baseline."""
+"""Cross-entropy, used for pretraining and as a baseline."""
 
 import torch
 from torch import Tensor
@@ -17,13 +17,13 @@ def cross_entropy_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the cross-entropy of the softmax of the scores, of class indices or probabilities.
+    r"""Compute the cross-entropy of the softmax with class indices or probabilities.
 
     .. math::
         L(s, y) = -s_y + \log \sum_j \exp s_j
 
-    `label_smoothing` is the share of the target, in [0, 1], that is spread evenly over the classes
-    (Szegedy et al., CVPR 2016, section 7). Other arguments are those of :func:`smooth_topk_loss`.
+    `label_smoothing`, in [0, 1], is the share of the target that is distributed equally over all
+    classes (Szegedy et al., CVPR 2016, section 7). See :func:`smooth_topk_loss` for the others.
     """
     scores, target = check_soft(scores, target)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
@@ -37,7 +37,7 @@ def cross_entropy_loss(
         and reduction == "mean"
         and len(scores)
     ):
-        # The same in one kernel each way; no label is ignored, not even -100.
+        # The same value with one kernel. The index -100 is not ignored.
         return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)
     loss = negative_log_likelihood(log_proba, target)
@@ -49,11 +49,11 @@ def cross_entropy_loss(
 
 
 def negative_log_likelihood(log_proba, target):
-    r"""Return :math:`-\sum_j t_j \log q_j` for each sample; :math:`-\log q_y` for class indices.
+    r"""Return :math:`-\sum_j t_j \log q_j` for each sample, or :math:`-\log q_y` for indices.
 
-    A class of target 0 adds nothing, even where its probability is zero.
+    A class with target 0 contributes 0 even if its probability is zero.
     """
     if target.is_floating_point():
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
-    # Not nll_loss, which ignores the index -100.
+    # nll_loss would ignore the index -100.
     return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)

@@ -1,18 +1,18 @@
-r"""Exact sums over all k-subsets of the classes, and the probability of each class in them.
+r"""Exact sums over all k-subsets of the classes, and the probability that a subset has a class.
 
-With :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))` the elementary symmetric polynomials
-:math:`\sigma_k, \sigma_{k-1}` of thousands of classes are needed, and for each class the share
-of the subsets that contain it. Three groups keep every step free of cancellation:
+Let :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`. The module computes the elementary symmetric
+polynomials :math:`\sigma_k, \sigma_{k-1}` of thousands of classes. It also computes the share of
+the subsets that contain a given class. The classes form three groups, which avoids cancellation:
 
-- *top*, the k largest, through :math:`u_j = 1 / e_j \le 1`;
-- *middle*, the next k, through :math:`v_j = e_j \le 1`;
-- *rest*, everything below, whose polynomials come from k power sums (Newton's identities in
-  float64), the only passes over all classes.
+- *top*, the k largest, represented by :math:`u_j = 1 / e_j \le 1`;
+- *middle*, the next k, represented by :math:`v_j = e_j \le 1`;
+- *rest*, all others. Their polynomials are computed from k power sums by Newton's identities in
+  float64. Only the power sums require passes over all classes.
 
-Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`.
-Then :math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. All of it
-is invariant when u is multiplied and v divided by a *tilt*; a tilt of (sum of rest) / k and
-factors normalised to probabilities keep every number in float64's range up to k = 600.
+Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`. Then
+:math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. The result does not
+change if u is multiplied and v is divided by the same factor, the *tilt*. With a tilt of (sum of
+rest) / k and factors normalized to probabilities, float64 represents all numbers up to k = 600.
 """
 
 from typing import NamedTuple

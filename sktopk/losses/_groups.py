@@ -1,4 +1,4 @@
-"""Samples in groups: sums, extremes and orders of all groups at once."""
+"""Sums, extremes and sorting of samples within all groups at once."""
 
 import inspect
 import math
@@ -9,9 +9,9 @@ from ._loss import check_tensor, look
 
 
 def check_groups(groups, scores):
-    """Return a number from 0 to n_groups - 1 for each sample, and n_groups.
+    """Return the group number of each sample, from 0 to n_groups - 1, and n_groups.
 
-    Numbers below n_samples are kept; others are renumbered.
+    Group numbers below n_samples are kept. Other numbers are replaced.
     """
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
@@ -31,50 +31,50 @@ def check_groups(groups, scores):
 
 
 def check_takes_groups(threshold):
-    """Raise unless a threshold can be called with groups."""
+    """Raise unless `threshold` can be called with groups."""
     try:
         inspect.signature(threshold).bind(*[None] * 4)
     except (TypeError, ValueError):
         raise TypeError(
             "threshold must take groups, called as threshold(scores, positive, weight, groups), "
-            f"and return one threshold for each of them; got {threshold!r}"
+            f"and return one threshold per group; got {threshold!r}"
         ) from None
 
 
 def sum_in(codes, n_groups, values):
-    """The sum of the values of each group."""
+    """Return the sum of the values of each group."""
     return values.new_zeros(n_groups).index_add(0, codes, values)
 
 
 def smallest_in(codes, n_groups, values):
-    """The smallest value of each group, infinity of none."""
+    """Return the smallest value of each group; infinity for an empty group."""
     most = values.new_full((n_groups,), math.inf)
     return most.scatter_reduce(0, codes, values, "amin")
 
 
 def largest_in(codes, n_groups, values):
-    """The largest value of each group, minus infinity of none."""
+    """Return the largest value of each group; minus infinity for an empty group."""
     least = values.new_full((n_groups,), -math.inf)
     return least.scatter_reduce(0, codes, values, "amax")
 
 
 def first_in(codes, n_groups, mask):
-    """The first sample of each group at which the mask is true; n_samples if there is none."""
+    """Return the first sample of each group where the mask is true; n_samples if there is none."""
     rows = mask.nonzero().squeeze(1)
     last = rows.new_full((n_groups,), len(mask))
     return last.scatter_reduce(0, codes[rows], rows, "amin")
 
 
 def _as_integers(key):
-    """Return integers in the order of floats: the bits, inverted if negative."""
+    """Return integers in the same order as the floats: their bits, inverted for negative floats."""
     key = key + 0.0  # -0.0 becomes 0.0
     bits = key.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 def order_in(codes, n_groups, key):
-    """Return the samples by group and rising key, ties in input order, and the group sizes."""
-    # Sorting integers takes a quarter of the time of floats, short integers even less.
+    """Return the samples in stable order of group and ascending key, and the group sizes."""
+    # Sorting integers takes a quarter of the time of floats, and short integers even less.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
     order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
@@ -82,10 +82,10 @@ def order_in(codes, n_groups, key):
 
 
 class Ordered:
-    """Samples ordered by group and, in each group, by rising key; ties keep their order.
+    """Samples sorted by group and, within each group, by ascending key. Ties keep their order.
 
-    `order` are the samples in this order and `own` their weights. Each group begins at `start`,
-    ends before `stop` and weighs `total`.
+    `order` holds the sorted samples and `own` their weights. A group occupies the positions from
+    `start` to `stop - 1`, and its weights sum to `total`.
     """
 
     def __init__(self, key, weight, codes, n_groups):
@@ -99,27 +99,27 @@ class Ordered:
         self._size = size
 
     def _at_start(self, sums):
-        """Return the cumulative sums before each group."""
+        """Return the cumulative sum before the start of each group."""
         return torch.cat([sums.new_zeros(1), sums])[self.start]
 
     @property
     def codes(self):
-        """Groups of the ordered samples."""
+        """Return the group of each sorted sample."""
         groups = torch.arange(self.n_groups, device=self.order.device)
         return groups.repeat_interleave(self._size, output_size=len(self.order))
 
     def within(self, values=None):
-        """The cumulative sums of ordered values, or of the weights, in each group."""
+        """Return cumulative sums within each group, of sorted values or of the weights."""
         sums = self._sums if values is None else values.cumsum(0)
         return sums - self._at_start(sums)[self.codes]
 
     def where_reached(self, rank, missing, part):
-        """Return the place in the order at which each group reaches a weight, at most its last.
+        """Return the position where the cumulative weight of each group reaches `rank`.
 
-        It is the place before if no more than `missing`, and no more than this part of the next
-        sample, is missing there.
+        It is the last position if the group weighs less. It is the previous position if the weight
+        missing there is at most `missing` and at most `part` of the next sample.
         """
-        # In spite of rounding, a group ends at a sample of positive weight.
+        # This keeps rounding errors from moving the end of a group to a sample of weight 0.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
         place = torch.searchsorted(self._sums, goal)
         place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)

@@ -1,4 +1,4 @@
-"""What every loss begins with and ends in, and the module that is made of its function."""
+"""Argument checks, reduction of losses, and the base class of the loss modules."""
 
 import inspect
 from functools import partial
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from ._elementary_symmetric import largest
 
-# Of float32, in which most losses are computed.
+# Limits of float32, the dtype of most losses.
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores):
-    """Return floating `scores` of shape (n_samples, n_classes), half precision as float32.
+    """Return floating `scores` of shape (n_samples, n_classes). Half precision becomes float32.
 
-    Losses are differences of large sums, which bfloat16 and float16 cannot hold.
+    Losses are differences of large sums, for which bfloat16 and float16 are too imprecise.
     """
     check_floating(scores, "scores")
     if scores.ndim != 2:
@@ -27,10 +27,10 @@ def check_scores(scores):
 
 
 def check_binary(scores, target):
-    """Return floating `scores` of shape (n_samples,) and the mask of the positive ones.
+    """Return floating `scores` of shape (n_samples,) and the mask of the positives.
 
-    Half precision becomes float32. `target` holds 0 and 1 in any dtype; the values of a
-    boolean one need no look, which spares a GPU a synchronisation.
+    Half precision becomes float32. `target` holds 0 and 1 in any dtype. The values of a boolean
+    target are not checked, which avoids a synchronization with the GPU.
     """
     check_floating(scores, "scores")
     if scores.ndim != 1:
@@ -46,14 +46,14 @@ def check_binary(scores, target):
 
 
 def check_floating(tensor, name):
-    """Raise unless `tensor` is one of a floating point dtype."""
+    """Raise unless `tensor` is a tensor with a floating point dtype."""
     check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
 def check_tensor(tensor, name):
-    """Raise unless `tensor` is one."""
+    """Raise unless `tensor` is a torch.Tensor."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
 
@@ -69,9 +69,9 @@ def _at_least_single(scores):
 
 
 def check_weight(sample_weight, scores):
-    """Return None, or a weight of each sample in the dtype and on the device of `scores`.
+    """Return None, or the sample weights with the dtype and device of `scores`.
 
-    One that is negative or not finite is refused where it can be seen, and NaN elsewhere.
+    Negative or infinite weights raise ValueError. They become NaN if `look` cannot read them.
     """
     if sample_weight is None:
         return None
@@ -95,23 +95,24 @@ def _check_weight_values(weight):
 
 
 def look(tensor):
-    """Return the smallest and the largest value, NaN if any is, or None where none can be seen.
+    """Return the smallest and largest value, NaN if any value is NaN, or None.
 
-    A compiled graph cannot branch on values, nor can vmap, and a GPU would have to be waited for.
+    None means that the values cannot be read: the tensor is empty, compiled, under vmap or on a
+    GPU, where reading would wait for the device.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
     try:
         low, high = tensor.detach().aminmax()
         return low.item(), high.item()
-    except RuntimeError:  # What vmap raises.
+    except RuntimeError:  # raised under vmap
         return None
 
 
 def nan_above(values, largest):
-    """Return the values, NaN where the largest score is NaN or infinite: no loss is defined there.
+    """Return the values, or NaN where the largest score is NaN or plus infinity.
 
-    By the factor NaN their gradient is NaN, too.
+    No loss is defined for such scores. Multiplication by NaN also makes their gradient NaN.
     """
     ends = look(largest)
     if ends is not None and ends[1] < float("inf"):
@@ -120,10 +121,10 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest of each sample, a constant for the gradient.
+    """Return the scores minus the k-th largest score of each sample, which has no gradient.
 
-    A number that is added to scores near this level keeps its digits, however large the level
-    is. Losses that depend on differences of scores have the same value and gradient.
+    Losses that depend on differences of scores keep their value and gradient. Adding a constant to
+    scores near 0 does not lose digits.
     """
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
@@ -131,10 +132,10 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise in a backward pass that records a graph, where the gradient was found without one.
+    """Raise in a backward pass with ``create_graph=True``, as there are no second derivatives.
 
-    torch's `once_differentiable` finds that out only if what comes in has a gradient, and passes
-    on a gradient without a graph if it does not.
+    torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
+    Otherwise it returns a gradient without a graph.
     """
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
@@ -159,9 +160,9 @@ def check_name(value, name, allowed):
 
 
 def _as_float(value, name):
-    if isinstance(value, float):  # torch.compile need not trace the rest
+    if isinstance(value, float):  # torch.compile does not trace the rest
         return float(value)
-    # A tensor with a gradient would lose it here without a word.
+    # Conversion to float would silently drop the gradient of a tensor.
     has_gradient = getattr(value, "requires_grad", False)
     if isinstance(value, bool | str) or not hasattr(value, "__float__") or has_gradient:
         came = f"{value!r}, a tensor with a gradient" if has_gradient else repr(value)
@@ -175,7 +176,7 @@ def _as_float(value, name):
 
 
 def check_fraction(value, name):
-    """Return the float `value` if it is in (0, 1]."""
+    """Return `value` as a float. Raise unless it is in (0, 1]."""
     value = _as_float(value, name)
     if not 0 < value <= 1:
         raise ValueError(f"{name}={value:g} must be in (0, 1]")
@@ -183,9 +184,9 @@ def check_fraction(value, name):
 
 
 def is_soft(scores, target):
-    """Tell class indices from soft targets, refusing anything else.
+    """Return whether `target` holds soft targets instead of class indices.
 
-    Soft targets are samples of nonnegative weights over the classes, of the shape of `scores`.
+    Soft targets are nonnegative weights of the classes and have the shape of `scores`.
     """
     check_tensor(target, "target")
     if target.is_floating_point():
@@ -195,14 +196,14 @@ def is_soft(scores, target):
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     if target.shape != scores.shape[:1]:
         raise ValueError(
-            f"target must have shape ({scores.shape[0]},), one class index per row of scores; "
+            f"target must have shape ({scores.shape[0]},), one class index per sample; "
             f"got {tuple(target.shape)}"
         )
     return False
 
 
 def check_hard(scores, target, name):
-    """Return scores and int64 class indices, refusing soft targets for the loss `name`."""
+    """Return scores and int64 class indices. Raise if `target` is soft."""
     scores = check_scores(scores)
     if is_soft(scores, target):
         raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
@@ -210,7 +211,7 @@ def check_hard(scores, target, name):
 
 
 def check_soft(scores, target):
-    """Return scores and class indices, or soft targets in the dtype of the scores."""
+    """Return scores and class indices, or scores and soft targets of the same dtype."""
     scores = check_scores(scores)
     return scores, target.to(scores.dtype) if is_soft(scores, target) else target.long()
 
@@ -224,7 +225,7 @@ def check_count(value, name, allowed="an integer"):
 
 
 def check_k(k, n_classes, most=None):
-    """Return `k` if it is an integer with 1 <= k < n_classes, and at most `most`."""
+    """Return `k` as an int. Raise unless 1 <= k < n_classes and k <= `most`."""
     check_count(k, "k")
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
@@ -234,7 +235,7 @@ def check_k(k, n_classes, most=None):
 
 
 def check_nonnegative(value, name, *, positive=False):
-    """Return the float `value` if it is >= 0 (> 0 where `positive`) and finite in float32."""
+    """Return `value` as a float. Raise unless it is finite in float32 and >= 0 (or > 0)."""
     value = _as_float(value, name)
     if not (LEAST if positive else 0) <= value <= MOST:
         raise ValueError(
@@ -251,25 +252,25 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
-    A sample of weight 2 counts as the sample given twice. The mean of an empty batch, or of
-    weights that are all zero, is 0 and still carries a gradient. Weights that are negative or not
-    finite raise an error on the CPU. On a GPU, compiled or under vmap, they make the loss NaN.
+    A sample of weight 2 counts like two identical samples. The mean over an empty batch or zero
+    weights is 0 and has a gradient. Negative or infinite weights raise ValueError on the CPU. On a
+    GPU, under torch.compile or vmap, they make the loss NaN.
     """
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
 
 
 def reduce_checked(loss, sample_weight, reduction):
-    """Do what `reduce` does with weights that were checked."""
+    """Apply `reduce` with weights that are already checked."""
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
         return loss.sum() if reduction == "sum" else loss
     dtype = loss.dtype
     if reduction == "mean":
-        # It lies among the losses, though products with large weights may leave float32.
+        # float64, because large weights times losses may exceed the range of float32.
         sample_weight, loss = sample_weight.double(), loss.double()
-    # A sample of weight 0 counts as absent, even where its loss is infinite (0 * inf is NaN).
+    # A sample of weight 0 is ignored even if its loss is infinite (0 * inf is NaN).
     weighted = torch.where(sample_weight == 0, torch.zeros_like(loss), sample_weight * loss)
     if reduction == "none":
         return weighted
@@ -281,7 +282,7 @@ def reduce_checked(loss, sample_weight, reduction):
     return mean.to(dtype)
 
 
-# Indented as the example of a class that follows.
+# Indented like the class docstring that follows.
 _DOCSTRING = """Module of :func:`{function}`.
 
     Examples
@@ -292,19 +293,19 @@ _DOCSTRING = """Module of :func:`{function}`.
 
 
 class LossModule(nn.Module):
-    """Call a loss function with the parameters that the constructor stored.
+    """Base class of modules that call a loss function with stored parameters.
 
-    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` is the module of that function.
-    Its constructor takes the parameters of the function, except those of a call, in their order
-    and with their defaults or the ones given here. Class counts are a buffer, so that they move
-    with the module. A docstring that starts with an example becomes a complete one.
+    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
+    Its constructor takes the parameters of the function except scores, target, groups, weights and
+    noise. Keyword arguments such as ``k=5`` replace defaults. `class_counts` is a buffer and moves
+    with the module. If the docstring starts with an example, summary and heading are added.
 
     Attributes
     ----------
     function : callable
         The loss function.
     takes_generator : bool
-        Whether the loss draws random numbers, from the attribute `generator`.
+        Whether the loss draws random numbers from its attribute `generator`.
     """
 
     function = None
@@ -313,7 +314,7 @@ class LossModule(nn.Module):
 
     def __init_subclass__(cls, of=None, **defaults):
         super().__init_subclass__()
-        if of is None:  # a subclass of the module of a function
+        if of is None:  # a subclass of such a module
             return
         if (cls.__doc__ or "").startswith(">>> "):
             start = _DOCSTRING.format(function=of.__name__, name=cls.__name__)
@@ -337,7 +338,7 @@ class LossModule(nn.Module):
         __init__.__signature__ = inspect.Signature([itself, *parameters])
         cls.__init__ = __init__
         cls.function = staticmethod(of)
-        # Read once at class creation: torch.compile need not trace the inspection.
+        # Stored at class creation so that torch.compile does not trace the inspection.
         cls._parameter_names = tuple(signature.parameters)
         cls.takes_generator = "generator" in cls._parameter_names
 
@@ -348,7 +349,7 @@ class LossModule(nn.Module):
         sample_weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        """Return the loss of `scores` against `target`, of `groups` where the function has them."""
+        """Return the loss. `groups` requires a loss function with this parameter."""
         parameters = {name: getattr(self, name) for name in self._parameter_names}
         if groups is not None:
             parameters["groups"] = groups

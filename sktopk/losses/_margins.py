@@ -1,4 +1,4 @@
-"""Cross-entropy with other weights and margins: focal, LDAM and logit-adjusted losses."""
+"""Variants of cross-entropy: focal, LDAM and logit-adjusted losses."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_la
 
 
 def check_class_counts(class_counts, scores):
-    """Return the number of training samples of each class as a tensor like `scores`."""
+    """Return the number of training samples per class as a tensor like `scores`."""
     counts = as_tensor(class_counts, "class_counts")
     if counts.shape != scores.shape[1:]:
         raise ValueError(
             f"class_counts must have shape ({scores.shape[1]},), one count per class; "
             f"got {tuple(counts.shape)}"
         )
-    # A compiled graph cannot branch on values, and a GPU would have to be waited for.
+    # A compiled graph cannot branch on values, and reading them would synchronize with a GPU.
     looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
     if looks and not (counts > 0).all():
         raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
@@ -45,15 +45,15 @@ def focal_loss(
     .. math::
         L(s, y) = -(1 - q_y)^\gamma \log q_y
 
-    with the softmax :math:`q` of the scores [1]_. It is cross-entropy for ``gamma=0``. It is at
-    least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+    where :math:`q` is the softmax of the scores [1]_. It equals cross-entropy for ``gamma=0``. It
+    is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
 
     Parameters
     ----------
     scores, target, sample_weight, reduction
         As in :func:`topk_hinge_loss`.
     gamma : float, default=2.0
-        Focus on badly classified samples, nonnegative.
+        Nonnegative. Larger values put more focus on misclassified samples.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def focal_loss(
     scores, target = check_hard(scores, target, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # 1 - q_y, away from zero: the power has an infinite slope there where gamma < 1.
+    # 1 - q_y is clamped, because its power has an infinite slope at 0 if gamma < 1.
     miss = (-torch.expm1(-cross_entropy)).clamp_min(torch.finfo(scores.dtype).tiny)
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 
@@ -102,21 +102,21 @@ def ldam_loss(
         {\exp(\alpha (s_y - m_y)) + \sum_{j \neq y} \exp(\alpha s_j)},
         \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
-    with the training samples :math:`n_c` of class c, ``max_margin`` :math:`m` and ``scale``
-    :math:`\alpha` [1]_. The scores should be cosines, as the last layer of
-    ``sktopk.modules.MLP(normalize=True)`` returns them, so that a margin means the same for every
-    sample. The loss is at least log(k+1) times the top-k error.
+    where :math:`n_c` is the number of training samples of class c, :math:`m` is ``max_margin`` and
+    :math:`\alpha` is ``scale`` [1]_. The scores should be cosines, so that the margin has the same
+    meaning for every sample. ``sktopk.modules.MLP(normalize=True)`` returns cosines. The loss is at
+    least log(k+1) times the top-k error.
 
     Parameters
     ----------
     scores, target, sample_weight, reduction
         As in :func:`topk_hinge_loss`, with scores before scaling.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. Values on a GPU are not checked.
+        Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0
-        Factor of scores and margins, positive.
+        Factor for scores and margins, positive.
 
     Returns
     -------
@@ -164,16 +164,16 @@ def logit_adjusted_loss(
     .. math::
         L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
 
-    with the share :math:`\pi_c` of class c among the training samples [1]_. The scores then rank
-    the classes as if all were equally frequent, which is optimal for macro-averaged accuracy. It
-    is cross-entropy for ``tau=0``.
+    where :math:`\pi_c` is the share of class c among the training samples [1]_. The scores then
+    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
+    The loss equals cross-entropy for ``tau=0``.
 
     Parameters
     ----------
     scores, target, sample_weight, reduction
         As in :func:`topk_hinge_loss`.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. Values on a GPU are not checked.
+        Number of training samples per class, positive. Values on a GPU are not checked.
     tau : float, default=1.0
         Strength of the adjustment, nonnegative.
 

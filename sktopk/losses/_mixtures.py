@@ -1,4 +1,4 @@
-"""Losses put together from others: soft targets, several k at once."""
+"""Losses for soft targets and for several values of k, composed of other losses."""
 
 from collections.abc import Callable
 from inspect import Parameter, signature
@@ -11,12 +11,12 @@ from ._loss import check_count, reduce
 
 
 def expected_loss(loss, scores, target, sample_weight, reduction, **params):
-    r"""Mean of a loss for class indices under soft targets.
+    r"""Return the expected value of a loss for class indices under soft targets.
 
     .. math::
         L(s, t) = \sum_j t_j L(s, j)
 
-    Only classes with :math:`t_j \ne 0` are computed, two for mixup.
+    Only classes with :math:`t_j \ne 0` are evaluated. After mixup these are two per sample.
     """
     rows, classes = target.nonzero(as_tuple=True)
     each = loss(scores[rows], classes, **params, reduction="none") * target[rows, classes]
@@ -40,9 +40,9 @@ def topk_distribution_loss(
         L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
-    `k` is a dict with the positive weight p of each k, and `params` are those of the function
-    `loss`. A loss with a temperature divides scores by :math:`k_i \tau_i`. This is
-    :math:`k_{\max} \tau` in every term, so that all terms have the same scale of scores.
+    `k` is a dict that maps each k to its positive weight p. `params` are further parameters of the
+    function `loss`. A loss with a temperature divides the scores by :math:`k_i \tau_i`, which
+    equals :math:`k_{\max} \tau` in every term. All terms therefore use the same scale of scores.
     """
     weights = check_k_distribution(k)
     for each in weights:
@@ -58,13 +58,13 @@ def topk_distribution_loss(
 
 
 def _default_tau(loss):
-    """What the `tau` of a loss is if nobody gives one; None where it has none or no default."""
+    """Return the default `tau` of a loss, or None if the loss has no `tau` or no default."""
     tau = signature(loss).parameters.get("tau")
     return None if tau is None or tau.default is Parameter.empty else tau.default
 
 
 def check_k_distribution(k):
-    """Return the dict `k` if it gives each k a positive weight."""
+    """Return the dict `k`. Raise unless it maps every k to a finite positive weight."""
     if not isinstance(k, dict):
         raise TypeError(f"k must be a dict {{k: weight}}, such as {{1: 0.1, 5: 0.9}}; got {k!r}")
     if not k or not all(0 < weight < float("inf") for weight in k.values()):

@@ -1,4 +1,4 @@
-"""Calibrated top-k hinge with the order statistic smoothed by Gaussian noise."""
+"""Calibrated top-k hinge with an order statistic that is smoothed by Gaussian noise."""
 
 from collections.abc import Sequence
 
@@ -29,10 +29,10 @@ def noised_topk_loss(
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
-    with margin :math:`m` [1]_ (equations 8, 10 and 11). The gradient of :math:`t` is the
-    frequency at which a class has the (k+1)-th largest score (equation 12), so several classes
-    get a gradient. Every call draws new noise. With ``sigma=0`` it is
-    :func:`topk_hinge_calibrated_loss`.
+    where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The gradient of :math:`t` is the
+    frequency with which each class has the (k+1)-th largest score (equation 12). Several classes
+    therefore have a gradient. Every call draws new noise. The loss equals
+    :func:`topk_hinge_calibrated_loss` for ``sigma=0``.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def noised_topk_loss(
     sigma : float
         Standard deviation of the noise, nonnegative, on the scale of the scores.
     n_noise : int or "exact", default=5
-        Number of draws B. "exact" computes the expectation (B to infinity) by quadrature. Cost
-        and memory are then about ``100 k n_samples n_classes``.
+        Number of draws B. "exact" computes the expectation, the limit of large B, by quadrature.
+        Its time and memory are proportional to ``100 k n_samples n_classes``.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise to use instead of draws; `n_noise` is then ignored.
+        Standard normal noise to use instead of random draws. `n_noise` is then ignored.
     generator : torch.Generator, default=None
-        Source of the noise; None means torch's default generator. On the CPU, noise is drawn
-        only for classes that can have the (k+1)-th largest score.
+        Source of the noise; None means torch's default generator. On the CPU, noise is only drawn
+        for classes that can have the (k+1)-th largest score.
 
     Returns
     -------
@@ -101,21 +101,21 @@ def noised_topk_imbalanced_loss(
         L(s, y) = \max\bigl(0,\; \alpha (m_y + t(s) - s_y)\bigr), \qquad
         m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
-    with :math:`t` of :func:`noised_topk_loss`, the training samples :math:`n_c` of class c,
-    ``max_margin`` :math:`m` and ``scale`` :math:`\alpha` [1]_ (equation 13). As in the published
-    code, the rarest class has the margin m and the scale multiplies the hinge after the noise.
-    The scores should be cosines, as in :func:`ldam_loss`.
+    where :math:`t` is the threshold of :func:`noised_topk_loss`, :math:`n_c` is the number of
+    training samples of class c, :math:`m` is ``max_margin`` and :math:`\alpha` is ``scale`` [1]_
+    (equation 13). As in the published code, m is the margin of the rarest class, and the hinge is
+    scaled after adding noise. The scores should be cosines, as for :func:`ldam_loss`.
 
     Parameters
     ----------
     scores, target, k, sigma, n_noise, noise, generator, sample_weight, reduction
         As in :func:`noised_topk_loss`, with scores before scaling.
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. Values on a GPU are not checked.
+        Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.2
         Margin of the rarest class, nonnegative.
     scale : float, default=50.0
-        Factor of the loss, positive.
+        Factor for the loss, positive.
 
     Returns
     -------

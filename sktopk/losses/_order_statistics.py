@@ -1,4 +1,4 @@
-"""The k-th largest score of a row: plain, and expected under Gaussian noise."""
+"""The k-th largest score of each sample, exact or smoothed by Gaussian noise."""
 
 import math
 from statistics import NormalDist
@@ -8,19 +8,19 @@ from torch.nn import functional as F
 
 from ._loss import check_count, check_k, check_nonnegative, check_tensor, look, nan_above
 
-# Quadrature: how far from the k-th largest score it reaches, in standard deviations.
+# Range of the quadrature around the k-th largest score, in standard deviations.
 _REACH = 7.5
 
 
 def score_of_label(scores, target):
-    """Return the score of each row's label."""
+    """Return the score of the label of each sample."""
     return scores.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
 def lead(others, label):
-    """Return how far the scores `others` are above the label's, minus infinity where they are.
+    """Return `others` minus the score of the label. Minus infinity stays minus infinity.
 
-    NaN where the label's score is NaN or plus infinity.
+    The result is NaN where the score of the label is NaN or plus infinity.
     """
     ends = look(others)
     if ends is not None and ends[0] > -math.inf:
@@ -30,16 +30,16 @@ def lead(others, label):
 
 
 def kth_largest(scores, k):
-    """Return the k-th largest score of each row; of tied classes one takes the gradient.
+    """Return the k-th largest score of each sample. Only one of several ties has a gradient.
 
-    NaN where the largest is NaN or infinite.
+    The result is NaN where the largest score is NaN or plus infinity.
     """
     best = scores.topk(k, dim=1).values
     return nan_above(best[:, -1], best[:, 0])
 
 
 def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
-    """Return the smoothed (k+1)-th largest score of each row, checking its parameters."""
+    """Check the parameters and return the smoothed (k+1)-th largest score of each sample."""
     rank = check_k(k, scores.shape[1]) + 1
     sigma = check_nonnegative(sigma, "sigma")
     if noise is not None:
@@ -61,10 +61,10 @@ def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
 
 
 def mean_noised_kth_largest(scores, k, sigma, noise):
-    r"""Return the mean over draws of the k-th largest of :math:`s + \sigma Z`.
+    r"""Return the mean over draws of the k-th largest entry of :math:`s + \sigma Z`.
 
-    Z has shape (n_samples, n_classes, n_draws), the mean (n_samples,). Its gradient is the
-    frequency at which a class is the k-th largest.
+    Z has shape (n_samples, n_classes, n_draws), and the result has shape (n_samples,). The gradient
+    is the frequency with which each class is the k-th largest.
     """
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
@@ -74,9 +74,9 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
 
 
 def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
-    """Draw noise and return the same mean as :func:`mean_noised_kth_largest`."""
+    """Draw noise and return the mean that :func:`mean_noised_kth_largest` computes."""
     n_samples, n_classes = scores.shape
-    # A compiled graph has fixed shapes, and few classes are drawn as fast: draw them all.
+    # Draw noise for all classes if they are few, or if a compiled graph needs fixed shapes.
     if torch.compiler.is_compiling() or n_samples == 0 or 3 * _n_top(n_classes, k) > n_classes:
         size = (n_samples, n_classes, n_draws)
         return mean_noised_kth_largest(scores, k, sigma, _standard_normal(size, scores, generator))
@@ -87,24 +87,23 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
 
 
 def expected_kth_largest(scores, k, sigma):
-    r"""Return the expectation of the k-th largest of :math:`s + \sigma Z` by quadrature.
+    r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    With N(x) the number of classes whose noised score exceeds x, and any a that the k-th
-    largest surely exceeds,
+    Let N(x) be the number of noised scores above x. For any a below the k-th largest noised score,
 
     .. math::
         E = a + \int_a^\infty P(N(x) \ge k) \, dx .
 
-    The trapezoidal rule converges faster than any power on such integrands. N(x) is a sum
-    of independent indicators; its first k probabilities are the coefficients of a product of
-    n linear factors, multiplied in pairs: sums of positive terms only.
+    The trapezoidal rule converges faster than any power for such integrands. N(x) is a sum of
+    independent indicators. Its first k probabilities are the coefficients of a product of n linear
+    factors, which are multiplied in pairs. All terms are positive.
     """
-    # At most k - 1 classes score above s_[k], so the k-th largest stays close to it.
+    # At most k - 1 classes have higher scores, so the k-th largest noised score is close to s_[k].
     centre = kth_largest(scores, k).detach()
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
-    # The error is exp(-2 (pi / step)^2 variance). Of n equal scores the k-th largest has a
-    # variance of about 1 / (2 k log n), the smallest there is.
+    # The error is exp(-2 (pi / step)^2 variance). The smallest variance occurs for n equal scores
+    # and is about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
@@ -118,7 +117,7 @@ def expected_kth_largest(scores, k, sigma):
 
 
 def _multiply_pairs(factors, n_terms):
-    """Multiply neighbouring polynomials in the last axis and keep the first coefficients."""
+    """Multiply adjacent polynomials in the last axis and keep the first coefficients."""
     if factors[0].shape[2] % 2:
         # The polynomial 1 completes the last pair.
         factors = [F.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)]
@@ -131,9 +130,9 @@ def _multiply_pairs(factors, n_terms):
 
 
 def _mean_at(scores, value, winner):
-    """Return the row means of `value`, with the gradient of `scores` at the winners."""
+    """Return the row means of `value`, whose gradient goes to the scores of the winners."""
     kept = scores.gather(1, winner)
-    # A winner of score minus infinity has that value, too, and no noise.
+    # A winner whose score is minus infinity has the value minus infinity.
     noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
     mean = (kept + noise).mean(1)
     return nan_above(mean, mean.detach())
@@ -144,15 +143,15 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # Fewer than k of so many are rare: of 18 expected fewer than 6 in one of 3000 draws.
+    # With 18 expected exceedances, fewer than 6 occur in one of 3000 draws.
     return 2 * k + 6
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
-    """Draw the noise of every class, one draw after the other.
+    """Draw noise for all classes and return the k-th largest entry and its class.
 
-    On a GPU that is cheaper than to wait for how many classes :func:`_sample_kth_largest` looks
-    at, and it takes the memory of one copy of the scores.
+    On a GPU this is faster than :func:`_sample_kth_largest`, which would wait for the number of
+    classes. The draws are made one after the other, so memory holds one copy of the scores.
     """
     best = []
     for _ in range(n_draws):
@@ -163,19 +162,18 @@ def _draw_kth_largest(scores, k, sigma, n_draws, generator):
 
 
 def _sample_kth_largest(scores, k, sigma, n_draws, generator):
-    r"""Sample the k-th largest of :math:`s + \sigma Z` and its class.
+    r"""Sample the k-th largest entry of :math:`s + \sigma Z` and its class.
 
-    The noise of every class is independent and standard normal, yet most of it is never
-    drawn. First come the c classes of largest score; T is the k-th largest of them after
-    noise. Another class only matters if it rises above the level :math:`L = T`, which takes
-    :math:`Z > a = (L - s_{[c]}) / \sigma`. Which classes have so large a Z is a Poisson
-    question (:func:`_exceedances`), and by symmetry at most :math:`n k / (c + 1)` of them
-    are expected, whatever the scores; :math:`c = \sqrt{nk}` makes the total smallest.
+    The noise of the classes is independent and standard normal. Most of it need not be drawn.
+    First, noise is added to the c largest scores; T is the k-th largest result. Another class
+    matters only if its noised score exceeds :math:`L = T`, which requires
+    :math:`Z > a = (L - s_{[c]}) / \sigma`. A Poisson process finds these classes
+    (:func:`_exceedances`). By symmetry, at most :math:`n k / (c + 1)` exceedances are expected for
+    any scores, and :math:`c = \sqrt{nk}` minimizes the total.
 
-    L may be higher, as long as k classes rise above it. By Jensen's inequality at least m
-    are expected to rise above :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. A draw with fewer
-    than k is completed by the noise below a of its other classes, so that the distribution
-    is exact.
+    L may be larger as long as k classes exceed it. By Jensen's inequality, at least m classes are
+    expected to exceed :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k classes exceed
+    L, the noise below a of the other classes is drawn, too. The distribution is therefore exact.
     """
     n_samples, n_classes = scores.shape
     n_top = _n_top(n_classes, k)
@@ -190,7 +188,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
     level = torch.maximum(level, best[:, -1])
     bound = top.amin(1).repeat_interleave(n_draws)
-    # Minus infinity on both sides: no other class is present, so none can rise.
+    # If both are minus infinity, no other class is present, and none can exceed the level.
     a = ((level - bound) / sigma).nan_to_num(torch.inf, torch.inf).double()
     draw, cls, z = _exceedances(a, n_classes, generator)
     value = rest.take(draw // n_draws * n_classes + cls).add_(z.mul_(sigma))
@@ -215,16 +213,15 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 def _exceedances(level, n_classes, generator):
     r"""Draw which of `n_classes` independent normals exceed a level, and their values.
 
-    Let arrivals of a Poisson process of rate :math:`-\log \Phi(a)` belong to each class: at
-    least one comes with probability :math:`1 - \Phi(a)`, the probability that its normal
-    exceeds a. One process is ordered along all draws and classes; a class that comes twice counts
-    once. `level` has one a for each draw, in float64. The result, (draw, cls, value), is sorted by
-    draw, then by class.
+    Each class has a Poisson process of rate :math:`-\log \Phi(a)`. At least one arrival has
+    probability :math:`1 - \Phi(a)`, like the event that the normal exceeds a. A single process
+    covers all draws and classes in order, and repeated arrivals of a class count once. `level`
+    holds one a per draw, in float64. The result (draw, cls, value) is sorted.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
     n_arrivals = int(torch.poisson(ends[-1], generator=generator))
-    # Given their number, the arrivals are sorted uniforms: scaled sums of exponentials.
+    # Arrivals are sorted uniform numbers, computed as scaled sums of exponentials.
     times = _uniform(n_arrivals + 1, level, generator).log_().cumsum_(0)
     times = times[:-1].mul_(ends[-1] / times[-1])
     last = torch.searchsorted(times, ends)
@@ -232,7 +229,7 @@ def _exceedances(level, n_classes, generator):
     counts = torch.diff(last, prepend=last.new_zeros(1))
     draw = torch.repeat_interleave(counts, output_size=n_arrivals)
     cls = ends.index_select(0, draw).sub_(times).div_(rate.index_select(0, draw)).long()
-    # Counted from the end of the draw's interval; rounding may leave it by one class.
+    # Classes are counted from the end of a draw's interval. The clamp corrects rounding errors.
     cls = cls.neg_().add_(n_classes - 1).clamp_(0, n_classes - 1)
     first = torch.ones_like(draw, dtype=torch.bool)
     first[1:] = (cls[1:] != cls[:-1]) | (draw[1:] != draw[:-1])
@@ -247,13 +244,13 @@ def _standard_normal(size, like, generator):
 
 
 def _uniform(size, like, generator):
-    # In (0, 1], so that its logarithm is finite.
+    # Values in (0, 1] have a finite logarithm.
     uniform = torch.rand(size, dtype=like.dtype, device=like.device, generator=generator)
     return uniform.neg_().add_(1)
 
 
 def _merge(best, winners, draw, value, cls):
-    """Return the k largest of `best` (n_draws, k) and the values that entered each draw."""
+    """Return the k largest among `best` (n_draws, k) and the new values of each draw."""
     k = best.shape[1]
     active, row, count = torch.unique_consecutive(draw, return_inverse=True, return_counts=True)
     width = k + int(count.max()) if len(draw) else k

@@ -1,4 +1,4 @@
-"""The smooth top-k SVM loss and the probability of belonging to the top k, exact."""
+"""The exact smooth top-k SVM loss, and the probability that a class is in a random top-k set."""
 
 from collections.abc import Sequence
 

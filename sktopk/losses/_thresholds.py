@@ -1,14 +1,13 @@
-"""Thresholds t(s, y): one of the scores, a mean of them, or the root of an equation in them.
+"""Thresholds t(s, y): an order statistic, a mean of scores, or the root of an equation.
 
-A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape
-(n_samples,), the mask of the positives, and weights or None. It returns a scalar with its
-gradient, -inf over no samples. With a fourth argument, the integer group of each sample, it
-returns a threshold for each group, of shape (n_groups,).
+A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape (n_samples,),
+the mask of the positives, and weights or None. It returns a differentiable scalar, -inf without
+samples. With group numbers as fourth argument, it returns a tensor of shape (n_groups,).
 
-A threshold that sorting finds also has a method `locate`, which returns it together with its
-gradient, so that training on minibatches needs no graph. It computes with the arrays of NumPy or
-torch, the library `xp`. Scores of shape (n_members, n_samples) have one threshold per member.
-`locate_each` does the same for all groups at once, with tensors.
+The method `locate` of a threshold that is found by sorting also returns the gradient, so that
+training on minibatches needs no graph. It takes arrays of `xp`, NumPy or torch. Scores of shape
+(n_members, n_samples) give one threshold per member. `locate_each` returns thresholds and gradients
+for all groups at once.
 """
 
 import math
@@ -24,36 +23,36 @@ from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# In float32, sums of weights that should be whole numbers are a little off. The error over many
-# samples may reach a whole sample, so no more than this part of one is forgiven.
+# Tolerance for float32 rounding errors in sums of weights. The error over many samples may reach 1,
+# so the tolerance is limited to this part of a sample.
 PART = 5e-4
 
 
 def in_group(positive, of):
     """Return the mask of the samples that a threshold is computed from."""
-    positive = positive.bool()  # ~ of labels 0 and 1 would be -1 and -2
+    positive = positive.bool()  # ~ of the integers 0 and 1 would be -1 and -2
     if of == "all":
         return torch.ones_like(positive)
     return positive if of == "positives" else ~positive
 
 
 def group_weight(group, weight):
-    """Weights in float64, 0 outside the group."""
+    """Return weights in float64, 0 for samples outside the group."""
     return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
 
 
 def forgiven(rank):
-    """Return how far below a rank a weight may be to reach it."""
+    """Return the tolerance within which a cumulative weight counts as reaching a rank."""
     return (rank * 1e-7).clip(max=PART)
 
 
 def falling(xp, scores, weight, outside=math.inf):
-    """Return the negated scores, `outside` for samples of weight 0."""
+    """Return the negated scores, or `outside` for samples of weight 0."""
     return fill(xp, -scores, weight == 0, outside)
 
 
 def linear_in_scores(located, scores):
-    """Return the thresholds that `locate_each` found, connected to their gradient."""
+    """Return the thresholds of `locate_each` as differentiable functions of the scores."""
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)
     return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
@@ -61,7 +60,7 @@ def linear_in_scores(located, scores):
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest score of a group; the first of tied ones carries the gradient."""
+    """The largest score of a group. The first of several ties has the gradient."""
 
     of: str = "negatives"
 
@@ -92,13 +91,12 @@ class Largest:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group, and its gradient.
+        """Return the threshold of each group and its gradient.
 
-        `key` has the scores with their sign changed, infinite for samples that do not count,
-        `weight` their weights in float64 and `codes` the number of their group, each of shape
-        (n_samples,). The result is (t, index, share, codes): thresholds t of shape (n_groups,),
-        -inf for a group without samples that count, and for each sample `index` the derivative
-        `share` of the threshold of its group.
+        The arguments have shape (n_samples,). `key` holds the negated scores, infinite for samples
+        that do not count. `weight` is in float64, and `codes` holds group numbers. The result is
+        (t, index, share, codes). The thresholds t have shape (n_groups,) and are -inf for empty
+        groups. `share` is the derivative of threshold `codes` by the score of sample `index`.
         """
         t = largest_in(codes, n_groups, -key)
         row = first_in(codes, n_groups, -key == t[codes])
@@ -108,7 +106,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Threshold among the largest scores of a group, up to a rank; see KthLargest."""
+    """Base class of thresholds that depend on the scores up to a rank; see KthLargest."""
 
     of: str
     k: int | None = None
@@ -143,30 +141,30 @@ class _Ranked:
         return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
 
     def rank(self, xp: Any, total: Any) -> Any:
-        """Return the weight j of the samples at or above the threshold."""
+        """Return j, the weight of the samples at or above the threshold."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
-        if self.tau == 1:  # all samples, however light the last ones
+        if self.tau == 1:  # all samples, even with very small weights
             return total
         share = total * float(self.tau)
         least = share - forgiven(share)
-        # A whole sample is too much if the weights sum to 1.
+        # If the weights sum to 1, the share is not rounded up to a whole sample.
         return xp.minimum(xp.where(least < 1, share, -(-least // 1)), total)
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        """Return the threshold of a weighted sample, and its gradient.
+        """Return the threshold of a weighted sample and its gradient.
 
-        `xp` is NumPy or torch, the library of the arrays of shape (..., n_samples): `key`, the
-        scores with their sign changed, `order`, the samples by rising key, and `reached`, their
-        cumulative weight in this order. The result is (t, index, share): the threshold of shape
-        (..., 1), and for each sample `index` its derivative `share`.
+        `xp` is NumPy or torch. The arrays have shape (..., n_samples): `key` holds the negated
+        scores, `order` the samples by ascending key, and `reached` their cumulative weights. The
+        result is (t, index, share): the threshold of shape (..., 1), and the derivatives `share` by
+        the scores of the samples `index`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
 
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group, and its gradient; see Largest."""
+        """Return the threshold of each group and its gradient; see Largest."""
         raise NotImplementedError(f"{type(self).__name__} must define locate_each")
 
 
@@ -176,11 +174,11 @@ class KthLargest(_Ranked):
     .. math::
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
-    for the n samples of the group (Table 1 of [1]_). The gradient flows into the sample at that
-    rank; ties rank in input order. With sample weights, the j-th largest is the first score at
-    which the cumulative weight reaches j, n is the sum of the weights, and
-    :math:`j = n \tau` if :math:`n \tau < 1`. A group that weighs less than j has its smallest
-    score as threshold; an empty group has t = -inf.
+    where n is the number of samples in the group (Table 1 of [1]_). The gradient flows to the score
+    at this rank. Ties are ranked in input order. With sample weights, n is the sum of the weights,
+    and the j-th largest score is the first at which the cumulative weight reaches j. If
+    :math:`n \tau < 1`, then :math:`j = n \tau`. If the weights sum to less than j, t is the
+    smallest score. An empty group has t = -inf.
 
     Called as ``threshold(scores, positive, weight=None, groups=None)``.
 
@@ -214,14 +212,14 @@ class KthLargest(_Ranked):
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[..., -1:])
-        # The last sample always reaches the rank, also with weights of NaN.
+        # Excluding the last sample makes it reach the rank, even with NaN weights.
         n_before = (reached[..., :-1] < rank).sum(-1, keepdims=True)
         previous = (n_before - 1).clip(min=0)
         before, there = (reached[along(xp, reached, n)] for n in (previous, n_before))
         nearly = rank - before <= xp.minimum(forgiven(rank), PART * (there - before))
         n_before = xp.where(nearly, previous, n_before)
         index = order[along(xp, order, n_before)]
-        # In an empty group every key is infinite.
+        # The key of an empty group is infinite.
         return -key[along(xp, key, index)], index, 1.0
 
     def locate_each(
@@ -240,9 +238,9 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    With ``of="negatives"`` it is the threshold of the published code of tau-FPL and TopPushK. The
-    j samples share the gradient. Weights, j and empty groups are as for :class:`KthLargest`; the
-    sample that passes j counts in part.
+    With ``of="negatives"`` it is the threshold in the published code of tau-FPL and TopPushK. The j
+    samples share the gradient. Weights, j and empty groups are treated as in :class:`KthLargest`.
+    If the rank j falls within the weight of a sample, only a part of this sample counts.
 
     Parameters
     ----------
@@ -267,7 +265,7 @@ class TopMean(_Ranked):
         rank = self.rank(xp, reached[..., -1:])
         share = xp.minimum(reached, rank)
         share[..., 1:] = share[..., 1:] - share[..., :-1]
-        # 0 / 0 in an empty group would be a NaN in the gradient.
+        # Avoids 0 / 0 in an empty group, which would make the gradient NaN.
         share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
         ordered = key[along(xp, key, order)]
         t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
@@ -294,19 +292,19 @@ class SurrogateQuantile:
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    for the n samples of the group: the threshold of the original Pat&Mat. The root is unique and
-    lies above the quantile. The gradient is
-    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has
-    t = -inf.
+    where n is the number of samples in the group. This is the threshold of the original Pat&Mat.
+    The root is unique and lies above the quantile. The gradient is
+    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has t
+    = -inf.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
-        Samples of the mean.
+        Samples over which the mean is computed.
     tau : float
-        In (0, 1].
+        The mean at the threshold, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l.
+        The surrogate l.
 
     Raises
     ------
@@ -339,7 +337,7 @@ class SurrogateQuantile:
         groups: Tensor | None = None,
     ) -> Tensor:
         weight = group_weight(in_group(positive, self.of), weight)
-        # A score of -inf adds nothing to the mean, but its sample is one of the n.
+        # A score of -inf adds 0 to the mean, but its sample is included in n.
         adding = (weight > 0) & (scores != -torch.inf)
         if groups is not None:
             return self._in_each_group(scores, weight, adding, *check_groups(groups, scores))
@@ -362,7 +360,7 @@ class SurrogateQuantile:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group, and its gradient; see Largest."""
+        """Return the threshold of each group and its gradient; see Largest."""
         scores = (-key).requires_grad_()
         adding = (weight > 0) & (key < math.inf)
         with torch.enable_grad():
@@ -372,14 +370,14 @@ class SurrogateQuantile:
 
     @property
     def locate(self) -> Callable | None:
-        """That of :class:`KthLargest` with the hinge, whose root is a closed form; else None."""
+        """Return `locate` as in :class:`KthLargest` for the hinge, None for other surrogates."""
         return self._locate_hinge if self.surrogate == "hinge" else None
 
     def _locate_hinge(self, xp, key, order, reached):
-        """The root and its gradient; see KthLargest.
+        """Return the root and its gradient; see KthLargest.
 
-        The sum of the hinges is the maximum over m of the sums of 1 + s - t over the m largest
-        scores. So its root is the maximum of the roots of these straight lines in t.
+        The sum of the hinges is the maximum over m of linear functions: the sum of 1 + s - t over
+        the m largest scores. Its root is therefore the largest root of these functions of t.
         """
         scores = xp.asarray(-key[along(xp, key, order)], dtype=xp.float64)
         own = xp.asarray(reached, dtype=xp.float64) + 0.0
@@ -392,7 +390,7 @@ class SurrogateQuantile:
         roots = 1 + (total - self.tau * reached[..., -1:]) / (weight + none)
         last = fill(xp, roots, none, -math.inf).argmax(-1, keepdims=True)
         last = along(xp, roots, last)
-        # 0 / 0 in an empty group would be a NaN in the gradient.
+        # Avoids 0 / 0 in an empty group, which would make the gradient NaN.
         share = own * (weight <= weight[last]) / (weight[last] + none[last])
         t = fill(xp, roots[last], none[last], -math.inf)
         return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
@@ -400,12 +398,12 @@ class SurrogateQuantile:
     def weighted(
         self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
     ) -> Tensor:
-        """What the surrogate, or its slope, is at each sample, times its share."""
+        """Return the surrogate or its slope at each sample, multiplied by `share`."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](torch, inside)
 
     def root(self, scores: Tensor, share: Tensor) -> Tensor:
-        """The largest number at which the mean is above tau, and so is not flat."""
+        """Return the largest number at which the mean exceeds tau."""
         members = scores[share > 0]
         # l(z) <= tau at z = -reach, and the mean is above 1 at z = 2 / share.sum().
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
@@ -416,17 +414,17 @@ class SurrogateQuantile:
         return low
 
     def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """The `root` of each group, where the share of a sample is one of its group."""
+        """Return the `root` of each group; `share` is the share of a sample in its group."""
         if self.surrogate == "hinge":
             return self._hinge_roots(scores, share, codes, n_groups)
         total = sum_in(codes, n_groups, share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # Left of the root: the mean of a convex function is at least that of the mean score.
+        # A start below the root, since the mean of l is at least l at the mean score (Jensen).
         mean = sum_in(codes, n_groups, torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:
-            # Newton's steps never pass the root: the mean is convex and falls.
+            # Newton steps do not pass the root, since the mean is convex and decreasing in t.
             value = sum_in(codes, n_groups, self.weighted(SURROGATES, scores, share, root[codes]))
             slope = sum_in(codes, n_groups, self.weighted(SLOPES, scores, share, root[codes]))
             further = root + (value - self.tau) / torch.where(none, 1.0, slope)
@@ -436,10 +434,10 @@ class SurrogateQuantile:
             root = torch.where(going & ~none, further, root)
 
     def _hinge_roots(self, scores, share, codes, n_groups):
-        """The largest of the roots of straight lines, see `_locate_hinge`."""
+        """Return the largest root of the linear functions of each group; see `_locate_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
         ordered = Ordered(key, share, codes, n_groups)
-        # From the largest score down, as sums of distances, so that its size costs no digits.
+        # Sums of distances from the largest score do not lose digits if the scores are large.
         top = largest_in(codes, n_groups, -key)
         top = torch.where(ordered.total > 0, top, 0.0)
         codes, reached = ordered.codes, ordered.within()
@@ -452,7 +450,7 @@ class SurrogateQuantile:
 
 
 class _Root(torch.autograd.Function):
-    """The root of an equation in the scores, with the gradient of the implicit function."""
+    """The root of an equation in the scores, differentiated implicitly."""
 
     @staticmethod
     def forward(ctx, root, scores, share, threshold, codes=None):
@@ -463,7 +461,7 @@ class _Root(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        # A second derivative flows through the slopes to the scores and to the root again.
+        # Second derivatives depend on the scores and on the root through the slopes.
         scores, share, root = ctx.saved_tensors
         if ctx.codes is None:
             slope = ctx.threshold.weighted(SLOPES, scores, share, root)

@@ -8,7 +8,7 @@ from ._thresholds import KthLargest, Largest
 
 
 def top_push_threshold():
-    """The largest negative score."""
+    """Return the threshold at the largest negative score."""
     return Largest("negatives")
 
 
@@ -21,30 +21,30 @@ def top_push_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive above the largest negative score.
+    r"""Compute the surrogate errors of positives below the largest negative score.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) minimises it over minibatches,
-    each with the highest-scored negative of the minibatch before it. The gradient also flows
-    through t into the first sample that attains it.
+    This is TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) trains it on
+    minibatches. It adds the negative of largest score from the previous minibatch. The gradient
+    also flows through t to the first score with this value.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+        Raw scores. Larger scores mean positive. Half precision is computed in float32.
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The function l: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+        The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold, and
-        "mean" averages the means of the groups with positives. None means one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold. "mean"
+        averages the mean losses of the groups with positives. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights, for the mean and the threshold (see :class:`KthLargest`).
+        Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns 0 for negatives; "mean" is over the positives.
+        "mean" is the mean over the positives. "none" returns 0 for negatives.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def top_push_loss(
 
 
 def top_push_k_threshold(k):
-    """The k-th largest negative score."""
+    """Return the threshold at the k-th largest negative score."""
     return KthLargest("negatives", k=k)
 
 
@@ -88,20 +88,20 @@ def top_push_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive above the k-th largest negative score.
+    r"""Compute the surrogate errors of positives below the k-th largest negative score.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
-    TopPushK, eq. 5 with Table 1 of [1]_. The threshold leaves k - 1 negatives above it.
-    The gradient also flows through t into the sample at that rank. Ties rank in input order.
+    This is TopPushK, eq. 5 with Table 1 of [1]_. At most k - 1 negatives are above the threshold.
+    The gradient also flows through t to the score at this rank. Ties are ranked in input order.
 
     Parameters
     ----------
     scores, target, surrogate, groups, sample_weight, reduction
         As in :func:`top_push_loss`.
     k : int
-        Rank of the threshold, at least 1. With fewer negatives it is the smallest one.
+        Rank of the threshold, at least 1. With fewer negatives, t is the smallest negative score.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def top_push_k_loss(
 
 
 def pat_mat_np_threshold(tau):
-    """The score that a share tau of the negatives reaches."""
+    """Return the threshold that a share tau of the negatives reaches."""
     return KthLargest("negatives", tau=tau)
 
 
@@ -145,14 +145,14 @@ def pat_mat_np_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive above the top share tau of the negative scores.
+    r"""Compute the surrogate errors of positives below the top share tau of the negatives.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    Pat&Mat-NP, eq. 5 with Table 1 of [1]_. It aims at a false-positive rate of tau.
-    The gradient also flows through t into the sample at that rank. Ties rank in input order.
+    This is Pat&Mat-NP, eq. 5 with Table 1 of [1]_, for a false-positive rate of about tau. The
+    gradient also flows through t to the score at this rank. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -191,8 +191,8 @@ def pat_mat_np_loss(
 class DeepTopPushLoss(LossModule, of=top_push_loss):
     """Module of :func:`top_push_loss`.
 
-    In Algorithm 3.1 of the paper each minibatch also has the negative of largest score from the
-    minibatch before it. :class:`sktopk.DeepTopPushClassifier` adds it. In a loop of your own,
+    Algorithm 3.1 of the paper adds the negative of largest score from the previous minibatch to
+    each minibatch. :class:`sktopk.DeepTopPushClassifier` does this. In your own training loop,
     append that sample to the minibatch.
 
     Examples

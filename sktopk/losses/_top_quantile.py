@@ -1,4 +1,4 @@
-"""Accuracy at the top with a threshold among all scores or the positive ones."""
+"""Accuracy at the top with a threshold among all scores or the positive scores."""
 
 from torch import Tensor
 
@@ -8,7 +8,7 @@ from ._thresholds import KthLargest
 
 
 def recall_at_k_threshold(k):
-    """The k-th largest score."""
+    """Return the threshold at the k-th largest score."""
     return KthLargest("all", k=k)
 
 
@@ -22,20 +22,20 @@ def recall_at_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive among the k samples of largest score.
+    r"""Compute the surrogate errors of positives below the k-th largest score.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive.
-    The gradient also flows through t into the sample at that rank. Ties rank in input order.
+    This is Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive. The
+    gradient also flows through t to the score at this rank. Ties are ranked in input order.
 
     Parameters
     ----------
     scores, target, surrogate, groups, sample_weight, reduction
         As in :func:`top_push_loss`.
     k : int
-        Rank of the threshold, at least 1. With fewer samples it is the smallest score.
+        Rank of the threshold, at least 1. With fewer samples, t is the smallest score.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """The score that a share tau of the samples reaches."""
+    """Return the threshold that a share tau of the samples reaches."""
     return KthLargest("all", tau=tau)
 
 
@@ -78,14 +78,14 @@ def pat_mat_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every positive into the top share tau of all samples.
+    r"""Compute the surrogate errors of positives below the top share tau of all samples.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    Pat&Mat, eq. 5 with Table 1 of [1]_.
-    The gradient also flows through t into the sample at that rank. Ties rank in input order.
+    This is Pat&Mat, eq. 5 with Table 1 of [1]_. The gradient also flows through t to the score at
+    this rank. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ PRECISION_AT_RECALL_ERRORS = "false_positives"
 
 
 def precision_at_recall_threshold(recall):
-    """The score that a share of the positives reaches."""
+    """Return the threshold that a share `recall` of the positives reaches."""
     return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 
@@ -138,14 +138,15 @@ def precision_at_recall_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push every negative below the score that a share of the positives reaches.
+    r"""Compute the surrogate errors of negatives above the threshold for a given recall.
 
     .. math::
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    Prec@Rec, eq. 4 and 5 of [1]_. Few false positives at recall r mean a high precision there.
-    The gradient also flows through t into the sample at that rank. Ties rank in input order.
+    This is Prec@Rec, eq. 4 and 5 of [1]_. At a fixed recall, fewer false positives mean a higher
+    precision. The gradient also flows through t to the score at this rank. Ties are ranked in input
+    order.
 
     Parameters
     ----------

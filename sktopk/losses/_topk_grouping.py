@@ -1,4 +1,4 @@
-"""Cross-entropy that takes the k best classes for one: grouping and transition losses."""
+"""Cross-entropy that treats the top k classes as one class: grouping and transition losses."""
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -15,15 +15,15 @@ def topk_grouping_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute cross-entropy after joining the k classes of largest score.
+    r"""Compute cross-entropy after merging the k classes of largest score.
 
     .. math::
         L(s, t) = -\Bigl(\sum_{i=1}^k t_{[i]}\Bigr) \log \Bigl(\sum_{i=1}^k q_{[i]}\Bigr)
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
-    with the softmax :math:`q`, the class :math:`[i]` of the i-th largest score and the target
-    :math:`t`, one-hot for class indices [1]_ (equation 5). It is cross-entropy for k=1. It jumps
-    where a class enters the top k, and is at least log(k+1) times the top-k error.
+    where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
+    is the target, one-hot for class indices [1]_ (equation 5). It equals cross-entropy for k=1. It
+    is discontinuous where a class enters the top k. It is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def topk_grouping_loss(
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
-        Number of classes to join, ``1 <= k < n_classes``.
+        Number of classes to merge, ``1 <= k < n_classes``.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, one of them is joined.
+        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, one of these classes is merged.
 
     Raises
     ------
@@ -72,22 +72,22 @@ def topk_transition_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute a mean of cross-entropy and grouping loss that moves to the latter.
+    r"""Compute a mixture of cross-entropy and the grouping loss.
 
     .. math::
         L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t),
         \qquad Q = \sum_{i=1}^k q_{[i]}
 
-    with the softmax :math:`q` and :func:`topk_grouping_loss` :math:`L_k` [1]_ (equation 6).
-    Cross-entropy decides which classes enter the top k while Q is small. Later their order is
-    left open.
+    where :math:`q` is the softmax and :math:`L_k` is :func:`topk_grouping_loss` [1]_ (equation 6).
+    While Q is small, cross-entropy determines which classes enter the top k. When Q approaches 1,
+    the grouping loss dominates and ignores the order within the top k.
 
     Parameters
     ----------
     scores, target, k, sample_weight, reduction
         As in :func:`topk_grouping_loss`.
     detach_weight : bool, default=False
-        Whether the gradient takes Q for a constant. The paper leaves this open.
+        Whether Q is treated as a constant in the gradient. The paper does not specify this.
 
     Returns
     -------
@@ -116,11 +116,10 @@ def topk_transition_loss(
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
-    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k); a sum over the other classes keeps the
-    # digits of 1 - Q.
+    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k). A sum over other classes gives an exact 1 - Q.
     cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
-    # Both may be infinite: equal losses gain nothing, and neither do any of weight 0.
+    # The difference is undefined if both losses are infinite. It is 0 for equal losses or weight 0.
     nothing = (cross_entropy == grouping) | (weight == 0)
     gain = (cross_entropy - grouping).masked_fill(nothing, 0.0)
     loss = grouping + (weight.detach() if detach_weight else weight) * gain
@@ -128,10 +127,10 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log q, log q with the top k classes at the log of their sum, and those classes."""
+    """Return log q, log q with the top k replaced by the log of their sum, and the top k."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
-    # Rounding may lift the sum of probabilities above 1, and a loss below 0.
+    # Rounding may raise the sum above 1, which would make the loss negative.
     joint = log_proba.gather(1, top).logsumexp(1, keepdim=True).clamp(max=0)
     return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
 

@@ -1,4 +1,4 @@
-"""Top-k hinge losses: a margin between the label and the k-th best score."""
+"""Top-k hinge losses: a margin between the label and the k-th largest score."""
 
 import torch
 from torch import Tensor
@@ -22,10 +22,10 @@ def topk_hinge_loss(
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
-    with margin :math:`m`; without the division by k for ``scaled=False`` [1]_. The scaled form is
-    eq. 8 of [2]_, of which :func:`smooth_topk_loss` is the smoothing. The other is eq. 6 of [2]_
-    and eq. 4 of [3]_. With ``margin=1`` the loss is at least the top-k error. Its gradient has
-    two entries, too few to train a deep network well [2]_.
+    where :math:`m` is the margin. With ``scaled=False`` there is no division by k [1]_. The scaled
+    form is eq. 8 of [2]_, and :func:`smooth_topk_loss` is its smoothed version. The unscaled form
+    is eq. 6 of [2]_ and eq. 4 of [3]_. With ``margin=1`` the loss is at least the top-k error. Its
+    gradient has only two nonzero entries, which makes deep networks hard to train [2]_.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def topk_hinge_loss(
     margin : float, default=1.0
         Margin m, nonnegative.
     scaled : bool, default=True
-        Divide the difference of scores by k.
+        Whether to divide the difference of scores by k.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -95,9 +95,9 @@ def topk_hinge_convex_loss(
         L(s, y) = \max\Bigl(0,\; \frac{1}{k} \sum_{i=1}^k v_{[i]}\Bigr),
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
-    with margin :math:`m` [1]_. The label takes part with :math:`v_y = 0`. The loss is a convex
-    upper bound of :func:`topk_hinge_loss` with ``scaled=False``, and of the top-k error with
-    ``margin=1``. It is not top-k calibrated [2]_ (section 3.4).
+    where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
+    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False`` and, with ``margin=1``, of
+    the top-k error. It is not top-k calibrated [2]_ (section 3.4).
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def topk_hinge_convex_loss(
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     violation = lead(best, scores.gather(1, label)) + margin
-    # The label takes the place of the k-th other where that is no violation.
+    # If the k-th violation is negative, the label with violation 0 is among the k largest.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     loss = nan_above(violation.mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)
@@ -151,7 +151,7 @@ def topk_hinge_calibrated_loss(
     .. math::
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
-    with margin :math:`m`. The label is one of the ranked classes, which makes the loss top-k
+    where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
     calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` it is at
     least the top-k error. A label of rank k+1 has loss m and no gradient.
 

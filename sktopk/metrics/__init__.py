@@ -1,4 +1,4 @@
-"""Metrics, scorers and displays for the top, for any scikit-learn classifier."""
+"""Metrics, scorers and displays for rankings and top-k labels, for any classifier."""
 
 from ._budget_table import budget_table
 from ._plot._budget_curve import BudgetCurveDisplay

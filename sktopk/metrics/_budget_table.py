@@ -1,4 +1,4 @@
-"""What a few budgets bring, with confidence intervals."""
+"""Hits, precision and recall of review budgets, with confidence intervals."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,10 +22,10 @@ def budget_table(
     pos_label: Label | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> dict[str, np.ndarray]:
-    r"""Compute the hits, precision and recall of a few budgets, with confidence intervals.
+    r"""Compute hits, precision and recall of review budgets, with confidence intervals.
 
-    A review budget of b samples a day, of the `n_rows` samples of a day, selects the same share
-    of the n given samples. The expected numbers of a day are
+    A review budget is a number b of samples per day, out of the `n_rows` samples of a day. The
+    same share is selected from the n given samples, which gives the expected numbers per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
@@ -33,20 +33,20 @@ def budget_table(
         \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}`, best score first. Ties count with their expectation in a random
-    order. A k between two integers is interpolated. The intervals are percentiles of bootstrap
-    samples [1]_. They describe the mean over many days: the hits of a single day scatter around
-    the mean by about its square root.
+    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. Ties count with their expectation in
+    a random order. Between integers, k is interpolated. The intervals are percentiles of bootstrap
+    samples [1]_ and describe the mean over many days. The hits of a single day vary more, with a
+    standard deviation of about the square root of their mean.
 
     Parameters
     ----------
     y_true, y_score, pos_label
-        As in `precision_at_k_score`, of samples that the classifier was not trained on.
+        As in `precision_at_k_score`. Use samples that the classifier was not trained on.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
     n_rows : int, default=None
-        Number of samples that a budget is spent on, such as the samples of a day. None: as many
-        as are given.
+        Number of samples from which a budget selects, such as the samples of a day. None means
+        the number of given samples.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     n_bootstraps : int, default=500
@@ -58,13 +58,13 @@ def budget_table(
     -------
     table : dict of str to ndarray of shape (n_budgets,)
         The columns budget, hits, hits_low, hits_high, precision, precision_low, precision_high,
-        recall, recall_low and recall_high. ``pandas.DataFrame(table)`` makes a frame. Recall is
-        NaN without positives.
+        recall, recall_low and recall_high. ``pandas.DataFrame(table)`` makes a data frame. Recall
+        is NaN if there are no positives.
 
     Raises
     ------
     TypeError, ValueError
-        If there are not two labels, a budget exceeds `n_rows`, or an argument is not allowed.
+        If there are not two labels, a budget exceeds `n_rows`, or an argument is not valid.
 
     References
     ----------
@@ -93,7 +93,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, None)
-    # After each block of tied samples.
+    # Cumulative sums over blocks of tied samples.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     n_rows = n_samples if n_rows is None else n_rows
@@ -122,10 +122,10 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return the positives among the k best of bootstrap samples, and all their positives.
+    """Return the positives among the k best, and all positives, of each bootstrap sample.
 
-    Tied samples are one block. So are those far below the largest k, which a bootstrap sample
-    hardly ever brings up.
+    Blocks of tied samples are drawn from a multinomial distribution. All samples far below the
+    largest k share a block, because they are very unlikely to be selected.
     """
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16

@@ -1,4 +1,4 @@
-"""The order of samples by score, with its ties: all that a score of the top needs."""
+"""Samples sorted by score into blocks of ties, from which all top-of-ranking scores follow."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -20,21 +20,22 @@ from sktopk._common._scalars import (
 from sktopk._common._warnings import warn
 
 TIES = ("expected", "optimistic", "pessimistic")
-# Sums of weights that differ by rounding count as equal: .07 * 100 is a little more than 7.
+# Relative tolerance for sums of weights: in floating point, .07 * 100 is greater than 7.
 _ROUNDING = 1e-10
-# Standard deviations.
+# Number of standard deviations below AUC 0.5 at which scores are reported as reversed.
 _SURELY = 4
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Blocks of samples that share a score, best first, group by group.
+    """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Each array has one entry per block. `weight`, `value` and `negative` are sums over the samples
-    of the block: of the weight, of weight times value, and of weight times 1 - value. A positive
-    has the value 1, a negative the value 0. `count` is the number of samples, `group` the group.
-    Samples of one block are selected in random order, so that the expected value found is
-    proportional to the selected weight. The other settings of `ties` split a block by value.
+    Each array has one entry per block. Summed over the samples of a block, `weight` is the sample
+    weight, `value` is weight times value, and `negative` is weight times 1 - value. For labels,
+    the value is 1 for positives and 0 for negatives. `count` is the number of samples.
+
+    Samples of a block are selected in random order, so the expected value is proportional to the
+    selected weight. With ``ties="optimistic"`` or ``"pessimistic"``, blocks are split by value.
     """
 
     weight: np.ndarray
@@ -47,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Check labels and scores and rank them; warn of scores that look wrong."""
+        """Rank checked labels and scores; warn if the scores look reversed or like labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -55,7 +56,7 @@ class Ranking:
 
     @classmethod
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
-        """Rank samples of known value, an array; samples of weight 0 are absent."""
+        """Rank samples by score, given an array of their values; drop samples of weight 0."""
         check_option(ties, "ties", TIES)
         n_samples = len(value)
         value = value.astype(np.float64)
@@ -64,7 +65,7 @@ class Ranking:
         group = np.zeros(n_samples, dtype=np.intp)
         if groups is not None:
             group = encode_groups(groups, n_samples)
-        # From the least to the most important, as lexsort wants them.
+        # lexsort sorts by its last key first.
         keys = [y_score] if groups is None else [y_score, group]
         if ties != "expected":
             keys.insert(0, value if ties == "optimistic" else -value)
@@ -80,7 +81,7 @@ class Ranking:
         return cls(
             weight=np.add.reduceat(weight, start),
             value=np.add.reduceat(weight * value[order], start),
-            # A difference would lose a light negative beside a heavy positive.
+            # weight - value would round a small negative weight next to a large positive one to 0.
             negative=np.add.reduceat(weight * (1 - value[order]), start),
             count=np.diff(start, append=len(order)),
             group=group[order[start]],
@@ -88,45 +89,46 @@ class Ranking:
 
     @property
     def total_weight(self):
-        """Weight of all rows."""
+        """Weight of all samples."""
         return self.cumulative_weight[-1]
 
     @property
     def total_value(self):
-        """Value of all rows: of labels the weight of the positives."""
+        """Value of all samples; for labels, the weight of the positives."""
         return self.cumulative_value[-1]
 
     @property
     def cumulative_weight(self):
-        """Weight looked at after 0, 1, ... blocks."""
+        """Weight of the first 0, 1, ... blocks."""
         return np.concatenate([[0.0], np.cumsum(self.weight)])
 
     @property
     def cumulative_value(self):
-        """Value found after 0, 1, ... blocks."""
+        """Value of the first 0, 1, ... blocks."""
         return np.concatenate([[0.0], np.cumsum(self.value)])
 
     @property
     def cumulative_negatives(self):
-        """Of labels, the weight of the negatives after 0, 1, ... blocks."""
+        """Weight of the negatives in the first 0, 1, ... blocks; needs labels."""
         return np.concatenate([[0.0], np.cumsum(self.negative)])
 
     @property
     def average_precision(self):
-        """Of labels with positives: the mean over these of the precision down to their block."""
+        """Mean over the positives of the precision down to their block; needs labels."""
         found = self.cumulative_value[1:]
         return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
     def missing_class(self):
-        """Return "no positives" or "no negatives" if so, else None."""
+        """Return "no positives" or "no negatives" if a class is absent, else None."""
         if not self.total_value:
             return "no positives"
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return value and weight expected among the `k` best of each group, and the places.
+        """Return expected value and weight of the `k` best samples per group, and the places.
 
-        `k` counts weight or is a fraction of a group's; there may be more places than weight.
+        `k` is a sum of weights or a fraction of the weight of a group. `places` has the resolved k
+        of each group. It can exceed the weight of the group.
         """
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
@@ -135,8 +137,8 @@ class Ranking:
         if isinstance(k, Integral):
             places = np.full(len(size), float(k))
         else:
-            # Rounded up to whole rows, but never to more than there is: where that is less than
-            # one, to rows as light as they are in the mean.
+            # Round up to whole samples of weight 1, at most the whole group. If k * size is below
+            # 1, round up to a multiple of the mean weight instead.
             mean = size / np.bincount(nth_group, weights=self.count)
             row = np.where(k * size < 1, np.minimum(mean, 1.0), 1.0)
             places = np.array([n_kept(k, n) for n in size / row]) * row
@@ -146,18 +148,18 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return the weight looked at after 0, 1, ... rows and the value expected in it."""
-        # Any order of a block's rows gives the same curve: they take equal shares of its weight.
-        per_row = np.repeat(self.weight / self.count, self.count)
-        looked_at = np.concatenate([[0.0], np.cumsum(per_row)])
-        return looked_at, np.interp(looked_at, self.cumulative_weight, self.cumulative_value)
+        """Return weight and expected value of the first 0, 1, ... samples."""
+        # Samples of a block share its weight equally, so their order does not change the curve.
+        per_sample = np.repeat(self.weight / self.count, self.count)
+        selected = np.concatenate([[0.0], np.cumsum(per_sample)])
+        return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 
 def _sum_before(weight, is_first):
-    """Return the weight before each block in its group, to full precision.
+    """Return the weight before each block within its group, to full precision.
 
-    Differences of sums over all blocks would lose light rows that stand beside heavy ones. So
-    each sum is doubled in length, until it reaches the start of the group.
+    Differences of cumulative sums over all groups would round small weights away. Instead, partial
+    sums are doubled in length until they reach the start of the group.
     """
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)
@@ -183,15 +185,15 @@ def last_within(cumulative, level):
 
 
 def warn_of_few(score, k, n, what):
-    """Warn the user of the function called `score` that `k` leaves nothing of `n` to choose."""
+    """Warn that `k` exceeds the number `n` of samples; `score` names the calling function."""
     warn(
-        f"{score}: k={k!r} exceeds the number of {what} ({n:g}); the score is the same for any "
-        "order of the rows"
+        f"{score}: k={k!r} exceeds the number of {what} ({n:g}), so every ranking has the same "
+        "score; use a smaller k"
     )
 
 
 def warn_of_scores(y_true, y_score, positive):
-    """Warn the user of scores that are labels, or of the label that is not the positive one."""
+    """Warn if scores are predicted labels, or rank positives significantly below negatives."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))
     _warn_of_labels(y_true, y_score)
@@ -202,45 +204,43 @@ def warn_of_scores(y_true, y_score, positive):
     first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
     if second < first:
         return
-    # The area under the ROC curve, and its standard deviation where scores say nothing.
+    # Area under the ROC curve, and its standard deviation for random scores.
     ranks = rankdata(y_score)[positive].sum()
     area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
     if area < 0.5 - _SURELY * np.sqrt((n + 1) / (12 * n_pairs)):
         warn(
-            f"y_score ranks {first!r} below {second!r} (area under the ROC curve {area:.2g}): a "
-            "decision_function, and the last column of predict_proba, are of the label that sorts "
-            f"second, {second!r}. If y_score is one of them, pass -decision_function(X), "
-            f"predict_proba(X)[:, 0], or take make_top_scorer(..., pos_label={first!r})"
+            f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}). decision_function and "
+            f"predict_proba(X)[:, 1] score {second!r}: pass -decision_function(X), "
+            f"predict_proba(X)[:, 0], or use make_top_scorer(..., pos_label={first!r})"
         )
 
 
 def _warn_of_labels(y_true, y_score):
-    """Warn the user who ranks by what looks like the labels of `predict`."""
+    """Warn if the scores are the two labels, as returned by `predict`."""
     if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
         return
     if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
         warn(
-            f"y_score holds the labels {labels[0]} and {labels[1]} of y_true and nothing else; it "
-            "must hold scores, the larger the likelier positive, as decision_function or "
-            "predict_proba gives them: predict leaves no order among the rows of a label"
+            f"y_score must hold scores; got only the labels {labels[0]} and {labels[1]}, as from "
+            "predict. Pass the output of decision_function, or predict_proba(X)[:, 1]"
         )
 
 
 def undefined(score, reason):
-    """Return NaN for the function called `score`, and warn its user."""
+    """Return NaN and warn that the function called `score` is undefined."""
     warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
     return float("nan")
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return a nonnegative weight for each row of `of`, 1 where none are given."""
+    """Return nonnegative sample weights, one per row of the argument `of`; None means 1."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")
 
 
 def check_true(y_true):
-    """Return the labels as an array of one per sample, none missing."""
+    """Return the labels as an array of shape (n_samples,); raise if one is missing."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     if y_true.ndim == 2 and y_true.shape[1] == 1:
         y_true = y_true[:, 0]
@@ -251,14 +251,14 @@ def check_true(y_true):
 
 
 def is_positive(y_true, pos_label):
-    """Return the mask of the samples labelled `pos_label`; None is 1 or True."""
+    """Return the mask of the samples with label `pos_label`; None means 1 or True."""
     y_true = check_true(y_true)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}
     kinds = {str if isinstance(label, str) else type(label) for label in named}
     if not (kinds <= {str} or all(issubclass(kind, Real | np.bool_) for kind in kinds)):
         raise ValueError(
-            "y_true and pos_label must be labels of one kind, strings or numbers, none missing; "
+            "y_true and pos_label must be all strings or all numbers, without missing labels; "
             f"got {sorted(kind.__name__ for kind in kinds)}"
         )
     if len(labels) > 2:
@@ -267,8 +267,8 @@ def is_positive(y_true, pos_label):
         if not is_told(labels):
             held = " and ".join(map(repr, sorted(labels)))
             raise ValueError(
-                f"y_true holds only {held}, which does not tell what is positive: pass "
-                "pos_label, the label of the positives"
+                f"pos_label must be given if the labels are not 0 and 1, -1 and 1, or booleans; "
+                f"got pos_label=None and only {held} in y_true"
             )
         pos_label = 1
     elif len(named) > 2:
@@ -288,18 +288,18 @@ def _how_to_make_binary(labels):
 
 
 def check_score(y_score, n_samples):
-    """Return `y_score` as an array of one real number per row, infinities included."""
+    """Return `y_score` as a real array of shape (n_samples,); infinities are allowed."""
     y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(f"y_score must hold real numbers; got dtype {y_score.dtype}")
     if y_score.ndim != 1:
         raise ValueError(
-            "y_score must have shape (n_samples,), the scores of the positives, of two columns "
-            f"the second; got shape {y_score.shape}"
+            "y_score must have shape (n_samples,): pass only the column of the positive class; "
+            f"got shape {y_score.shape}"
         )
     if len(y_score) != n_samples:
         raise ValueError(
-            f"y_score must have one score per row of y_true, {n_samples}; got {len(y_score)}"
+            f"y_score must have one score per label in y_true ({n_samples}); got {len(y_score)}"
         )
     if np.isnan(y_score).any():
         raise ValueError("y_score must not contain NaN; got NaN")
@@ -307,7 +307,7 @@ def check_score(y_score, n_samples):
 
 
 def check_rate(value, name, *, zero=False):
-    """Raise unless `value` is a number in (0, 1], or in [0, 1] where `zero` is allowed."""
+    """Raise unless `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
     allowed = f"{name} must be a number in {'[' if zero else '('}0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{allowed}; got {value!r}")

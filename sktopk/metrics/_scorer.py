@@ -1,4 +1,4 @@
-"""What all scorers share, and the scorer of top-k accuracy."""
+"""Base class of all scorers, and the scorer of top-k accuracy."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from sktopk._common._scalars import check_k, check_option, on_host, refuse_maske
 from ._ranking import TIES
 from ._topk import LabelRanks
 
-# Scores that exist at a time: 128 MiB of float32.
+# Maximum number of scores in memory, 128 MiB of float32.
 _MOST_SCORES = 1 << 25
 
 
 class Scorer(BaseEstimator):
-    """Base of the scorers: an object called as ``scorer(estimator, X, y)``.
+    """Base class of scorers, which are called as ``scorer(estimator, X, y)``.
 
-    It is a `BaseEstimator` because that is scikit-learn's public way to a representation,
-    `clone` and `set_score_request`. A subclass defines `score` and ``__call__ = score``.
+    `BaseEstimator` provides the representation, `clone` and `set_score_request`. A subclass
+    defines `score` and ``__call__ = score``.
     """
 
-    # Metadata routing takes every argument of `score` but X and y for metadata.
+    # Metadata routing treats every argument of `score` except X and y as metadata.
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def __getattr__(self, name):
         raise AttributeError(
-            f"{type(self).__name__} has no attribute {name!r}. If TunedThresholdClassifierCV asked "
-            "for it: it needs a score of predicted labels, such as scoring='f1'. This scorer "
-            "judges scores or sets, which no threshold changes; sktopk.BudgetClassifier chooses "
-            "a threshold for the top"
+            f"{type(self).__name__} has no attribute {name!r}. TunedThresholdClassifierCV needs a "
+            "metric of predicted labels, such as scoring='f1'; this scorer does not depend on a "
+            "threshold. Use sktopk.BudgetClassifier to choose a threshold"
         )
 
 
@@ -45,8 +44,9 @@ def make_topk_scorer(
     .. math::
         \frac{\sum_i w_i h_i}{\sum_i w_i}
 
-    where :math:`h_i` says whether the label of sample i is among the k highest scores. A class
-    that is only in the test fold is a miss; a class that the test fold lacks changes nothing.
+    where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else
+    0. Samples of a class that is only in the test fold count 0. Classes without test samples are
+    ignored.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def make_topk_scorer(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or range. When called: if the estimator has no
-        ``classes_`` or no scores, or the scores are not one per class, as for the pairwise
-        scores of ``SVC(decision_function_shape="ovo")``.
+        If an argument has the wrong type or range. The scorer raises if the estimator has no
+        ``classes_``, or does not return one score per class. The pairwise scores of
+        ``SVC(decision_function_shape="ovo")`` are not supported.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def make_topk_scorer(
 
 
 class TopKScorer(Scorer):
-    """Scorer of `make_topk_scorer`, which documents the parameters."""
+    """Scorer returned by `make_topk_scorer`, which documents the parameters."""
 
     def __init__(self, k, *, average="micro", ties="expected"):
         self.k = k
@@ -96,11 +96,11 @@ class TopKScorer(Scorer):
 
     @property
     def __name__(self):
-        """Column name in the history of a skorch scoring callback, as a function has one."""
+        """Name of the score; skorch's scoring callbacks use it as column of the history."""
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier; a call does the same."""
+        """Return the top-k accuracy of a fitted classifier; same as calling the scorer."""
         ranks = label_ranks(estimator, X, y, sample_weight)
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
@@ -108,27 +108,27 @@ class TopKScorer(Scorer):
 
 
 def label_ranks(estimator, X, y, sample_weight=None):
-    """Return the `LabelRanks` of samples by a fitted classifier, in pieces for many classes."""
+    """Return the `LabelRanks` of a fitted classifier, predicting large inputs in chunks."""
     classes = getattr(estimator, "classes_", ())
     n_rows = _MOST_SCORES // max(1, len(classes))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
-        pieces = (predict_scores(estimator, rows)[1] for rows in _row_pieces(X, n_rows))
+        chunks = (predict_scores(estimator, rows)[1] for rows in _row_chunks(X, n_rows))
         shape = (X.shape[0], len(classes))
-        return LabelRanks.from_pieces(y, pieces, shape, classes, sample_weight)
+        return LabelRanks.from_chunks(y, chunks, shape, classes, sample_weight)
     classes, y_score = predict_scores(estimator, X)
     return LabelRanks.from_predictions(y, y_score, classes, sample_weight)
 
 
-def _row_pieces(X, n_rows):
-    """Yield the rows of an array, a sparse matrix or a frame, some at a time."""
-    # Not every sparse format can be sliced.
+def _row_chunks(X, n_rows):
+    """Yield chunks of at most `n_rows` rows of an array, a sparse matrix or a data frame."""
+    # Some sparse formats do not support slicing; CSR does.
     rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
     for start in range(0, X.shape[0], max(1, n_rows)):
         yield rows[start : start + max(1, n_rows)]
 
 
 def no_classifier(estimator):
-    """Return the error for an estimator without classes or scores."""
+    """Return a `TypeError` for an estimator without classes or scores."""
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"
@@ -136,11 +136,11 @@ def no_classifier(estimator):
 
 
 def predict_scores(estimator, X):
-    """Return the classes of a fitted classifier and its scores, one column per class.
+    """Return the classes of a fitted classifier, and its scores with one column per class.
 
-    The scores of two classes may have one dimension: decision scores of the second class.
+    For two classes, the scores can be one-dimensional decision scores of the second class.
     """
-    refuse_masked(X, "X")
+    refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
     predict = getattr(estimator, "decision_function", None)
     if predict is None:
@@ -151,18 +151,18 @@ def predict_scores(estimator, X):
     y_score = np.asarray(on_host(predict(X), "scores of estimator"))
     n_classes = len(classes)
     if n_classes == 2 and y_score.shape[1:] == (1,):
-        y_score = y_score[:, 0]  # as networks with one output return them
+        y_score = y_score[:, 0]  # networks with one output return one column
     if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or _is_one_vs_one(estimator)):
         raise ValueError(
-            f"estimator must score each of its {n_classes} classes; got scores of shape "
-            f"{y_score.shape} from {estimator!r}. Pairwise scores are no class scores: "
-            'set decision_function_shape="ovr"'
+            f"estimator must return one score for each of its {n_classes} classes; got scores of "
+            f"shape {y_score.shape} from {estimator!r}. For pairwise scores, set "
+            'decision_function_shape="ovr"'
         )
     return classes, y_score
 
 
 def _is_one_vs_one(estimator):
-    # Three classes have three pairs: the shape alone would not tell.
+    # Three classes have three pairs, so the shape of the scores is not enough to decide.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     return "ovo" in shapes

@@ -1,4 +1,4 @@
-"""How often prediction sets hold the label, and how large they are."""
+"""Coverage and size of prediction sets, and their scorer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._ranking import check_true, row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, _encode
 
-# How each score of a scorer is averaged; the size has no average to choose.
+# The `average` of each score of `make_set_scorer`; the size has none.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
@@ -26,7 +26,7 @@ def set_coverage_score(
     average: str = "micro",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the share of samples whose prediction set holds the label.
+    r"""Compute the share of samples whose prediction set contains the label.
 
     .. math::
         \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}
@@ -36,25 +36,25 @@ def set_coverage_score(
     y_true, sample_weight
         As in `topk_accuracy_score`.
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
-        True or 1 where the class of the column is in the set of the sample, else False or 0.
+        True or 1 if the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
-        The class of each column; for a fitted classifier its ``classes_``.
+        The class of each column, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
-        Mean over samples, or over the classes of the mean over their samples: the
-        macro-coverage of [1]_, in which rare classes count the same.
+        "micro" is the mean over samples. "macro" is the mean of the coverages of the classes, so
+        that rare classes count the same (macro-coverage [1]_).
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered, and under "macro" a class with
-        coverage 0. A class of `labels` that `y_true` lacks changes nothing. NaN, with an
-        `UndefinedMetricWarning`, without samples of positive weight.
+        In [0, 1]. A label that is not in `labels` is not covered; with "macro", it is a class of
+        coverage 0. A class of `labels` that is not in `y_true` is ignored. NaN, with an
+        `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
     ValueError
-        If `y_set` holds other values than 0 and 1, shapes disagree, `labels` are repeated or of
-        another kind than `y_true` (strings and numbers), or an argument is out of its range.
+        If `y_set` has other values than 0 and 1, shapes disagree, or an argument is out of range.
+        If `labels` are repeated, or are strings while `y_true` has numbers or vice versa.
 
     References
     ----------
@@ -73,8 +73,8 @@ def set_coverage_score(
     covered, code, y_set = covered_rows(y_true, y_set, labels)
     weight = row_weights(sample_weight, len(covered), "y_set")
     if not weight.any():
-        return undefined("set_coverage_score", "no row of positive weight")
-    # A covered label has rank 1, any other a rank beyond 1.
+        return undefined("set_coverage_score", "no sample of positive weight")
+    # A covered label gets rank 1 and any other label a larger rank.
     n_tied = np.ones(len(code))
     return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
 
@@ -94,12 +94,12 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     -------
     score : float
         In [0, n_classes]; smaller is better at the same coverage. NaN, with an
-        `UndefinedMetricWarning`, without samples of positive weight.
+        `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
     ValueError
-        If `y_set` holds other values than 0 and 1, or the weights are not allowed.
+        If `y_set` has other values than 0 and 1, or the weights are not valid.
 
     Examples
     --------
@@ -110,32 +110,33 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     size = set_sizes(check_sets(y_set)).astype(np.float64)
     weight = row_weights(sample_weight, len(size), "y_set")
     if not weight.any():
-        return undefined("set_size_score", "no row of positive weight")
+        return undefined("set_size_score", "no sample of positive weight")
     return float(_clip_to_range(np.average(size, weights=weight), size))
 
 
 def make_set_scorer(score: str) -> SetScorer:
-    """Make a ``scoring`` argument of the coverage or size of sets, for a `SetClassifier`.
+    """Make a ``scoring`` argument for the coverage or size of the sets of a `SetClassifier`.
 
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
-        `set_coverage_score` over samples or over classes, or the negative `set_size_score`.
-        Pass several to a search, and let `refit` choose.
+        "coverage" and "macro_coverage" are `set_coverage_score` with `average` "micro" and
+        "macro". "neg_size" is the negative `set_size_score`. A search can take several; `refit`
+        names the one that selects.
 
     Returns
     -------
     scorer : SetScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        estimator that has ``predict_set`` and ``classes_``; larger is better. `groups` are for
-        sets by group. It can be pickled and cloned. With metadata routing,
+        estimator that has ``predict_set`` and ``classes_``; larger is better. `groups` are passed
+        to ``predict_set``. The scorer can be pickled and cloned. With metadata routing,
         ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
 
     Raises
     ------
     TypeError, ValueError
-        If `score` is unknown. When called: if the estimator has no ``predict_set``, like
-        scikit-learn's pipelines.
+        If `score` is unknown. The scorer raises if the estimator has no ``predict_set``;
+        scikit-learn's pipelines have none.
 
     Examples
     --------
@@ -157,18 +158,18 @@ def make_set_scorer(score: str) -> SetScorer:
 
 
 class SetScorer(Scorer):
-    """Scorer of `make_set_scorer`, which documents the parameters."""
+    """Scorer returned by `make_set_scorer`, which documents the parameters."""
 
     def __init__(self, score_name):
         self.score_name = score_name
 
     @property
     def __name__(self):
-        """Column name in the history of a scoring callback, as a function has one."""
+        """Name of the score, as a function has one."""
         return f"set_{self.score_name}"
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the score of the sets of a fitted estimator; a call does the same."""
+        """Return the score of a fitted estimator; same as calling the scorer."""
         classes, y_set = predict_sets(estimator, X, groups)
         average = _AVERAGES[self.score_name]
         if average is None:
@@ -180,25 +181,24 @@ class SetScorer(Scorer):
 
 
 def predict_sets(estimator, X, groups=None):
-    """Return the classes of a fitted set classifier and its sets as a matrix."""
+    """Return the classes of a fitted set classifier, and its prediction sets."""
     if not hasattr(estimator, "predict_set"):
         raise TypeError(
-            "estimator must have predict_set, as a SetClassifier has; a pipeline belongs inside, "
-            "SetClassifier(make_pipeline(...)), or is one of sktopk that ends in one; "
-            f"got {estimator!r}"
+            f"estimator must have predict_set, such as a SetClassifier; got {estimator!r}. Put a "
+            "pipeline inside, SetClassifier(make_pipeline(...)), or use sktopk.Pipeline"
         )
     y_set = estimator.predict_set(X) if groups is None else estimator.predict_set(X, groups=groups)
     return estimator.classes_, y_set
 
 
 def coverage_asked(estimator):
-    """Return the coverage that a set classifier was asked for; None if its method has none."""
+    """Return the target coverage of a set classifier; None if its method has no target."""
     method = getattr(estimator, "method", None)
     return None if method in (None, "topk", "average_k") else estimator.coverage
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return which samples are covered, the column of each label (or a number beyond), `y_set`."""
+    """Return the mask of covered samples, the column of each label as in `_encode`, and `y_set`."""
     y_true, y_set = check_true(y_true), check_sets(y_set)
     n_samples, n_classes = y_set.shape
     if y_true.shape != (n_samples,):
@@ -223,7 +223,7 @@ def covered_rows(y_true, y_set, labels):
 
 
 def check_sets(y_set):
-    """Return sets as an array or CSR matrix of zeros and ones."""
+    """Return `y_set` as an array or CSR matrix; raise unless all values are 0 or 1."""
     y_set = check_array(
         on_host(y_set, "y_set"),
         accept_sparse="csr",
@@ -234,8 +234,8 @@ def check_sets(y_set):
     values = y_set.data if hasattr(y_set, "indptr") else y_set
     if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():
         raise ValueError(
-            "y_set must hold True (1) where a class is in the set and False (0) elsewhere, one "
-            "column per class; got other values. A SetClassifier gives such a matrix by "
+            "y_set must have one column per class, with True (1) if the class is in the set, else "
+            "False (0); got other values. SetClassifier returns such a matrix with "
             'predict_set(X, output="matrix")'
         )
     return y_set

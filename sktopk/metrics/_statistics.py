@@ -1,4 +1,4 @@
-"""Statistics of scores on splits that share samples."""
+"""Paired t-test for scores on cross-validation splits, which share training samples."""
 
 from bisect import bisect_left
 from itertools import count, takewhile
@@ -10,17 +10,17 @@ from scipy.special import stdtr, stdtrit
 
 from sktopk._common._scalars import check_number
 
-# What may be concluded from an interval of a difference.
-BETTER, WORSE, AS_GOOD, CANNOT_TELL = "better", "worse", "as good", "cannot tell"
-# Nobody trains more than so many more runs to know.
+# Conclusions from the confidence interval of a difference.
+BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
+# Largest number of additional runs that is reported.
 _MOST_RUNS = 1000
 
 
 class PairedDifference(NamedTuple):
-    """Mean difference of two scores on the same splits, with the corrected resampled t-test.
+    """Mean difference of two scores on the same splits, for the corrected resampled t-test.
 
-    `error` is the standard error of the mean, the square root in the interval of
-    `LossComparisonDisplay`; `overlap` is the number of test samples per training sample.
+    `error` is the corrected standard error of the mean, the square root in the formula of
+    `LossComparisonDisplay`. `overlap` is n_test / n_train.
     """
 
     mean: float
@@ -30,7 +30,7 @@ class PairedDifference(NamedTuple):
 
     @classmethod
     def of(cls, scores, baseline, test_fraction):
-        """Return it for scores that are paired: at least two, on `test_fraction` of the rows."""
+        """Compute the difference from at least two paired runs."""
         runs = np.subtract(scores, baseline)
         overlap = test_fraction / (1 - test_fraction)
         error = np.sqrt((1 / len(runs) + overlap) * runs.var(ddof=1))
@@ -42,69 +42,69 @@ class PairedDifference(NamedTuple):
         return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
-        """Return the p-value; of runs that all differ by one number 0, or 1 where that is 0."""
+        """Return the p-value; for equal differences, it is 1 if they are zero, else 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
 
     def verdict(self, confidence, margin):
-        """Return BETTER, WORSE, AS_GOOD or CANNOT_TELL, as `verdict_of` the interval."""
+        """Return the conclusion of `verdict_of` from the confidence interval."""
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin):
-        """Return about how many more runs would tell, if their mean and spread stay.
+        """Estimate how many more runs would be conclusive for the same mean and variance.
 
-        It is 0 if the runs tell already, and infinite if a thousand more would not.
+        The result is 0 if the runs are conclusive, and infinite if 1000 more runs are not enough.
         """
-        if self.verdict(confidence, margin) != CANNOT_TELL:
+        if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 0.0
-        allowed = _telling_half_width(self.mean, margin)
+        allowed = _conclusive_half_width(self.mean, margin)
         spread = self.error / sqrt(1 / self.n_runs + self.overlap)
 
-        def tells(more):
+        def is_conclusive(more):
             n_runs = self.n_runs + more
             error = spread * sqrt(1 / n_runs + self.overlap)
             return _t_quantile(n_runs, confidence) * error <= allowed
 
-        # The half width falls with every run.
-        more = bisect_left(range(_MOST_RUNS + 1), True, key=tells)
+        # Bisection is valid because the half width decreases with the number of runs.
+        more = bisect_left(range(_MOST_RUNS + 1), True, key=is_conclusive)
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Return how many times the samples would tell, if the mean difference stays.
+        """Estimate the factor by which n_samples must grow for a conclusive result.
 
-        The spread of scores falls with the square root of the number of samples. It is 1 if these
-        samples tell already, and infinite for a difference and a margin of 0.
+        The standard deviation of scores is proportional to ``n_samples ** -0.5``. The factor is 1
+        if the runs are conclusive, and infinite if difference and margin are 0.
         """
-        if self.verdict(confidence, margin) != CANNOT_TELL:
+        if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 1.0
-        allowed = _telling_half_width(self.mean, margin)
+        allowed = _conclusive_half_width(self.mean, margin)
         return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
 
 
 def _t_quantile(n_runs, confidence):
-    """Half the width of an interval of the mean of so many runs, in standard errors."""
+    """Return the half width of a confidence interval in standard errors."""
     return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
 
 
-def _telling_half_width(difference, margin):
-    """The half width at which a difference begins to be clear, or clearly within the margin."""
+def _conclusive_half_width(difference, margin):
+    """Return the largest half width for which the interval is conclusive."""
     return max(abs(difference), margin - abs(difference))
 
 
 def verdict_of(difference, half_width, margin):
-    """Return what an interval says: BETTER, WORSE, AS_GOOD or CANNOT_TELL.
+    """Return BETTER or WORSE for an interval without zero, else EQUIVALENT or INCONCLUSIVE.
 
-    An interval that holds zero is AS_GOOD if all of it lies within the margin.
+    An interval that includes zero is EQUIVALENT if it lies within the margin.
     """
     check_number(margin, "margin", 0)
     if sign := clear_sign(difference, half_width):
         return BETTER if sign > 0 else WORSE
-    return AS_GOOD if abs(difference) + half_width <= margin else CANNOT_TELL
+    return EQUIVALENT if abs(difference) + half_width <= margin else INCONCLUSIVE
 
 
 def best_runs(cv_results, param, metric):
-    """Return the runs of each value of a searched parameter, at its best other parameters."""
+    """Return the scores of each value of `param`, at the best setting of the other parameters."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")
@@ -115,11 +115,11 @@ def best_runs(cv_results, param, metric):
         known = [key.removeprefix("mean_test_") for key in means]
         raise ValueError(f"metric must be one of {known}; got {metric!r}")
     runs = np.transpose(columns)
-    # What failed on a fold is the last to be chosen, and refused if there is nothing else.
+    # Candidates that failed on a fold are chosen last; `_checked_runs` rejects them.
     mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
     best = {}
     for candidate, value in enumerate(cv_results[param]):
-        # A candidate without the parameter belongs to another grid of the search.
+        # Masked values are candidates from other grids, without this parameter.
         if value is not np.ma.masked:
             other = best.setdefault(str(value), candidate)
             best[str(value)] = max(other, candidate, key=lambda i: mean[i])
@@ -127,17 +127,17 @@ def best_runs(cv_results, param, metric):
 
 
 def paired_differences(scores, baseline, test_fraction):
-    """Return the `PairedDifference` of each other loss from the baseline, by name."""
+    """Return a dict with the `PairedDifference` of each loss from the baseline."""
     check_number(test_fraction, "test_fraction", 0, 1, bounds="left")
     test_fraction = float(test_fraction)
     if baseline not in scores or len(scores) < 2:
         raise ValueError(
-            f"scores must hold baseline={baseline!r} and another loss; got {list(scores)}"
+            f"scores must have the key baseline={baseline!r} and another loss; got {list(scores)}"
         )
     scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
     lengths = {loss: len(each) for loss, each in scores.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"scores must be as many for each loss, in pairs; got {lengths}")
+        raise ValueError(f"scores must have the same length for each loss; got {lengths}")
     base = scores.pop(baseline)
     return {loss: PairedDifference.of(each, base, test_fraction) for loss, each in scores.items()}
 
@@ -146,7 +146,7 @@ def _checked_runs(loss, scores):
     scores = np.asarray(scores)
     if scores.dtype.kind not in "fiu" or scores.ndim != 1 or len(scores) < 2:
         raise ValueError(
-            f"scores[{loss!r}] must be the numbers of at least two runs; "
+            f"scores[{loss!r}] must have shape (n_runs,) with at least two numbers; "
             f"got dtype {scores.dtype} and shape {scores.shape}"
         )
     if not np.isfinite(scores).all():
@@ -156,14 +156,14 @@ def _checked_runs(loss, scores):
 
 
 def clear_sign(difference, half_width):
-    """Return the sign of a difference that exceeds the half width, 0 where it may be chance."""
+    """Return the sign of the difference, or 0 if the interval includes zero."""
     return int(np.sign(difference)) if abs(difference) > half_width else 0
 
 
 def intervals_in_words(difference, half_width):
     """Return "+0.048 ± 0.016" for each interval, all with the same number of digits."""
     widest = max(half_width)
-    # Two digits of the widest interval say all; three of nothing.
+    # Two significant digits of the widest interval; three decimals if all are zero.
     digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
     return [
         f"{each:+.{digits}f} ± {half:.{digits}f}"

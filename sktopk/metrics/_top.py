@@ -1,7 +1,7 @@
-"""Scores of the k samples of highest score.
+"""Metrics of the k samples of highest score.
 
-Each public function checks labels and ranks the samples; the function of the same name without
-"_score" works on a `Ranking`.
+Each public function checks its arguments and ranks the samples. The function of the same name
+without "_score" computes the metric from a `Ranking`.
 """
 
 from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
-    :math:`m_i` the weight of the samples with an equal score, including sample i. So
+    :math:`m_i` is the weight of the samples with an equal score, including sample i. Therefore
     :math:`a_i` is the selected part of sample i.
 
     Parameters
@@ -38,9 +38,8 @@ def precision_at_k_score(
         Two labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
         Real scores; a larger score means that a positive is more likely. Infinities are allowed.
-        A `decision_function` scores ``classes_[1]``: if ``classes_[0]`` is positive, pass its
-        negative, or use `make_top_scorer`. Scores that rank this label clearly last give a
-        warning.
+        A `decision_function` scores ``classes_[1]``. If ``classes_[0]`` is positive, negate the
+        scores or use `make_top_scorer`; reversed scores give a warning.
     k : int or float
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
@@ -48,20 +47,21 @@ def precision_at_k_score(
         Label of the positives. None means 1 or True if the other label is 0, -1 or False. Other
         labels, such as "fraud" and "ok", need `pos_label`.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Which samples are selected if several have the k-th largest score: a random choice (the
-        score is its expectation), positives first, or negatives first.
+        Which samples are selected if several have the k-th largest score. "expected" is the
+        expected value for a random choice. "optimistic" selects positives first, "pessimistic"
+        selects negatives first.
     groups : array-like of shape (n_samples,), default=None
-        Group of each sample, such as its day. The k best samples of each group are selected;
-        positives and places are summed over all groups. None: one group.
+        Group of each sample, such as its day. The k best samples of each group are selected.
+        Positives and k are then summed over the groups. None means one group.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; weight 2 equals the sample twice. `k` is a sum of weights, and the
-        sample that exceeds `k` is selected in part.
+        Nonnegative weights; weight 2 equals the sample twice. `k` is a sum of weights. The last
+        selected sample counts in part if its whole weight would exceed `k`.
 
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, without positives of positive weight.
-        With fewer than k samples (in a group), the empty places count as misses, with a warning.
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. With
+        fewer than k samples in all or in a group, the division is still by k, with a warning.
 
     Raises
     ------
@@ -94,8 +94,8 @@ def precision_at_k(ranking, k):
     n_places = places.sum()
     if n_places - selected > 1e-9 * n_places:
         warn(
-            f"precision_at_k_score: k={k!r} exceeds the number of rows; {selected:g} are looked "
-            f"at, and the other {n_places - selected:g} of {n_places:g} places count as misses"
+            f"precision_at_k_score: k={k!r} exceeds the number of samples; the hits among the "
+            f"{selected:g} selected samples are divided by {n_places:g}"
         )
     return float(found / n_places)
 
@@ -110,7 +110,7 @@ def recall_at_k_score(
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the share of all positives that is found among the k samples of highest score.
+    r"""Compute the share of the positives that are among the k samples of highest score.
 
     .. math::
         \frac{\sum_i w_i y_i a_i}{\sum_i w_i y_i}
@@ -120,14 +120,14 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        As in `precision_at_k_score`. With groups, the positives found are divided by the
+        As in `precision_at_k_score`. With groups, the selected positives are divided by the
         positives of all groups.
 
     Returns
     -------
     score : float
         In [0, 1]. It is 1 if `k` is at least the number of samples, with a warning if `k` is
-        more. NaN, with a warning, without positives.
+        greater. NaN, with a warning, if there are no positives.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def recall_at_k(ranking, k):
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")
     if ranking.total_weight * (1 - 1e-9) <= selected < places.sum() * (1 - 1e-9):
-        warn_of_few("recall_at_k_score", k, selected, "rows")
+        warn_of_few("recall_at_k_score", k, selected, "samples")
     return float(found / ranking.value.sum())
 
 
@@ -171,8 +171,8 @@ def enrichment_factor_score(
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
         \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
 
-    where :math:`a_i` is the selected part of sample i, as in `precision_at_k_score`. The score
-    says how many times more positives are found than among as many random samples.
+    where :math:`a_i` is the selected part of sample i, as in `precision_at_k_score`. A score of 5
+    means that the selection has 5 times as many positives as a random selection of its size.
 
     Parameters
     ----------
@@ -184,8 +184,8 @@ def enrichment_factor_score(
     Returns
     -------
     score : float
-        From 0 to the smaller of n / k and n over the number of positives. It is 1 for a random
-        order, and if all scores are tied. NaN, with a warning, without positives.
+        At least 0, and at most the smaller of n / k and n / (number of positives). The expected
+        score of a random order is 1. NaN, with a warning, if there are no positives.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Scores that average over all numbers of selected samples, the first ones most."""
+"""Metrics that average over all sizes of the selection, with the largest weight on small sizes."""
 
 import sys
 from numbers import Real
@@ -34,8 +34,8 @@ def auc_at_quantile(ranking, quantile, *, normalize=False):
         return undefined("auc_at_quantile_score", "no positives")
     end = quantile * selected[-1]
     start, width = selected[:-1], np.diff(np.minimum(selected, end))
-    # Inside a block found = rate * selected + rest, so that the integral of found / selected
-    # is rate * width + rest * log(1 + width / start); nothing rests in the first block.
+    # Inside a block, found = rate * selected + rest. Hence the integral of found / selected is
+    # rate * width + rest * log(1 + width / start). In the first block, start = rest = 0.
     rate = ranking.value / ranking.weight
     rest = found[:-1] - rate * start
     log = np.log1p(np.divide(width, start, out=np.zeros_like(width), where=start > 0))
@@ -61,23 +61,24 @@ def bedroc_score(
         \mathrm{BEDROC} = \frac{S - S_{\min}}{S_{\max} - S_{\min}},
         \qquad S = \sum_{i : y_i = 1} e^{-\alpha r_i / n}
 
-    where :math:`r_i` is the rank of sample i (1 for the highest score), and the extremes are S
-    with all positives at the bottom and at the top. It equals the closed form of [1]_.
+    where :math:`r_i` is the rank of sample i (1 for the highest score). :math:`S_{\min}` and
+    :math:`S_{\max}` are S with all positives at the bottom and at the top. This equals the closed
+    form in [1]_.
 
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
         As in `precision_at_k_score`. The scale of the weights does not matter.
     alpha : float, default=20.0
-        How early positives must come to count, positive and finite. The best
-        :math:`1.6 / \alpha` of the samples have 80 % of the weight (8 % of them for 20).
-        Towards 0 the score becomes the area under the ROC curve.
+        Weight of the first ranks, positive and finite. The best :math:`1.6 / \alpha` of the
+        samples have 80 % of the weight; with the default, these are the best 8 %. As alpha goes to
+        0, the score goes to the area under the ROC curve.
 
     Returns
     -------
     score : float
-        1 if all positives are above all negatives, 0 if all are below. NaN, with a warning,
-        without positives or without negatives.
+        1 if all positives are above all negatives, 0 if all positives are below. NaN, with a
+        warning, if a class is absent.
 
     Raises
     ------
@@ -111,19 +112,19 @@ def bedroc(ranking, alpha=20.0):
         return undefined("bedroc_score", missing)
     positive = ranking.total_value / ranking.total_weight
     negative = ranking.cumulative_negatives[-1] / ranking.total_weight
-    # The weight of rank r is proportional to the integral of exp(-alpha x) over its n-th part
-    # of [0, 1], so that S, up to a factor that cancels, is an integral over the curve.
+    # The weight of rank r is proportional to the integral of exp(-alpha x) from (r - 1) / n to
+    # r / n. The constant factor cancels, so S is a sum of such integrals over blocks.
     start, width = ranking.cumulative_weight[:-1], ranking.weight
     weight = np.exp(-alpha * start / ranking.total_weight)
     weight *= -np.expm1(-alpha * width / ranking.total_weight)
-    # Sum over the rarer class: a difference from the sum over all samples would lose it.
+    # Sum over the rarer class directly; subtracting the other class from the total loses digits.
     if positive <= negative:
         least = np.exp(-alpha * negative) * -np.expm1(-alpha * positive)
         above = (weight * (ranking.value / width)).sum() - least
     else:
         above = -np.expm1(-alpha * negative) - (weight * (ranking.negative / width)).sum()
     score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
-    # Rounding decides the sign of a difference of equal numbers.
+    # Rounding can move the score slightly outside [0, 1].
     return float(np.clip(score, 0, 1))
 
 
@@ -136,7 +137,7 @@ def partial_auc_log_score(
 
 
 def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
-    """Return the area under the ROC curve of a `Ranking` over the logarithm of the rate."""
+    """Return the mean true positive rate over the logarithm of the false positive rate."""
     check_rate(max_fpr, "max_fpr")
     check_rate(min_fpr, "min_fpr")
     if not min_fpr < max_fpr:
@@ -144,6 +145,6 @@ def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
     if missing := ranking.missing_class():
         return undefined("partial_auc_log_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    # Each rate holds until the next one: steps between the logarithms of the rates.
+    # The true positive rate is constant between consecutive false positive rates.
     steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
     return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))

@@ -1,4 +1,4 @@
-"""Scorers of the top of a ranking, for any classifier of two classes."""
+"""Scorers for the top of a ranking, for any binary classifier."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _WITH_GROUPS = ("precision_at_k", "recall_at_k")
 def top_score(
     name, positive, y_score, sample_weight=None, *, ties="expected", groups=None, **params
 ):
-    """Return the score called `name` of targets 0 and 1 (or False and True) and their scores.
+    """Return the metric called `name` for Boolean or 0/1 targets, which are not checked.
 
-    Labels are not checked. `params` are those of the function called `name` + "_score".
+    `params` are the parameters of the function called `name` + "_score".
     """
     positive = np.asarray(positive)
     ranking = Ranking.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
@@ -68,16 +68,15 @@ def make_top_scorer(
     ties: str | None = None,
     pos_label: Label | None = None,
 ) -> TopScorer:
-    r"""Make a ``scoring`` argument of a score of the top, for any binary classifier.
+    r"""Make a ``scoring`` argument for the top of a ranking, for any binary classifier.
 
-    The score is the function called `name` followed by ``_score``, of the scores of the positive
-    class:
+    The scorer calls the function ``<name>_score`` with the scores of the positive class:
 
     .. math::
         \mathrm{score}(y, s(X)), \qquad s = \text{decision function, or probability}
 
     ===========================  =======================  ==========================
-    name                         needs                    takes
+    name                         required                 optional
     ===========================  =======================  ==========================
     "precision_at_k"             k                        ties
     "recall_at_k"                k                        ties
@@ -91,10 +90,11 @@ def make_top_scorer(
     "bedroc"                                              alpha, ties
     ===========================  =======================  ==========================
 
-    Two of them have no function. "partial_auc_log" averages `true_positive_rate_at_fpr_score` over
-    the logarithm of the rate, from `min_fpr` (1e-5) to `max_fpr` (0.05). "auc_at_quantile" averages
-    the precision of the top share :math:`\tau` over all shares up to `quantile`, as in [1]_; with
-    `normalize`, it is divided by the score of a perfect ranking:
+    Two metrics exist only as scorers. "partial_auc_log" is the mean true positive rate over the
+    logarithm of the false positive rate, from a = `min_fpr` (1e-5) to b = `max_fpr` (0.05).
+    "auc_at_quantile" is the mean precision :math:`P(\tau)` among the top share :math:`\tau` of the
+    samples, over all shares up to :math:`\alpha` = `quantile` [1]_. With `normalize`, it is
+    divided by the score of a perfect ranking.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -105,28 +105,28 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the score. None stands for its default.
+        Parameters of the metric. None means the default of the metric.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None: the `pos_label_` of the classifier, also of one at the end
-        of a pipeline or found by a search; else 1 or True, if the other label is 0, -1 or False.
+        Label of the positives. None means the `pos_label_` of the classifier, which may be in a
+        pipeline or search. Without it, None means 1 or True if the other label is 0, -1 or False.
 
     Returns
     -------
     scorer : TopScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        classifier of two classes, or any object with ``classes_`` and ``decision_function``
-        (preferred) or ``predict_proba``. Returns a float; larger is better. It is NaN, with an
-        `UndefinedMetricWarning` that names the score, for a fold without positives and for
-        a classifier trained on one class. It can be pickled and cloned. With metadata routing,
+        binary classifier, or any object with ``classes_`` and ``decision_function`` (preferred) or
+        ``predict_proba``. Returns a float; larger is better. The float is NaN, with an
+        `UndefinedMetricWarning`, for a fold without positives and for a classifier trained on
+        one class. The scorer can be pickled and cloned. With metadata routing,
         ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and
-        groups; "precision_at_k" and "recall_at_k" take groups.
+        groups. Only "precision_at_k" and "recall_at_k" take groups.
 
     Raises
     ------
     TypeError, ValueError
-        If `name` is unknown, lacks a parameter or does not take one, or if a parameter has the
-        wrong type or range. When called: if the estimator has no ``classes_``, no scores or more
-        than two classes, the positive label is not known, or `name` does not take groups.
+        If `name` is unknown, or a parameter is missing, not used by `name` or out of range. The
+        scorer raises if the estimator has no ``classes_``, no scores or more than two classes, if
+        the positive label is not known, or if `name` does not take groups.
 
     References
     ----------
@@ -144,7 +144,7 @@ def make_top_scorer(
     >>> print(cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(2))
     [0.25 0.25 0.25]
     """
-    scorer = TopScorer(**locals())  # which takes the same parameters
+    scorer = TopScorer(**locals())
     check_option(name, "name", tuple(_SCORES))
     check_pos_label(pos_label)
     params = scorer.score_params()
@@ -154,18 +154,19 @@ def make_top_scorer(
     if not set(needs) <= set(params) <= set(takes):
         optional = [each for each in takes if each not in needs]
         raise ValueError(
-            f"name={name!r} needs {', '.join(needs) or 'nothing'} and takes "
-            f"{', '.join(optional) or 'nothing else'}; "
+            f"name={name!r} requires {', '.join(needs) or 'no parameter'} and also takes "
+            f"{', '.join(optional) or 'no other parameter'}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
-    with warnings.catch_warnings():  # of more places than samples
+    # Evaluating the metric raises if a parameter is out of range, and may warn of a large k.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        top_score(name, [False, True], [0.0, 1.0], **params)  # raises what is out of range
+        top_score(name, [False, True], [0.0, 1.0], **params)
     return scorer
 
 
 class TopScorer(Scorer):
-    """Scorer of `make_top_scorer`, which documents the parameters."""
+    """Scorer returned by `make_top_scorer`, which documents the parameters."""
 
     def __init__(
         self,
@@ -200,19 +201,19 @@ class TopScorer(Scorer):
 
     @property
     def __name__(self):
-        """Column name in the history of a skorch scoring callback, as a function has one."""
+        """Name of the score; skorch's scoring callbacks use it as column of the history."""
         return "_".join(map(str, [self.name, *self.score_params().values()]))
 
     def score_params(self):
-        """Return the parameters that are not left to the defaults of the score."""
+        """Return the parameters of the metric that are not None."""
         params = self.get_params(deep=False)
         others = ("name", "pos_label")
         return {key: each for key, each in params.items() if key not in others and each is not None}
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the score of a fitted classifier; a call does the same."""
+        """Return the score of a fitted classifier; same as calling the scorer."""
         if groups is not None and self.name not in _WITH_GROUPS:
-            raise ValueError(f"name={self.name!r} has no use for groups; got groups")
+            raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
         if y_score is None:
             reason = f"{type(estimator).__name__} was trained on one class only"
@@ -224,10 +225,7 @@ class TopScorer(Scorer):
 
 
 def own_pos_label(estimator):
-    """Return the `pos_label_` of a fitted classifier, None without one.
-
-    The classifier may be at the end of a pipeline, or found by a search.
-    """
+    """Return the `pos_label_` of a fitted classifier, pipeline or search; None if it has none."""
     while estimator is not None and not hasattr(estimator, "pos_label_"):
         steps = getattr(estimator, "steps", None)
         estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
@@ -235,14 +233,14 @@ def own_pos_label(estimator):
 
 
 def positive_scores(estimator, X, pos_label=None):
-    """Return the positive class of a fitted classifier, and its scores as an array.
+    """Return the positive label and the scores of the positive class of a fitted classifier.
 
-    `pos_label` None stands for the `pos_label_` of the classifier, or else for 1 or True. Both
-    are None for a classifier that knows one class only.
+    If `pos_label` is None, it is the `pos_label_` of the classifier, or else 1 or True. Both
+    returned values are None for a classifier that was trained on one class.
     """
     classes, y_score = predict_scores(estimator, X)
     if len(classes) > 2:
-        raise ValueError(f"estimator must know two classes; got {len(classes)} from {estimator!r}")
+        raise ValueError(f"estimator must have two classes; got {len(classes)} from {estimator!r}")
     if len(classes) == 1:
         return None, None
     labels = np.asarray(classes).tolist()
@@ -251,8 +249,8 @@ def positive_scores(estimator, X, pos_label=None):
     if pos_label is None:
         if not is_told(set(labels)):
             raise ValueError(
-                f"the labels {labels[0]!r} and {labels[1]!r} do not tell which is positive: pass "
-                "pos_label, the label of the positives"
+                "pos_label must be given if the labels are not 0 and 1, -1 and 1, or booleans; "
+                f"got pos_label=None and the labels {labels[0]!r} and {labels[1]!r}"
             )
         pos_label = labels[1]
     place = place_of(pos_label, labels)
@@ -264,8 +262,8 @@ def positive_scores(estimator, X, pos_label=None):
 
 
 def scores_of_two_classes(estimator, X, pos_label=None):
-    """Do the same for a classifier that must know two classes."""
+    """Return the same as `positive_scores`; raise for a classifier trained on one class."""
     pos_label, y_score = positive_scores(estimator, X, pos_label)
     if y_score is None:
-        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+        raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
     return pos_label, y_score

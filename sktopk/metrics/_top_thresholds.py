@@ -1,4 +1,4 @@
-"""Scores of the samples above a threshold, which selects all or none of tied samples."""
+"""Metrics of the samples above a threshold; tied samples are selected together."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,16 +17,15 @@ def precision_at_recall_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the precision at the highest threshold that finds a share of the positives.
+    r"""Compute the precision at the highest threshold that reaches a given recall.
 
     .. math::
         \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i [s_i \ge t]},
         \qquad t = \max\Bigl\{ s_j :
         \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
 
-    The threshold is the score of a positive: with equal weights the
-    :math:`\lceil r n_+ \rceil`-th largest, as in the constraint of Prec@Rec [1]_. A lower
-    threshold may have a higher precision.
+    With equal weights, the threshold is the :math:`\lceil r n_+ \rceil`-th largest score of a
+    positive, as in the constraint of Prec@Rec [1]_. A lower threshold can have a higher precision.
 
     Parameters
     ----------
@@ -38,7 +37,8 @@ def precision_at_recall_score(
     Returns
     -------
     score : float
-        In [0, 1]; 1 without negatives. NaN, with a warning, without positives.
+        In [0, 1]. It is 1 if there are no negatives, and NaN, with a warning, if there are no
+        positives.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def precision_at_recall_score(
 
 
 def precision_at_recall(ranking, recall):
-    """Return the precision of a `Ranking` at the highest threshold of this recall."""
+    """Return the precision of a `Ranking` at the highest threshold that reaches `recall`."""
     check_rate(recall, "recall")
     found = ranking.cumulative_value
     if not found[-1]:
@@ -79,7 +79,7 @@ def recall_at_precision_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the largest share of the positives found at a threshold of a given precision.
+    r"""Compute the largest recall of all thresholds that reach a given precision.
 
     .. math::
         \max_t \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i}
@@ -91,12 +91,13 @@ def recall_at_precision_score(
     y_true, y_score, pos_label, sample_weight
         As in `precision_at_k_score`. The scale of the weights does not matter.
     precision : float
-        Least share p of positives among the samples above the threshold, in (0, 1].
+        Minimum share p of positives among the samples above the threshold, in (0, 1].
 
     Returns
     -------
     score : float
-        In [0, 1]; 0 if no threshold has the precision. NaN, with a warning, without positives.
+        In [0, 1]. It is 0 if no threshold reaches the precision, and NaN, with a warning, if there
+        are no positives.
 
     Raises
     ------
@@ -115,12 +116,12 @@ def recall_at_precision_score(
 
 
 def recall_at_precision(ranking, precision):
-    """Return the largest recall of a `Ranking` at a threshold of this precision."""
+    """Return the largest recall of a `Ranking` at a precision of at least `precision`."""
     check_rate(precision, "precision")
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("recall_at_precision_score", "no positives")
-    # A precision such as 0.7 of 10 samples must not fail by its last digit.
+    # The tolerance is for rounding: 0.7 * 10 is not exactly 7.
     reached = found >= precision * ranking.cumulative_weight * (1 - 1e-12)
     return float(np.max(found, where=reached, initial=0.0) / found[-1])
 
@@ -138,22 +139,22 @@ def positives_at_top_score(
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative. DeepTopPush maximizes the
-    score with k = 1, TopPushK with larger k [1]_.
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative. DeepTopPush maximizes this
+    metric for k = 1, and TopPushK for larger k [1]_.
 
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
         As in `precision_at_k_score`.
     k : int, default=1
-        Which negative the positives must exceed, at least 1. With weights, the first one at
-        which the weight of the negatives reaches `k`.
+        Rank of the negative that the positives must exceed, at least 1. With weights, it is the
+        first negative at which the cumulative weight of the negatives reaches `k`.
 
     Returns
     -------
     score : float
-        In [0, 1]. A positive tied with the k-th negative is not above it. It is 1 with fewer
-        than k negatives, with a warning unless `k` is 1. NaN, with a warning, without positives.
+        In [0, 1]. Positives tied with the k-th negative do not count. The score is 1 with fewer
+        than k negatives, with a warning if `k` > 1. NaN, with a warning, if there are no positives.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def positives_at_top(ranking, k=1):
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
-    # Positives before the block of the k-th negative; all of them if there is none.
+    # Count the positives before the block of the k-th negative, or all if there is no such block.
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
@@ -196,26 +197,26 @@ def true_positive_rate_at_fpr_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the largest share of positives that a threshold finds at a false positive rate.
+    r"""Compute the largest true positive rate at a limited false positive rate.
 
     .. math::
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
         \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
 
-    over all thresholds t: the left end of the ROC curve, without interpolation.
+    over all thresholds t. This is the ROC curve without interpolation.
 
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
         As in `precision_at_k_score`. The scale of the weights does not matter.
     fpr : float
-        Largest false positive rate f, in [0, 1]; 0 gives `positives_at_top_score`.
+        Largest allowed false positive rate f, in [0, 1]; 0 gives `positives_at_top_score`.
 
     Returns
     -------
     score : float
-        In [0, 1]. Tied samples that would exceed the rate are not selected, nor are the
-        positives among them. NaN, with a warning, without positives or without negatives.
+        In [0, 1]. Tied samples are selected together or not at all. NaN, with a warning, if a
+        class is absent.
 
     Raises
     ------

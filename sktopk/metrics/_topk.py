@@ -1,4 +1,4 @@
-"""Top-k accuracy that knows its classes: micro, macro and by shot group."""
+"""Top-k accuracy: micro average, macro average, and by shot group."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
-# About 1 MB of float32: a chunk is compared twice while it is still in the cache.
+# Scores per chunk, about 1 MB of float32: both comparisons read the chunk from the cache.
 _CHUNK_SIZE = 2**18
 
 
@@ -23,14 +23,14 @@ def topk_accuracy_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the share of samples whose label is among the k highest scores.
+    r"""Compute the share of samples whose label is among the k classes of highest score.
 
     .. math::
         \frac{\sum_i w_i h_i}{\sum_i w_i},
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`g_i` scores of sample i are greater than the score of its label, and
-    :math:`m_i` are equal to it, including its own.
+    where :math:`g_i` is the number of scores of sample i that are greater than the score of its
+    label, and :math:`m_i` is the number of scores equal to it, including that of the label.
 
     Parameters
     ----------
@@ -38,36 +38,37 @@ def topk_accuracy_score(
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
         Real scores; a larger score means that a class is more likely. Infinities are allowed.
-        Scores s of one dimension are decision scores of two classes, read as the columns
-        [-s, s]. Of probabilities, pass both columns.
+        One-dimensional scores s are decision scores of two classes and stand for the columns
+        [-s, s]. For probabilities, pass both columns.
     k : int or float, default=5
-        Number of labels, at least 1, or a fraction in (0, 1) of the classes, rounded up. With
-        n_classes or more, every sample whose label is in `labels` counts 1.
+        Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
+        If k is at least n_classes, every sample whose label is in `labels` counts 1.
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_score`, in any order; for a fitted classifier its
-        ``classes_``. None: the sorted distinct values of `y_true`, as many as columns.
+        The class of each column of `y_score`, in any order, such as the ``classes_`` of a fitted
+        classifier. None means the sorted distinct values of `y_true`, one per column.
     average : {"micro", "macro"}, default="micro"
-        "micro" is the mean over samples. "macro" is the mean over the classes found in `y_true`
-        (with positive weight) of the mean over their samples: rare classes count the same [1]_.
+        "micro" is the mean over samples. "macro" is the mean of the class accuracies, so that
+        rare classes count the same [1]_. Classes without positive weight are ignored.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        What a label counts that is tied at the k-th place: the probability that a random choice
-        keeps it, 1, or 0. By default a constant classifier scores k / n_classes.
+        How a label tied at the k-th place counts. "expected" is the probability that a random
+        choice keeps the label, "optimistic" is 1 and "pessimistic" is 0. With "expected", a
+        constant classifier scores k / n_classes.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights; weight 2 equals the sample twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is a miss, and under "macro" a class with
-        accuracy 0. A class of `labels` that `y_true` lacks changes nothing. NaN, with an
-        `UndefinedMetricWarning`, without samples of positive weight.
+        In [0, 1]. A label that is not in `labels` counts 0; with "macro", it is a class of
+        accuracy 0. A class of `labels` that is not in `y_true` is ignored. NaN, with an
+        `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
     TypeError, ValueError
-        If `y_score` holds NaN, shapes disagree, `labels` are missing where they are needed,
-        repeated or of another kind than `y_true` (strings and numbers), an array has masked
-        entries, or an argument has the wrong type or range.
+        If `y_score` holds NaN, shapes disagree, an array has masked entries, or an argument has
+        the wrong type or range. If `labels` are repeated, mix strings with numbers in `y_true`,
+        or are None although `y_true` does not have n_classes distinct values.
 
     References
     ----------
@@ -98,13 +99,13 @@ def shot_accuracy_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> dict[str, float]:
-    r"""Compute the macro top-k accuracy inside the frequent, the medium and the rare classes.
+    r"""Compute the macro top-k accuracy of the frequent, the medium and the rare classes.
 
     .. math::
         A_G = \frac{1}{|G|} \sum_{c \in G} a_c
 
-    where :math:`a_c` is the top-k accuracy of the test samples of class c. G are the tested
-    classes whose number of training samples :math:`n_c` lies in the group: many
+    where :math:`a_c` is the top-k accuracy of the test samples of class c. The group G consists of
+    the classes with test samples whose number of training samples :math:`n_c` is in a range: many
     :math:`n_c > 100`, medium :math:`20 \le n_c \le 100`, few :math:`n_c < 20`, as in [1]_.
 
     Parameters
@@ -112,23 +113,23 @@ def shot_accuracy_score(
     y_true, y_score, labels, k, ties, sample_weight
         As in `topk_accuracy_score`.
     class_counts : array-like of shape (n_classes,)
-        Number of training samples of each column's class, in the order of `labels`; the
-        ``class_count_`` of a fitted `TopKClassifier`.
+        Number of training samples of each class, in the order of `labels`. A fitted
+        `TopKClassifier` has them as ``class_count_``.
     few, many : float, default=20 and 100
-        Numbers of samples. A class with fewer than `few` training samples is a few-shot class, one
-        with more than `many` a many-shot class.
+        A class with fewer than `few` training samples is a few-shot class. A class with more than
+        `many` training samples is a many-shot class.
 
     Returns
     -------
     scores : dict of str to float
-        With keys "many", "medium", "few". A label of `y_true` that is not in `labels` is
-        a few-shot class with accuracy 0. A group without tested classes is NaN, with an
-        `UndefinedMetricWarning`.
+        Accuracy with keys "many", "medium" and "few". A label of `y_true` that is not in `labels`
+        is a few-shot class of accuracy 0. A group whose classes have no test samples is NaN, with
+        an `UndefinedMetricWarning`.
 
     Raises
     ------
     TypeError, ValueError
-        If `class_counts` does not fit the columns or is negative, if few > many, or as in
+        If `class_counts` is negative or has the wrong shape, if few > many, or as in
         `topk_accuracy_score`.
 
     References
@@ -165,9 +166,9 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Rank of each sample's label among its scores: all that top-k accuracy needs.
+    """Counts, per sample, of the scores greater than the score of its label, and of tied scores.
 
-    `code` is the column of the label; labels without a column are numbered from `n_classes` on.
+    `code` is the column of the label. Labels without a column have codes from `n_classes` on.
     """
 
     code: np.ndarray
@@ -178,20 +179,20 @@ class LabelRanks:
 
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
-        """Check everything but k and rank the labels."""
+        """Return the ranks of the labels after checking all arguments."""
         y_score = _check_scores(y_score)
-        return cls.from_pieces(y_true, [y_score], y_score.shape, labels, sample_weight)
+        return cls.from_chunks(y_true, [y_score], y_score.shape, labels, sample_weight)
 
     @classmethod
-    def from_pieces(cls, y_true, pieces, shape, labels=None, sample_weight=None):
-        """Do the same for scores of `shape` that come a few samples at a time, in their order."""
+    def from_chunks(cls, y_true, chunks, shape, labels=None, sample_weight=None):
+        """Return the ranks for scores of `shape` that arrive in chunks of samples."""
         n_samples, n_classes = shape
         y_true = check_true(y_true)
         _check_n_rows(len(y_true), n_samples)
         code = _encode(y_true, _check_labels(labels, y_true, n_classes))
         sample_weight = row_weights(sample_weight, len(code))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
-        for y_score in pieces:
+        for y_score in chunks:
             y_score = _check_scores(y_score)
             rows = slice(start, start + len(y_score))
             counts.append(_count_greater_and_tied(y_score, column[rows]))
@@ -201,7 +202,7 @@ class LabelRanks:
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
     def hits(self, k, *, ties="expected"):
-        """Return for each sample whether its label is among the k highest scores, in [0, 1]."""
+        """Return the hit :math:`h_i` of each sample, in [0, 1], as in `topk_accuracy_score`."""
         check_option(ties, "ties", TIES)
         k = n_kept(k, self.n_classes)
         if ties == "optimistic":
@@ -213,7 +214,7 @@ class LabelRanks:
         return np.where(self.code < self.n_classes, hit, 0.0)
 
     def class_accuracy(self, k, *, ties="expected"):
-        """Return the accuracy inside each class by `code`; NaN for a class without weight."""
+        """Return the accuracy of each class, indexed by `code`; NaN for a class without weight."""
         hit = self.hits(k, ties=ties)
         _, mean = grouped_means(self.code, hit, self.sample_weight, self.n_classes)
         return _clip_to_range(mean, hit)
@@ -226,11 +227,11 @@ class LabelRanks:
         else:
             present = self.sample_weight > 0
             hit, weight = self.hits(k, ties=ties)[present], self.sample_weight[present]
-        return _mean_of_defined(hit, "topk_accuracy_score", "no row of positive weight", weight)
+        return _mean_of_defined(hit, "topk_accuracy_score", "no sample of positive weight", weight)
 
 
 def grouped_means(group, value, weight, n_groups):
-    """Return the weight of each group and the mean of its values, NaN without weight."""
+    """Return the weight and the mean value of each group; the mean is NaN without weight."""
     total = np.bincount(group, weights=weight, minlength=n_groups)
     value_total = np.bincount(group, weights=value * weight, minlength=n_groups)
     return total, np.divide(value_total, total, out=np.full(len(total), np.nan), where=total > 0)
@@ -244,7 +245,7 @@ def _count_greater_and_tied(y_score, column):
     for start in range(0, n_samples, n_rows):
         rows = slice(start, start + n_rows)
         score = y_score[rows]
-        # The maximum of numbers with a NaN among them is NaN.
+        # The maximum propagates NaN.
         if np.isnan(score.max()):
             raise ValueError("y_score must not contain NaN; got NaN")
         label_score = np.take_along_axis(score, column[rows, None], axis=1)
@@ -256,12 +257,12 @@ def _count_greater_and_tied(y_score, column):
 def _check_n_rows(n_true, n_scored):
     if n_true != n_scored:
         raise ValueError(
-            f"y_true and y_score must have the same number of rows; got {n_true} and {n_scored}"
+            f"y_true and y_score must have the same number of samples; got {n_true} and {n_scored}"
         )
 
 
 def _check_scores(y_score):
-    """Return scores as an array, decision scores of two classes as two columns."""
+    """Return scores as a matrix; decision scores of two classes become two columns."""
     y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(
@@ -285,15 +286,14 @@ def _check_labels(labels, y_true, n_classes):
         labels = np.unique(y_true) if len(y_true) else np.arange(n_classes)
         if len(labels) != n_classes:
             raise ValueError(
-                "labels=None needs as many distinct values in y_true as y_score has classes "
-                f"({n_classes}); got {len(labels)}. Pass labels, the class of each column: for a "
-                f"fitted classifier its classes_, for classes numbered from 0 range({n_classes})"
+                f"labels=None needs {n_classes} distinct values in y_true, one per column of "
+                f"y_score; got {len(labels)}. Pass labels, the class of each column, such as the "
+                f"classes_ of a classifier, or range({n_classes}) for classes numbered from 0"
             )
     labels = np.asarray(on_host(labels, "labels"))
     if labels.shape != (n_classes,):
         raise ValueError(
-            f"labels must name each of the {n_classes} classes (columns) of y_score; "
-            f"got shape {labels.shape}"
+            f"labels must name each of the {n_classes} columns of y_score; got shape {labels.shape}"
         )
     labels = labels.tolist()
     if len(set(labels)) != n_classes:
@@ -302,21 +302,21 @@ def _check_labels(labels, y_true, n_classes):
 
 
 def _encode(y_true, labels):
-    """Return the column of each label, and numbers from len(labels) on for labels without one."""
+    """Return the column of each label; unknown labels get numbers from len(labels) on."""
     code_of = {label: code for code, label in enumerate(labels)}
     code = [code_of.setdefault(label, len(code_of)) for label in y_true.tolist()]
     is_string = {isinstance(label, str) for label in labels}
     for label in list(code_of)[len(labels) :]:
         if isinstance(label, str) not in is_string:
             raise ValueError(
-                "labels and y_true must be of one kind, strings or numbers; "
+                "labels and y_true must be all strings or all numbers; "
                 f"got {labels[0]!r} in labels and {label!r} in y_true"
             )
     return np.array(code, dtype=np.intp)
 
 
 def _mean_of_defined(values, score, reason, weights=None):
-    """Mean of the values that are not NaN; if none is, NaN with a warning of `score`."""
+    """Return the mean of the values that are not NaN; without any, NaN with a warning."""
     defined = ~np.isnan(values)
     if not defined.any():
         return undefined(score, reason)
@@ -325,5 +325,5 @@ def _mean_of_defined(values, score, reason, weights=None):
 
 
 def _clip_to_range(mean, values):
-    """Undo the rounding that moves a mean of equal values off their value."""
+    """Clip a mean to the range of its values, because rounding can move it outside."""
     return np.clip(mean, values.min(initial=np.inf), values.max(initial=-np.inf))

@@ -1,4 +1,4 @@
-"""Comparisons of losses that can come out against them."""
+"""Statistical comparison of losses on a dataset."""
 
 from ._compare import compare_losses
 from ._result import LossComparison

@@ -1,4 +1,4 @@
-"""The baselines of every comparison."""
+"""Baselines that every comparison includes."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,20 +10,20 @@ from sklearn.pipeline import Pipeline
 
 from ._splits import VALIDATION_SHARE
 
-# Boosting grows a tree per class and round: with more classes it costs more than all losses.
+# Boosting grows one tree per class and round, which is slow for many classes.
 MOST_CLASSES_TO_BOOST = 30
-# Size of sparse samples as an array of float64, which scikit-learn's boosting needs.
+# Size limit of sparse data as dense float64 array, which scikit-learn's boosting needs.
 MOST_BYTES_TO_BOOST = 1 << 29
 
 
 def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weighted):
-    """Return the baselines by name, and the reasons for those that are missing.
+    """Return a dict of baselines, and a dict with the reasons for omitted baselines.
 
-    `prefix` is that of the parameters of the TopKClassifier in `estimator`, such as "clf__".
-    `with_loss` returns a copy of the estimator with the loss of this name. X are some samples.
+    `prefix` is the prefix of the parameters of the TopKClassifier in `estimator`, such as "clf__".
+    `with_loss` returns a copy of the estimator with the given loss. `X` is a sample of the data.
     """
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
-    # TunedThresholdClassifierCV takes weights with metadata routing only.
+    # TunedThresholdClassifierCV takes sample weights only with metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
     if n_classes == 2 and of_labels and not is_weighted:
         weighted = TunedThresholdClassifierCV(weighted, scoring=scorer, cv=VALIDATION_SHARE)
@@ -38,7 +38,7 @@ def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weight
     steps = [("dense", DenseNumbers()), ("boosting", HistGradientBoostingClassifier())]
     boosting = Pipeline(steps)
     if prefix:
-        # The last step keeps its name.
+        # Boosting replaces the last step, with an additional step before it.
         boosting = clone(estimator)
         *others, (last, _) = boosting.steps
         boosting.set_params(steps=[*others, steps[0], (last, steps[1][1])])
@@ -46,37 +46,37 @@ def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weight
 
 
 def _reason_against_trees(estimator, prefix, n_classes, X):
-    """Return why boosted trees cannot replace the classifier, or None."""
+    """Return the reason why boosted trees cannot replace the classifier, or None."""
     if n_classes > MOST_CLASSES_TO_BOOST:
-        return f"it grows a tree per class, for at most {MOST_CLASSES_TO_BOOST}; y has {n_classes}"
+        return f"y must have at most {MOST_CLASSES_TO_BOOST} classes; got {n_classes}"
     if prefix.count("__") > 1 or (prefix and not hasattr(estimator, "steps")):
-        return f"{type(estimator).__name__} is no pipeline whose last step it could replace"
+        return f"estimator must be a classifier or a pipeline; got {type(estimator).__name__}"
     if prefix and len(estimator.steps) > 1:
         X = clone(estimator[:-1]).fit_transform(X)
     if not issparse(X):
         X = np.asarray(X)
     elif (n_bytes := 8 * X.shape[0] * X.shape[1]) > MOST_BYTES_TO_BOOST:
         most = MOST_BYTES_TO_BOOST / 2**20
-        return f"it takes dense samples of at most {most:.3g} MiB; got {n_bytes / 2**20:.3g}"
+        return f"dense X must have at most {most:.3g} MiB; got {n_bytes / 2**20:.3g}"
     if X.ndim != 2:
-        return f"it takes tables; X has {X.ndim} dimensions"
-    return None if X.dtype.kind in "fiub" else "it takes numbers only"
+        return f"X must have 2 dimensions; got {X.ndim}"
+    return None if X.dtype.kind in "fiub" else f"X must have numbers only; got dtype {X.dtype}"
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Make samples an array, in which columns without a known value in `fit` are 0.
+    """Return a dense array, with zeros in columns that had only missing values in `fit`.
 
-    scikit-learn's boosting fails on such columns.
+    scikit-learn's boosting fails on columns with only missing values.
     """
 
     def fit(self, X, y=None):
-        """Find the columns without a known value."""
+        """Find the columns with only missing values."""
         X = self._dense(X)
         self.empty_ = np.isnan(X).all(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], bool)
         return self
 
     def transform(self, X):
-        """Return the samples."""
+        """Return the dense array."""
         X = self._dense(X)
         return np.where(self.empty_, 0.0, X) if self.empty_.any() else X
 

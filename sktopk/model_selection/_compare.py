@@ -1,4 +1,4 @@
-"""compare_losses: whether a top-k loss is worth it on a dataset."""
+"""compare_losses: test whether a top-k loss improves a score on a dataset."""
 
 import inspect
 import reprlib
@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import check_table
+from sktopk._common._input import check_table, is_arrow
 from sktopk._common._labels import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._scoring import check_scorer
@@ -27,7 +27,7 @@ from sktopk.metrics import make_topk_scorer
 from ._baselines import make_baselines
 from ._grids import candidates_of
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, is_arrow, with_params
+from ._runs import Rows, Run, do_run, with_params
 from ._splits import make_splits
 
 NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})
@@ -53,73 +53,70 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses with equal tuning budgets on the same cross-validation splits.
 
-    Each loss is trained on the same folds with the same seeds. In each fold a quarter of the
-    training samples is held out to choose among settings, the same number for each loss. The
-    chosen setting is fitted to all training samples and scored on the test samples. Differences
-    from cross-entropy get intervals and p-values of the corrected resampled t-test, see
-    :class:`LossComparison`.
+    All losses are trained on the same folds with the same seeds and have the same number of
+    settings. In each fold, the setting is selected on a held-out quarter of the training samples,
+    fitted to all training samples and scored on the test samples. Differences from cross-entropy
+    get intervals and p-values, see :class:`LossComparison`.
 
     Every comparison includes these baselines:
 
-    - "cross_entropy", from which differences are computed;
+    - "cross_entropy", with which all others are compared;
     - "logit_adjusted" (:func:`sktopk.losses.logit_adjusted_loss`);
     - "weighted_cross_entropy", with balanced class weights. For two classes, a scorer of
       scikit-learn and no sample weights, `TunedThresholdClassifierCV` also tunes the threshold;
-    - "hist_gradient_boosting", scikit-learn's, for numerical tables of at most 30 classes. Sparse
-      samples are made dense, up to 512 MiB. If it is omitted, the result says why.
+    - "hist_gradient_boosting" of scikit-learn, for numerical data with at most 30 classes. Sparse
+      data is made dense, up to 512 MiB. If the baseline is omitted, the result has the reason.
 
     Parameters
     ----------
     estimator : TopKClassifier or pipeline
-        Everything but the loss. Its parameters must contain exactly one TopKClassifier. Each
-        `random_state` in it is set by `random_state`.
+        A TopKClassifier, or a pipeline with exactly one. Its loss is replaced by each of the
+        losses, and each `random_state` by the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
-        Names of losses of TopKClassifier, and named classifiers of any kind.
+        Names of losses of TopKClassifier, or named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
-        Score to maximize. None is :func:`sktopk.metrics.make_topk_scorer` at the k of
+        Score to maximize. None means :func:`sktopk.metrics.make_topk_scorer` with the k of
         `estimator`, at most n_classes - 1.
     cv : int, splitter or iterable of (train, test), default=5
-        An integer is the number of stratified folds (of whole groups, with `groups`), shuffled
-        for each seed. A splitter whose `random_state` is None is shuffled for each seed, too.
+        An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
+        keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
     n_seeds : int, default=1
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings to choose from. "default" has four for each loss: the learning rate times 1/3,
-        1, 3 and 10; for losses with a temperature the learning rate times 1 and 3 with tau and
-        tau / 10. Estimators without a learning rate have one. None chooses nothing. A dict maps
-        losses to what ``ParameterGrid`` takes; other losses have the
-        default. All losses must have the same number of settings.
+        Settings of each loss. "default" is four settings: the learning rate times 1/3, 1, 3 and
+        10, or for losses with a temperature, the learning rate times 1 and 3, each with tau and
+        tau / 10. None means no selection. A dict maps losses to arguments of ``ParameterGrid``;
+        other losses have the default. All losses must have the same number of settings.
     n_jobs : int, default=None
-        Number of parallel runs. None is 1 unless ``joblib.parallel_config`` says more.
+        Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight : array-like of shape (n_samples,), default=None
         Passed to `fit`, and to `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
-        Passed to `cv`. Whole groups are held out to choose settings.
+        Passed to `cv`. Settings are selected on held-out groups.
     confidence, margin : float, default=0.95, 0.01
-        Level of the intervals, and largest difference that does not matter, see
-        :class:`LossComparison`.
+        Level of the intervals, and largest negligible difference, see :class:`LossComparison`.
     progress : bool, default=True
         Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
-        Seed of all seeds.
+        Seed from which the seeds of all runs are drawn.
 
     Returns
     -------
     comparison : LossComparison
-        With `frame`, `summary()`, `verdict` and `plot()`.
+        Result with the attributes and methods `frame`, `summary()`, `verdict` and `plot()`.
 
     Raises
     ------
     RuntimeError
-        If a run fails, with the name of its loss, fold and seed. A setting that diverges is not
-        an error unless all do; `frame` counts them.
+        If a run fails. The message has its loss, fold and seed. Diverged settings raise only if
+        all settings of a run diverge; `frame` has their number.
 
     Warns
     -----
     UserWarning
-        Warnings of the fits, each once for all runs of a loss.
+        Warnings of the fits. Each warning is given once per loss.
 
     Examples
     --------
@@ -157,7 +154,7 @@ def compare_losses(
         estimator, prefix, with_loss, n_classes, scorer, first, weight is not None
     )
     omitted = {name: why for name, why in omitted.items() if name not in asked}
-    # A loss that the user names like a baseline replaces it.
+    # A loss with the name of a baseline replaces the baseline.
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
     candidates = candidates_of(everything, grid)
@@ -191,9 +188,9 @@ def _classifier_prefix(estimator):
     names = [name for name, value in params.items() if isinstance(value, TopKClassifier)]
     if len(names) != 1:
         raise TypeError(
-            "estimator must be a TopKClassifier or contain exactly one, as the last step of a "
-            f"pipeline; found {len(names)} in {type(estimator).__name__}. Compare scores of other "
-            "estimators by sktopk.metrics.LossComparisonDisplay.from_scores"
+            "estimator must be a TopKClassifier, or a pipeline with exactly one; "
+            f"got {len(names)} in {type(estimator).__name__}. For scores of other estimators, use "
+            "sktopk.metrics.LossComparisonDisplay.from_scores"
         )
     return f"{names[0]}__"
 
@@ -204,7 +201,7 @@ def _said(value):
 
 
 def _named_estimators(with_loss, losses):
-    """Return the estimators that `losses` asks for, by name."""
+    """Return a dict of the estimators in `losses`."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if not isinstance(entries, list | tuple):
         raise TypeError(
@@ -229,7 +226,7 @@ def _named_estimators(with_loss, losses):
 
 
 def _with_loss(estimator, prefix, loss):
-    """Return a copy with a loss of this name; parameters that it lacks get their defaults."""
+    """Return a copy with this loss; tau and sigma are reset if the loss does not take them."""
     params = estimator.get_params(deep=True)
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:

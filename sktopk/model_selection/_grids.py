@@ -1,4 +1,4 @@
-"""The settings that each loss may try: the same number for every loss."""
+"""Settings to select from, the same number for every loss."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from sklearn.model_selection import ParameterGrid
 
 from sktopk.boosting._objective import LOSSES
 
-# Factors of the learning rate: without another parameter to choose, and together with tau.
+# Factors of the learning rate, for losses without and with a temperature tau.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
 _RATES_WITH_TAU = (1.0, 3.0)
 _TAUS = (1.0, 0.1)
 
 
 def candidates_of(estimators, grid):
-    """Return the settings to try for each estimator by name, lists of dicts of the same length."""
+    """Return a dict with the settings (list of dicts) of each estimator."""
     if grid is None:
         return {name: [{}] for name in estimators}
     if grid == "default":
@@ -25,24 +25,24 @@ def candidates_of(estimators, grid):
         raise ValueError(f'grid must be "default", None or a dict of grids; got {grid!r}')
     if unknown := sorted(grid.keys() - estimators.keys()):
         names = list(estimators)
-        raise ValueError(f"grid must have losses of the comparison as keys, {names}; got {unknown}")
+        raise ValueError(f"grid must have keys from the compared losses {names}; got {unknown}")
     candidates = {name: _default_candidates(each) for name, each in estimators.items()}
     for name, each in grid.items():
         candidates[name] = list(ParameterGrid(each))
         for params in candidates[name]:
             clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
-    # Estimators without a learning rate are fitted as they are.
+    # Estimators without a learning rate have no settings to select from.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            f"grid must give every loss the same number of settings, {len(_RATES)} unless all "
-            f"losses are named; got {sizes}"
+            f"grid must have the same number of settings for every loss (default {len(_RATES)}); "
+            f"got {sizes}"
         )
     return candidates
 
 
 def _default_candidates(estimator):
-    """Return four settings of the learning rate, and of tau if the loss has it."""
+    """Return four settings of the learning rate, and of tau if the loss has a temperature."""
     params = estimator.get_params(deep=True)
     rates = [name for name in params if name.split("__")[-1] == "learning_rate"]
     if len(rates) != 1 or not isinstance(params[rates[0]], Real):

@@ -1,4 +1,4 @@
-"""LossComparison: the scores of all runs, and what may be concluded from them."""
+"""LossComparison: scores of all runs, with tests and a verdict."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ import numpy as np
 import pandas as pd
 
 from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._statistics import AS_GOOD, CANNOT_TELL, intervals_in_words, paired_differences
+from sktopk.metrics._statistics import (
+    EQUIVALENT,
+    INCONCLUSIVE,
+    intervals_in_words,
+    paired_differences,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-EQUIVALENT, INCONCLUSIVE = "equivalent", "not significantly different"
+_NOT_SIGNIFICANT = "not significantly different"
 _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 
 
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    Over J splits with differences :math:`d_j` between a loss and the baseline, the p-value is
-    that of the corrected resampled t-test [1]_, the interval of which
-    :class:`sktopk.metrics.LossComparisonDisplay` documents:
+    P-values and intervals are from the corrected resampled t-test [1]_. For J splits with
+    differences :math:`d_j` between a loss and the baseline, the p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{n_\text{test}}{n_\text{train}}\bigr) S^2}\Bigr)
 
-    Seeds that share a split are averaged first, since they add no new samples. If all differences
-    are the same number, the p-value is 0, or 1 where that number is 0.
+    :class:`sktopk.metrics.LossComparisonDisplay` has the formula of the interval. Seeds that share
+    a split are averaged first. If all differences are equal, the p-value is 1 if they are zero,
+    else 0.
 
-    The verdict on a loss with the interval :math:`\bar d \pm h` is, for a `margin` m,
+    The verdict on a loss with the interval :math:`\bar d \pm h` and a `margin` m is
 
     - "better" or "worse" if the interval excludes zero, :math:`|\bar d| > h`;
     - "equivalent" if it includes zero and lies within the margin, :math:`|\bar d| + h \le m`;
@@ -42,32 +47,32 @@ class LossComparison:
     Parameters
     ----------
     frame : DataFrame
-        A row per run, with the columns loss, repeat, fold, split, seed, score (of the test
-        samples), validation_score and params (of the setting chosen), n_candidates, n_diverged
-        (settings whose training diverged), fit_seconds, run_seconds, n_train and n_test. Only
-        loss, split, score, n_train and n_test are required.
+        One row per run, with the columns loss, repeat, fold, split, seed, score (of the test
+        samples), validation_score and params (of the selected setting), n_candidates, n_diverged
+        (number of settings whose training diverged), fit_seconds, run_seconds, n_train and n_test.
+        Only loss, split, score, n_train and n_test are required.
     losses : list of str, default=None
-        Losses that the verdict is about. None is all but the baseline.
+        Losses for the verdict. None means all except the baseline.
     baseline : str, default="cross_entropy"
-        Loss that the others are compared with.
+        Loss with which the others are compared.
     metric : str, default="score"
         Name of the score.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        Largest difference of scores that does not matter, at least 0.
+        Largest difference of scores that is negligible, at least 0.
     omitted : dict of str to str, default=None
-        Baselines that are missing, and why.
+        Omitted baselines, with the reason.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
         Score of each loss on each split, the baseline first.
     test_fraction : float
-        Mean share of the samples that a split tests on.
+        Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of `losses`. With m losses, its interval has level
-        :math:`1 - (1 - \text{confidence}) / m`.
+        Verdict on the best of `losses`. For m losses, the interval has the level
+        :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
 
     References
     ----------
@@ -124,39 +129,38 @@ class LossComparison:
         found = self.summary(level)
         best, highest = found["mean"][asked].idxmax(), found["mean"].idxmax()
         row = found.loc[best]
-        than = {EQUIVALENT: "to", INCONCLUSIVE: "from"}.get(row["verdict"], "than")
+        than = {EQUIVALENT: "to", _NOT_SIGNIFICANT: "from"}.get(row["verdict"], "than")
         which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
         within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
         verdict = f"{which} {row['verdict']} {than} {self.baseline}{within}: "
         verdict += f"difference {_in_words(row)}"
-        if row["verdict"] == INCONCLUSIVE:
-            verdict += f". It would take {_missing_in_words(row)} to know"
+        if row["verdict"] == _NOT_SIGNIFICANT:
+            verdict += f". A conclusive result needs {_missing_in_words(row)}"
         if highest not in (best, self.baseline):
             difference = _in_words(self.summary().loc[highest])
             verdict += f". {highest} scores highest: difference {difference}"
         return verdict
 
     def summary(self, confidence: float | None = None) -> pd.DataFrame:
-        """Return a row per loss: its mean score, and its difference from the baseline.
+        """Return the mean score of each loss, and its difference from the baseline.
 
         Parameters
         ----------
         confidence : float, default=None
-            Level of the intervals, in (0, 1). None is that of the comparison.
+            Level of the intervals, in (0, 1). None means the `confidence` of the comparison.
 
         Returns
         -------
         summary : DataFrame
-            Indexed by loss, the baseline first, with the columns mean, difference, low and high
+            One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            The last two are about how many more folds, or how many times the samples, would be
-            conclusive if the mean and the spread of the differences stay as they are: 0 and 1 if
-            the verdict is conclusive, infinite if no number is enough. The baseline has NaN.
-
+            `more_folds` estimates how many more folds give a conclusive verdict, and `times_rows`
+            by which factor the number of samples must grow. They are 0 and 1 if the verdict is
+            conclusive, and infinite if no number is enough. The baseline has NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
-        words = {AS_GOOD: EQUIVALENT, CANNOT_TELL: INCONCLUSIVE}
+        words = {INCONCLUSIVE: _NOT_SIGNIFICANT}
         for loss, each in paired_differences(scores, self.baseline, self.test_fraction).items():
             half = each.half_width(confidence)
             verdict = each.verdict(confidence, self.margin)
@@ -178,7 +182,7 @@ class LossComparison:
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
         """Draw the differences and their intervals.
 
-        `ax` and `kwargs` are those of :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
+        `ax` and `kwargs` are passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
         """
         names = ("test_fraction", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}
@@ -201,7 +205,7 @@ class LossComparison:
         n_runs, n_splits = len(self.frame) // len(summary), self.frame["split"].nunique()
         return "\n".join(
             [
-                f"LossComparison by {self.metric}: {n_runs} runs on {n_splits} splits of each loss",
+                f"LossComparison by {self.metric}: {n_runs} runs per loss on {n_splits} splits",
                 shown.to_string(),
                 f"Verdict: {self.verdict}",
                 *(f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()),
@@ -210,26 +214,25 @@ class LossComparison:
 
 
 def _check_frame(frame):
-    """Raise unless `frame` is a table of runs."""
+    """Raise unless `frame` is a data frame with the required columns."""
     is_frame = isinstance(frame, pd.DataFrame)
     if is_frame and set(_COLUMNS) <= set(frame.columns):
         return
     came = f"the columns {frame.columns.tolist()}" if is_frame else reprlib.repr(frame)
     raise (ValueError if is_frame else TypeError)(
-        f"frame must be a DataFrame with a row per run and the columns {', '.join(_COLUMNS)}, as "
-        f"compare_losses makes it; got {came}. Compare scores of cross_val_score by "
-        "sktopk.metrics.LossComparisonDisplay.from_scores"
+        f"frame must be a DataFrame with the columns {', '.join(_COLUMNS)}; got {came}. For scores "
+        "of cross_val_score, use sktopk.metrics.LossComparisonDisplay.from_scores"
     )
 
 
 def _in_words(row):
-    """Return the difference of a row of the summary with half its interval."""
+    """Return the difference in a row of the summary, with the half width of its interval."""
     (words,) = intervals_in_words([row["difference"]], [(row["high"] - row["low"]) / 2])
     return words
 
 
 def _missing_in_words(row):
-    """Return what would make a row of the summary conclusive."""
+    """Return the folds or samples that would make a row of the summary conclusive."""
     more, times = row["more_folds"], row["times_rows"]
     if times == inf:
         return "a margin above 0"

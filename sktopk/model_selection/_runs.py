@@ -1,4 +1,4 @@
-"""One run: a loss on a fold with a seed, with its settings tried on held-out training samples."""
+"""One run of a comparison: a loss on a fold with a seed, including the selection of settings."""
 
 import time
 import warnings
@@ -17,7 +17,7 @@ from ._splits import hold_out
 
 
 class Rows(NamedTuple):
-    """Samples with their labels, and their weights and groups or None."""
+    """Samples and labels, with optional sample weights and groups."""
 
     X: Any
     y: np.ndarray
@@ -25,15 +25,12 @@ class Rows(NamedTuple):
     groups: Any
 
     def take(self, index):
-        """Return some of the samples."""
-        # Tables of pyarrow are indexed by columns.
-        X = self.X.take(index) if is_arrow(self.X) else take_rows(self.X, index)
-        others = (each if each is None else take_rows(each, index) for each in self[1:])
-        return Rows(X, *others)
+        """Return the samples with these indices."""
+        return Rows(*(each if each is None else take_rows(each, index) for each in self))
 
 
 class Run(NamedTuple):
-    """What a worker needs in addition to the samples."""
+    """Arguments of a run, except the data."""
 
     loss: str
     estimator: Any
@@ -45,21 +42,16 @@ class Run(NamedTuple):
     test: np.ndarray
 
 
-def is_arrow(X):
-    """Return whether X is a table of pyarrow."""
-    return type(X).__module__.partition(".")[0] == "pyarrow"
-
-
 def do_run(run, rows, scorer):
-    """Choose a setting on held-out training samples, then score the test samples with it.
+    """Select a setting on held-out training samples, refit, and score on the test samples.
 
-    Returns a row of ``LossComparison.frame`` but for its split, and the warnings of the final fit.
+    Returns a row of ``LossComparison.frame`` without `split`, and the warnings of the final fit.
     """
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)
     if len(run.candidates) > 1:
-        # The same for every loss.
+        # The seed, and so the held-out samples, are the same for every loss.
         kept, held = hold_out(train.y, np.random.RandomState(run.seed), train.groups)
         fit, judge = train.take(kept), train.take(held)
         scores = []
@@ -93,7 +85,7 @@ def do_run(run, rows, scorer):
 
 
 def _fit_and_score(run, params, train, test, scorer):
-    """Return the score of a setting, the seconds it took, and the warnings."""
+    """Return the score of a setting, the seconds for fit and score, and the warnings."""
     estimator = with_params(run.estimator, params, run.seed)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -103,7 +95,7 @@ def _fit_and_score(run, params, train, test, scorer):
             estimator.fit(train.X, train.y, **weight)
             score = scorer(estimator, test.X, test.y, **weight_for(scorer, test.weight))
             if np.ndim(score) or not np.isfinite(score):
-                raise ValueError(f"scoring must give a finite number; got {score!r}")
+                raise ValueError(f"scoring must return a finite number; got {score!r}")
         except Exception as error:
             raise RuntimeError(
                 f"loss={run.loss!r} in fold {run.fold}, repeat {run.repeat} (seed {run.seed}) with "
@@ -113,7 +105,7 @@ def _fit_and_score(run, params, train, test, scorer):
 
 
 def _weight_name(estimator):
-    """Return the parameter of `fit` for the weights; in a pipeline that of the last step."""
+    """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
     if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
         name, last = estimator.steps[-1]
         return f"{name}__{_weight_name(last)}"
@@ -121,7 +113,7 @@ def _weight_name(estimator):
 
 
 def with_params(estimator, params, seed=None):
-    """Return a clone with other parameters, and every `random_state` set to `seed`."""
+    """Return a clone with `params` set, and with every `random_state` set to `seed`."""
     copy = clone(estimator).set_params(**params)
     if seed is None:
         return copy

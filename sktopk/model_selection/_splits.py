@@ -1,4 +1,4 @@
-"""The same splits, held-out samples and seeds for every loss."""
+"""Splits, held-out samples and seeds, which are the same for every loss."""
 
 import copy
 from numbers import Integral
@@ -14,34 +14,35 @@ from sklearn.model_selection import (
 from sktopk._common._scalars import check_random
 from sktopk._common._splits import calibration_rows
 
-# Share of the training samples that settings and thresholds are chosen on.
+# Share of the training samples held out to select settings and thresholds.
 VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return ``(repeat, fold, seed, train, test, split)`` of every run of a loss.
+    """Return a list of ``(repeat, fold, seed, train, test, split)``, one per run of a loss.
 
-    `split` numbers the distinct pairs of training and test samples.
+    `split` is a number for each distinct pair of training and test samples.
     """
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
-        cv = list(cv)  # an iterator would be empty at the second seed
+        cv = list(cv)  # an iterator would be empty for the second seed
     splits, known = [], {}
     for repeat, seed in enumerate(seeds.tolist()):
         pairs = _splitter(cv, seed, y, groups).split(X, y, groups)
         for fold, (train, test) in enumerate(pairs):
             train, test = (_row_numbers(each) for each in (train, test))
             if np.intersect1d(train, test).size:
-                raise ValueError(f"cv must not test on training samples; fold {fold} does")
+                got = f"common samples in fold {fold}"
+                raise ValueError(f"cv must have disjoint train and test sets; got {got}")
             split = known.setdefault((train.tobytes(), test.tobytes()), len(known))
             splits.append((repeat, fold, seed + fold, train, test, split))
     if len(known) < 2:
-        raise ValueError("cv must give at least two different splits; got one")
+        raise ValueError("cv must have at least two different splits; got one")
     return splits
 
 
 def _splitter(cv, seed, y, groups):
-    """Return the splitter of one repeat, shuffled by its seed unless it has its own."""
+    """Return the splitter of one repeat; if `cv` has no seed, it is shuffled with `seed`."""
     if isinstance(cv, Integral):
         folds = StratifiedKFold if groups is None else StratifiedGroupKFold
         return folds(cv, shuffle=True, random_state=seed)
@@ -57,7 +58,7 @@ def _row_numbers(rows):
 
 
 def hold_out(y, random, groups=None):
-    """Return the row numbers of samples to fit and of held-out ones, by class or by group."""
+    """Return indices of samples to fit and of held-out samples, stratified or by group."""
     if groups is not None:
         splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
         return next(splitter.split(y, groups=groups))

@@ -1,4 +1,4 @@
-"""Networks: plain torch modules, usable without the estimators."""
+"""Networks as plain torch modules, usable without the estimators."""
 
 from ._mlp import MLP
 from ._tabular_mlp import TabularMLP

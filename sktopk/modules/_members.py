@@ -1,4 +1,4 @@
-"""Several networks side by side, as one."""
+"""An ensemble of separate networks as one module."""
 
 import inspect
 from functools import partial
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Members(nn.ModuleList):
-    """Networks with weights of their own that score the same samples.
+    """Ensemble of networks that score the same samples and share no weights.
 
     Each network returns scores of shape (n_samples, n_outputs), or (n_samples,) for one output.
     """
@@ -20,17 +20,17 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return the entries of the state dict that belong to member m: their index by name."""
+        """Return, for each parameter name, the index of member m in the entry of the state dict."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
-        """Return the scores of member m alone, of shape (n_samples, n_outputs)."""
+        """Return the scores of member m, of shape (n_samples, n_outputs)."""
         scores = self[m](x)
         return scores if scores.ndim == 2 else scores.unsqueeze(1)
 
 
 def mean_of_members(scores):
-    """Average scores of shape (n_samples, n_members, n_outputs) over the members."""
+    """Return the mean over the members of scores (n_samples, n_members, n_outputs)."""
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
@@ -49,33 +49,33 @@ def best_classes(scores, k):
 
 
 def ordered_sets(sets, order, k):
-    """Scores with the order of one head, whose k largest are chosen with another.
+    """Return scores that take the top k classes from `sets` and the order from `order`.
 
-    The set consists of the largest score of `order` and the k - 1 largest others of `sets`, both of
-    shape (n_samples, n_classes). Ties are resolved in favour of the first class. The scores of the
-    set are raised by the same number in each row, as little as needed.
+    Both arguments are scores of shape (n_samples, n_classes). The top k classes are the first class
+    of `order` and the k - 1 largest other scores of `sets`. The first of tied classes is preferred.
+    In each row, a constant is added to the scores of these classes. It is as small as possible.
     """
     first = order.argmax(dim=1, keepdim=True)
     columns = best_classes(sets.scatter(1, first, torch.inf), k)
     inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
     lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
     highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
-    # Well above, so that rounding does not make ties.
+    # A clear distance, so that rounding does not create ties.
     room = (lowest.abs() + highest.abs() + 1) * 2.0**-10
     raised = torch.where(highest >= lowest, highest - lowest + room, 0)
     return torch.where(inside, order + raised, order)
 
 
 def score_of_member(module, m):
-    """Return a function of x: the scores of member m of an ensemble, computed alone if possible."""
+    """Return a function that computes the scores of member m, if possible without the others."""
     if hasattr(module, "score_member"):
         return partial(module.score_member, m=m)
     return lambda x: module(x)[:, m]
 
 
 def packs_members(module):
-    """Return whether a callable that builds networks builds all ensemble members in one."""
+    """Return whether `module` builds all ensemble members in one network."""
     try:
         return "n_members" in inspect.signature(module).parameters
-    except (TypeError, ValueError):  # some builtins
+    except (TypeError, ValueError):  # builtins without a signature
         return False

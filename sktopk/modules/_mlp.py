@@ -1,4 +1,4 @@
-"""The default network for tables, whose first layer takes sparse rows as they are."""
+"""Multi-layer perceptron whose first layer accepts sparse input."""
 
 import math
 import warnings
@@ -12,14 +12,14 @@ from ._members import Members
 from ._normalized_linear import NormalizedLinear
 
 with warnings.catch_warnings():
-    # Torch says once in a process that CSR tensors are young; products of them are all that is
-    # used here. Later, in one of several threads, filters could not be set and put back safely.
+    # The first CSR tensor of a process emits a beta warning. It is suppressed at import, because
+    # warning filters are not thread-safe.
     warnings.simplefilter("ignore", UserWarning)
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 
 
 class MLP(nn.Sequential):
-    r"""Multi-layer perceptron: linear, optional batch normalisation, ReLU, optional dropout.
+    r"""Multi-layer perceptron with ReLU, optional batch normalization and optional dropout.
 
     .. math::
         f(x) = W_m\, h_{m-1} + b_m, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \quad h_0 = x
@@ -33,17 +33,17 @@ class MLP(nn.Sequential):
     hidden_layer_sizes : tuple of int, default=(100,)
         Width of each hidden layer; ``()`` is a linear model.
     batch_norm : bool, default=False
-        Whether to normalise over the batch before each ReLU.
+        Whether to apply batch normalization before each ReLU.
     dropout : float, default=0.0
-        Probability of dropping a hidden unit in training.
+        Probability of dropping a hidden unit during training.
     normalize : bool, default=False
         Whether scores are cosines between the last hidden layer and the weights of each class,
-        without a bias, for losses with margins such as :func:`sktopk.losses.ldam_loss`.
+        without a bias. Use it for losses with margins such as :func:`sktopk.losses.ldam_loss`.
     dtype : torch.dtype, default=None
-        Of the weights; None is torch's default.
+        Data type of the weights. None means torch's default.
     generator : torch.Generator, default=None
-        On the CPU; source of the first weights and of dropout. None is torch's own generator,
-        which all threads share and copies of the network use.
+        CPU generator for initial weights and dropout. None means torch's global generator, which
+        all threads share. Copies of the network use the global generator.
 
     References
     ----------
@@ -52,7 +52,7 @@ class MLP(nn.Sequential):
 
     Examples
     --------
-    The network for molecules of [1]_, on 100 components:
+    The network of [1]_ for molecules, with 100 principal components as input:
 
     >>> import torch
     >>> from sktopk.modules import MLP
@@ -92,8 +92,8 @@ class MLP(nn.Sequential):
 
 
 def _linear(kind, n_in, n_out, dtype, generator):
-    """A linear layer whose first weights, those of torch, are drawn from `generator`."""
-    # It does not ask where tensors are made by default, such as on a device without memory.
+    """Return a linear layer with torch's default initialization, drawn from `generator`."""
+    # The explicit device also works for the meta device.
     device = torch.get_default_device()
     layer = nn.utils.skip_init(kind, n_in, n_out, device=device, dtype=dtype)
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
@@ -103,34 +103,34 @@ def _linear(kind, n_in, n_out, dtype, generator):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that draws from `generator`, or, where that is None, from torch's own."""
+    """Dropout that draws from `generator`, or from torch's global generator if it is None."""
 
     def __init__(self, p, *, generator=None):
         super().__init__(p)
         self.generator = generator
 
     def forward(self, x):
-        """Return x with entries dropped, in training."""
+        """Return x. During training, random entries are set to 0 and the others are scaled."""
         if self.generator is None or not self.training:
             return super().forward(x)
         generator = self.generator
         if x.device.type != "cpu":
-            # What has been drawn is one state, wherever the network is.
+            # The CPU generator seeds the other one, so that only the CPU state must be saved.
             seed = torch.randint(2**62, (), generator=generator).item()
             generator = torch.Generator(x.device).manual_seed(seed)
         kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=generator)
         return x * kept if self.p == 1 else x * kept.div_(1 - self.p)
 
     def __getstate__(self):
-        # No two networks draw from one generator.
+        # A copy of a network must not share its generator.
         return vars(self) | {"generator": None}
 
 
 class SparseRows:
     """Samples of a CSR matrix as the input of a network.
 
-    `rows` is a sparse CSR tensor of shape (n_samples, n_features). `transpose` returns its
-    transpose, a sparse CSR tensor. It is called once, in the backward pass.
+    `rows` is a sparse CSR tensor of shape (n_samples, n_features). The function `transpose` returns
+    the transpose as a sparse CSR tensor. The backward pass calls it once.
     """
 
     def __init__(self, rows, transpose):
@@ -142,7 +142,7 @@ class SparseRows:
 
 
 class _Product(torch.autograd.Function):
-    """``x W' + b`` for sparse rows x, with gradients of W and b."""
+    """``x W' + b`` for sparse rows x, with gradients for W and b."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -156,7 +156,7 @@ class _Product(torch.autograd.Function):
 
 
 class SparseInputLinear(nn.Linear):
-    """A linear layer that also takes `SparseRows`, and multiplies nothing by their zeros."""
+    """A linear layer that also accepts `SparseRows`, for which it skips zeros."""
 
     def forward(self, x):
         """Return the scores (n_samples, out_features) of a Tensor or `SparseRows`."""
@@ -166,7 +166,7 @@ class SparseInputLinear(nn.Linear):
 
 
 def takes_sparse(module):
-    """Whether the first layer of a network multiplies sparse rows here."""
+    """Return whether the first layer of a network supports sparse input on this machine."""
     if isinstance(module, Members):
         return all(map(takes_sparse, module))
     first = next(iter(module), None) if isinstance(module, nn.Sequential) else None

@@ -11,9 +11,9 @@ class NormalizedLinear(nn.Module):
     .. math::
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
-    There is no bias, and neither a frequent class nor an easy sample gets larger scores by longer
-    vectors. The weight, of shape (out_features, in_features), is drawn uniformly from the unit
-    sphere; only its direction matters.
+    There is no bias. Vectors are normalized, so neither frequent classes nor easy samples get
+    larger scores from longer vectors. The weight has shape (out_features, in_features) and is drawn
+    uniformly from the unit sphere. Only its direction matters.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class NormalizedLinear(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw new directions."""
+        """Draw new random directions."""
         nn.init.normal_(self.weight, generator=generator)
         with torch.no_grad():
             self.weight.copy_(_normalize(self.weight))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the scores (n_samples, out_features) of `features` (n_samples, in_features)."""
+        """Return scores (n_samples, out_features) of `features` (n_samples, in_features)."""
         return F.linear(_normalize(features), _normalize(self.weight))
 
     def extra_repr(self) -> str:
@@ -47,6 +47,6 @@ class NormalizedLinear(nn.Module):
 
 
 def _normalize(rows):
-    """Scale rows to length one and leave rows of zeros, whose gradient stays finite."""
+    """Scale rows to length one. Rows of zeros stay zero and have a finite gradient."""
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows / torch.where(norm == 0, 1.0, norm)

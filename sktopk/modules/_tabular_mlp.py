@@ -1,4 +1,4 @@
-"""Networks for tables: columns are scaled and encoded inside, several members in one product."""
+"""Multi-layer perceptrons for tabular data, with preprocessing and several ensemble members."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_training
 from ._mlp import Dropout
 
-# Bins that "auto" has room for, and columns beyond which it has none: two each would not fit.
+# n_encoded="auto": the largest number of bins, and of columns. More columns get no bins.
 _ROOM = 512
 _WIDE = 256
-# Rows that quantiles are taken of; more would not move them by what training could notice.
+# Number of samples from which quantiles are computed.
 _SAMPLED = 20_000
-# Scaled values end here, far behind where the clip is flat and far from an overflow.
+# Scaled values are clipped to this range before the smooth clip, to avoid overflow.
 FAR = 1e6
 _NARROW = 1e-6
 
@@ -25,16 +25,16 @@ _NARROW = 1e-6
 class TabularMLP(nn.Module):
     r"""Ensemble of multi-layer perceptrons for tabular data, with scaled and encoded columns.
 
-    Every column is scaled by its quartiles and clipped smoothly [2]_. A column of more than two
-    values can also be encoded piecewise linearly in T bins [1]_, equation 1:
+    Every column is scaled by its quartiles and smoothly clipped [2]_. A column with more than two
+    distinct values can also get a piecewise linear encoding in T bins [1]_ (equation 1):
 
     .. math::
         z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
         \operatorname{clip}(z) = \frac{z}{\sqrt{1 + (z / 3)^2}}, \qquad
         e_t = \min\Bigl(1, \max\Bigl(0, \frac{z - b_{t-1}}{b_t - b_{t-1}}\Bigr)\Bigr)
 
-    Linear layers with ReLU and dropout follow. Ensemble members share the encoded columns, but no
-    weight. Their layers are computed in one matrix multiplication each.
+    Linear layers with ReLU and dropout follow. The ensemble members share the preprocessing, but no
+    weights. Each layer is computed for all members in one matrix multiplication.
 
     Parameters
     ----------
@@ -45,46 +45,47 @@ class TabularMLP(nn.Module):
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Width of each hidden layer of a member.
     n_members : int, default=1
-        Number of networks.
+        Number of ensemble members.
     dropout : float, default=0.0
-        Probability of dropping a hidden unit in training, in the same places of all members.
+        Probability of dropping a hidden unit during training. All members drop the same units.
     n_bins : int, default=0
-        Largest number of bins of a column; 0 for columns that are only scaled.
+        Largest number of bins per column. 0 means no piecewise linear encoding.
     n_encoded : int or "auto", default="auto"
-        Largest number of bins of all columns together. All columns of more than two values have
-        the same limit; if 2 bins each do not fit, no column has any. "auto" is ``n_bins`` for each
-        numerical column, at most 512, and 0 for more than 256 such columns.
+        Largest total number of bins. All columns get the same limit. If there are too many columns
+        for 2 bins each, no column is encoded. "auto" is ``n_bins`` times the number of numerical
+        columns, at most 512, and 0 with more than 256 such columns.
     missing_indicator : bool or sequence of int, default=False
-        Columns that get an indicator, 1 for missing values: all, none, or these.
+        Columns that get an indicator of missing values: all (True), none (False) or a list.
     n_categories : dict of {int: int}, default=None
-        For each categorical column, whose values are 0, 1, 2, ..., the number n of its categories.
-        They are one-hot encoded and scaled by ``n ** -0.5``; other values are encoded as zeros.
+        Number n of categories of each categorical column, by column index. Categories are coded as
+        0, 1, 2, ..., one-hot encoded and scaled by ``n ** -0.5``. Other values become zeros.
     dtype : torch.dtype, default=None
-        Of weights and scales; None is torch's default.
+        Data type of weights and scales. None means torch's default.
     generator : torch.Generator, default=None
-        Source of first weights and dropout; None is torch's own.
+        Source of initial weights and dropout. None means torch's global generator.
 
     Attributes
     ----------
     center, scale : Tensor of shape (n_features,)
         Buffers: z is ``(x - center) * scale``.
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
-        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope`` between 0 and 1,
-        the bins of a column in ascending order. Slopes of unused bins are 0.
+        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to [0,
+        1]. The bins of a column are in ascending order. Unused bins have slope 0.
     missing_column : Tensor of shape (n_indicators,)
-        Buffer: the columns with an indicator.
+        Buffer: the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
-        Buffers: the indicator ``x[..., category_column] == category_value`` times its scale.
+        Buffers: the encoding is ``x[..., category_column] == category_value`` times the scale.
     layers : ModuleList
-        Linear layers; the first axis of all parameters is that of the members.
+        Linear layers. The first axis of each parameter is the ensemble member.
 
     Notes
     -----
-    NaN counts as missing: it is the median of the column, or no category. Infinite values are far
-    away on their side. Before :meth:`from_data`, columns are clipped and nothing else.
+    Missing numerical values (NaN) are replaced by the median of the column. Missing categories are
+    encoded as zeros. Infinite values are clipped. Before :meth:`from_data` is called, columns are
+    clipped but not scaled.
 
-    Equation 1 of [1]_ leaves the first and the last bin open. Here they end with the samples that
-    `from_data` has seen, behind which the clipped column goes on towards 3 or -3.
+    In equation 1 of [1]_, the first and the last bin are open. Here they end at the smallest and
+    largest value in `from_data`. The smoothly clipped column continues beyond them towards -3 or 3.
 
     References
     ----------
@@ -138,15 +139,14 @@ class TabularMLP(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # What two rows have in common for being of the same category is the product of their
-        # indicators, 1 / n: the more categories, the fewer rows has each, and the sooner the
-        # network has learnt these by heart.
+        # Two samples of the same category have the inner product 1 / n in these inputs. The scale
+        # reduces the overfitting of columns with many rare categories.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         if missing_indicator is True:
             missing = torch.arange(n_features)
         else:
             missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
-        # Known by the parameters: no part of the state.
+        # Not saved in the state dict, because the constructor recomputes these buffers.
         for name, each in {
             "missing_column": missing,
             "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
@@ -164,17 +164,16 @@ class TabularMLP(nn.Module):
 
     @torch.no_grad()
     def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
-        """Set scales and bins by the samples of a dataset.
+        """Compute scales and bins from the samples of a dataset.
 
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating point. NaN, infinite values and categorical columns are ignored. Of more than
-            20 000 samples a regular subsample is used, except for columns that seem constant.
-            A column that is constant or missing everywhere has the scale 0: its values never
-            matter.
+            Floating point. NaN, infinite values and categorical columns are ignored. With more than
+            20 000 samples, a regular subsample is used, except for columns that appear constant.
+            Constant or missing columns get scale 0, so that they have no effect.
         sample_weight : Tensor of shape (n_samples,), default=None
-            Nonnegative; weight 2 equals the sample given twice, weight 0 its absence.
+            Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
         Returns
         -------
@@ -183,11 +182,12 @@ class TabularMLP(nn.Module):
         Raises
         ------
         ValueError
-            If X has another number of columns than the network, or no samples.
+            If X does not have the number of columns of the network, or has no samples.
         """
         if X.dim() != 2 or X.shape[1] != self.n_features or len(X) == 0:
             raise ValueError(
-                f"X must have rows of {self.n_features} columns; got shape {tuple(X.shape)}"
+                f"X must have shape (n_samples, {self.n_features}) and at least one sample; got "
+                f"shape {tuple(X.shape)}"
             )
         limits = torch.finfo(self.center.dtype)
         weight = torch.ones(len(X)) if sample_weight is None else sample_weight
@@ -208,7 +208,7 @@ class TabularMLP(nn.Module):
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
             edges = _edges(*_values(X[:, j], weight), n_bins)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
-            # A narrower bin has no room for scaled values in float32.
+            # Narrower bins cannot be resolved in float32.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
             place = slice(filled, filled + len(edges) - 1)
             self.bin_column[place] = j
@@ -218,21 +218,21 @@ class TabularMLP(nn.Module):
         return self
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Which entries of the state dict are those of member m alone: their index by name."""
+        """Return, for each parameter name, the index of member m in the entry of the state dict."""
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the input of the first layer for samples x of shape (..., n_features).
 
-        The clipped columns, the bins, the indicators of missing values and the categories, in this
-        order: shape (..., n_inputs).
+        The result has shape (..., n_inputs): clipped columns, bins, indicators of missing values
+        and categories, in this order.
         """
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
-        # Missing is the median; and an infinite value of a constant column is that constant.
+        # NaN becomes the median. This includes infinity times scale 0 in constant columns.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
         if self.n_encoded:
-            # In place, and whole columns at a time: of many bins this is most of what a row costs.
+            # In-place operations on whole columns, because this dominates the time with many bins.
             bins = z.index_select(-1, self.bin_column)
             parts.append(bins.sub_(self.bin_start).mul_(self.bin_slope).clamp(0, 1))
         if len(self.missing_column):
@@ -245,13 +245,13 @@ class TabularMLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
-        With one member (n_samples, n_outputs). Members may have samples of their own: x of shape
-        (n_members, n_samples, n_features).
+        With one member, the scores have shape (n_samples, n_outputs). If x has shape (n_members,
+        n_samples, n_features), each member gets its own samples.
         """
         h = self.encode(x)
         drops = self.dropout.p and self.training
         parameters = [p for layer in self.layers for p in layer.parameters()]
-        # Without a parameter that learns there is no way back.
+        # The fused layers require a trainable parameter.
         learns = any(p.requires_grad for p in parameters) and not drops and is_plain_training(h)
         if learns and all(map(is_as_made, self.layers)):
             scores = MemberLayers.apply(h, *parameters)
@@ -262,17 +262,16 @@ class TabularMLP(nn.Module):
 
     def _by_layer(self, h, drops):
         for layer in self.layers[:-1]:
-            # Not in place of what a hook has seen, nor of a view in a graph, which is copied whole.
+            # Not in place if hooks may use the values, or if autograd would copy them.
             inplace = not torch.is_grad_enabled() and is_as_made(layer)
             h = nn.functional.relu(layer(h), inplace=inplace)
             if drops:
-                # One mask for all members, whose units have nothing in common but their number:
-                # random numbers cost as much as the products.
+                # One mask for all members, because drawing costs as much as the multiplications.
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
-        """Return what `forward` does of member m, alone: scores (n_samples, n_outputs)."""
+        """Return the scores (n_samples, n_outputs) of member m, computed without the others."""
         is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
         if not is_ours or not all(map(is_as_made, self.layers)):
             scores = self(x)
@@ -284,13 +283,13 @@ class TabularMLP(nn.Module):
 
 
 def _values(column, weight):
-    """Distinct finite values of a column, sorted, and what each weighs: of some rows, if they vary.
+    """Return the sorted distinct finite values of a column and their weights, in float64.
 
-    Both are in float64.
+    A subsample is used unless it is constant.
     """
     step = -(-len(column) // _SAMPLED)
     values = _distinct(column[::step], weight[::step])
-    # The other values may be too rare for the sample.
+    # A constant subsample may have missed rare values.
     return _distinct(column, weight) if len(values[0]) < 2 and step > 1 else values
 
 
@@ -302,13 +301,13 @@ def _distinct(column, weight):
 
 
 def _scaling(values, weight, limits):
-    """Centre, scale and number of distinct values."""
+    """Return center, scale and number of distinct values."""
     if len(values) == 0:
         return 0.0, 0.0, 0
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # Half of the rows or more have one value; how far are the others from it?
+        # At least half of the samples have the same value. Use the distances of the others.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]
@@ -321,27 +320,27 @@ def _scaling(values, weight, limits):
 
 
 def _quantiles(values, weight, shares):
-    """Quantiles of sorted values: where a share of the weight ends, the mean with the next one."""
+    """Return quantiles of sorted values. If a quantile falls between two values, use their mean."""
     total = weight.cumsum(0)
     wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
-    # The last digit of a sum must not decide.
+    # Rounding errors of the sum must not decide.
     slack = 1e-9 * total[-1]
     last = len(values) - 1
     low = torch.searchsorted(total, wanted - slack).clamp(max=last)
     high = torch.searchsorted(total, wanted + slack).clamp(max=last)
     low, high = values[low], values[high]
-    # Not half of the sum, which overflows; exact where both are the same.
+    # Halves are added instead of halving the sum, which may overflow. Equal values stay exact.
     return torch.where(low == high, low, low / 2 + high / 2)
 
 
 def _edges(values, weight, n_bins):
-    """At most n_bins + 1 of the values that part them into bins of about equal weight."""
+    """Return at most n_bins + 1 of the values as edges of bins of about equal weight."""
     if len(values) <= n_bins + 1:
         return values
-    # A value that more rows share than belong in a bin parts two of them; quantiles the others.
+    # Values with more weight than a bin become edges. The other edges are quantiles of the rest.
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # The last edge is the largest value, however little it weighs.
+    # The largest value is always the last edge.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

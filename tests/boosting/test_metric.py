@@ -50,7 +50,7 @@ def test_topk_accuracy_knows_classes_that_the_rows_lack(average):
 def test_groups_are_those_of_lightgbm():
     expected = metrics.precision_at_k_score(Y, SCORE, k=2, groups=np.repeat([0, 1], [10, 30]))
     assert metric("precision_at_k", k=2)(Y, SCORE, group=[10, 30])[1] == expected
-    with pytest.raises(ValueError, match="name='bedroc' has no use for group"):
+    with pytest.raises(ValueError, match="group must be None for name='bedroc'"):
         metric("bedroc")(Y, SCORE, group=[10, 30])
 
 
@@ -65,7 +65,7 @@ def test_can_be_pickled_and_cloned():
     ("call", "says"),
     [
         (lambda: metric("auc"), "name must be one of 'precision_at_k'"),
-        (lambda: metric("precision_at_k"), "name='precision_at_k' needs k"),
+        (lambda: metric("precision_at_k"), "name='precision_at_k' requires k"),
         (lambda: metric("precision_at_k", k=-1), "k must be"),
         (lambda: metric("bedroc", library="catboost"), "library must be one of 'lightgbm', 'xgb"),
         (lambda: metric("topk_accuracy", k=0), "k must be"),

@@ -55,7 +55,7 @@ def test_every_class_is_covered_as_often_as_promised(coverage):
 
 
 def test_class_of_too_few_rows_is_in_every_set():
-    with pytest.warns(UserWarning, match=r"at least 9 calibration samples of it; 2 of 3 classes"):
+    with pytest.warns(UserWarning, match=r"needs 9 .* per class; 2 of 3 classes"):
         threshold = class_thresholds(np.arange(17.0), np.repeat([0, 2], [8, 9]), 3, 0.9)
     assert threshold.tolist() == [-np.inf, -np.inf, 8.0]
 
@@ -133,10 +133,10 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
     proba, y = draw(100, seed=8)
     groups = np.repeat(["a", "b"], [95, 5])
     clf = SetClassifier(frozen(), method="lac", conditional="group")
-    with pytest.warns(UserWarning, match=r"samples of it, with labels .* 1 of 2 groups have fewer"):
+    with pytest.warns(UserWarning, match=r"per group, with labels .* 1 of 2 groups have fewer"):
         clf.fit(proba, y, groups=groups)
     assert sets(clf, proba[95:], groups=groups[95:]).all()
-    with pytest.warns(UserWarning, match=r"2 of 5 samples are of groups without calibration"):
+    with pytest.warns(UserWarning, match=r"2 of 5 samples have groups without calibration"):
         found = sets(clf, proba[:5], groups=["a", "0", "a", "c", "a"])
     assert found[[1, 3]].all()
     assert not found[[0, 2, 4]].all()
@@ -150,14 +150,14 @@ def test_wrong_conditions_and_groups_are_refused():
         with pytest.raises(ValueError, match=f"conditional must be None for method='{method}'"):
             SetClassifier(frozen(), method=method, conditional="class").fit(proba, y)
     clf = SetClassifier(frozen(), method="lac", conditional="group")
-    with pytest.raises(ValueError, match=r'groups must be passed .*"group" .* and no groups'):
+    with pytest.raises(ValueError, match=r'groups must be passed .*"group"; .* and no groups'):
         clf.fit(proba, y)
-    with pytest.raises(ValueError, match=r"groups must name the group of each of the 100 rows"):
+    with pytest.raises(ValueError, match=r"groups must have one entry per sample \(100\)"):
         clf.fit(proba, y, groups=np.zeros(99))
     clf.fit(proba, y, groups=np.arange(100) % 2)
     with pytest.raises(ValueError, match=r"groups must be passed .* no groups"):
         clf.predict_set(proba)
-    with pytest.raises(ValueError, match=r"groups must be of the kind given to fit, such as .*0"):
+    with pytest.raises(ValueError, match=r"groups must have the type .*, such as 0; got '0'"):
         clf.predict_set(proba[:1], groups=["0"])
     with pytest.raises(ValueError, match=r"conditional=None and groups"):
         SetClassifier(frozen(), method="lac").fit(proba, y, groups=y)

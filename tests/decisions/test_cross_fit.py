@@ -129,9 +129,12 @@ def test_what_has_no_such_scores_is_refused_by_name():
     bags = BaggingClassifier(LogisticRegression(), 20, oob_score=True, random_state=0)
     for decision, message in [
         (BudgetClassifier(LogisticRegression(), cross_fit=True), "oob_decision_function_"),
-        (BudgetClassifier(frozen, cross_fit=True), "FrozenEstimator is not trained"),
-        (BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True), "cross_fit=True needs"),
-        (BudgetClassifier(bags, cross_fit=True), "of BaggingClassifier has probabilities"),
+        (BudgetClassifier(frozen, cross_fit=True), "cross_fit must be False for a FrozenEstimator"),
+        (
+            BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True),
+            "cross_fit=True; got 'fdr'",
+        ),
+        (BudgetClassifier(bags, cross_fit=True), "got probabilities in .* of Bagging"),
     ]:
         with pytest.raises(ValueError, match=message):
             decision.fit(X, y)

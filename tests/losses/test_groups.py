@@ -228,7 +228,7 @@ def test_groups_are_refused_where_there_are_none():
     scores, target, groups = batch()
     with pytest.raises(ValueError, match="solver='program' must come without groups"):
         losses.fbeta_loss(scores, target, groups=groups, solver="program")
-    with pytest.raises(ValueError, match="groups must be None for scores of several classes"):
+    with pytest.raises(ValueError, match="groups must be None for multi-class scores"):
         losses.pairwise_auc_loss(torch.zeros(N_SAMPLES, 3), target, groups=groups)
     with pytest.raises(TypeError, match="groups"):
         losses.SmoothTopKLoss(k=1)(torch.zeros(3, 4), torch.zeros(3).long(), groups=groups)

@@ -153,7 +153,7 @@ def test_unsolvable_programs_leave_the_others_alone(method, rng):
     good = [vertex_program(rng, 4, 8, 1) for _ in range(3)]
     bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
     arguments = stacked([good[0], bad[0], good[1], bad[1], good[2]])
-    with pytest.warns(RuntimeWarning, match="2 of 5 unsolved: 1 infeasible, 1 unbounded"):
+    with pytest.warns(RuntimeWarning, match="2 of 5 programs: 1 infeasible, 1 unbounded"):
         result = linear_program(*arguments, method=method)
     assert result.status.tolist() == [0, 2, 0, 3, 0]
     torch.testing.assert_close(result.fun[::2], optima(good), rtol=1e-10, atol=1e-10)

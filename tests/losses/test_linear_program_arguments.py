@@ -41,10 +41,10 @@ INFEASIBLE = (torch.ones(1), torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -
 
 
 def test_failure_warns_raises_or_is_ignored():
-    with pytest.warns(RuntimeWarning, match="1 of 1 unsolved: 1 infeasible") as caught:
+    with pytest.warns(RuntimeWarning, match="1 of 1 programs: 1 infeasible") as caught:
         linear_program(*INFEASIBLE)
     assert caught[0].filename == __file__
-    with pytest.raises(RuntimeError, match="1 of 1 unsolved: 1 infeasible"):
+    with pytest.raises(RuntimeError, match="1 of 1 programs: 1 infeasible"):
         linear_program(*INFEASIBLE, on_failure="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

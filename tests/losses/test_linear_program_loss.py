@@ -57,7 +57,7 @@ def test_weights_go_to_build(batch):
 
 
 def test_weights_that_build_does_not_take_are_refused(batch):
-    with pytest.raises(TypeError, match="sample_weight was given, but build takes none"):
+    with pytest.raises(TypeError, match="sample_weight was given, but build does not take it"):
         LinearProgramLoss(mean_hinge)(*batch, sample_weight=torch.ones(12))
 
 

@@ -78,7 +78,7 @@ def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     assert (one.name, other.name) == ("GaussianNB", "Classifier")
     if display_class is TopKCurveDisplay:
         return
-    with pytest.raises(ValueError, match="'no' and 'yes' do not tell which is positive"):
+    with pytest.raises(ValueError, match=r"pos_label must be given .* 'no' and 'yes'"):
         display_class.from_estimator(clf, X_test, y_test)
     turned = display_class.from_estimator(clf, X_test, y_test, **options | {"pos_label": "no"})
     other = display_class.from_predictions(y_test == "no", -proba, **options | {"pos_label": None})
@@ -366,7 +366,7 @@ def test_set_sizes_are_shares_and_coverage_by_size():
     np.testing.assert_allclose([bar.get_height() for bar in display.bars_], display.proportion)
     np.testing.assert_array_equal(display.line_.get_ydata(), display.coverage)
     assert set(display.target_line_.get_ydata()) == {0.9}
-    with pytest.raises(ValueError, match="y_set must have a row of positive weight"):
+    with pytest.raises(ValueError, match="sample_weight must have a positive value"):
         SetSizeDisplay.from_predictions([0], [[1]], labels=[0], sample_weight=[0])
 
 

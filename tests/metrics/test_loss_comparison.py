@@ -76,16 +76,16 @@ def verdicts(display):
         (0.5, 0.25, "better"),
         (-0.5, 0.25, "worse"),
         # The interval touches zero, then both ends of the margin.
-        (0.25, 0.25, "as good"),
-        (0.0, 0.5, "as good"),
-        (0.125, 0.375, "as good"),
-        (-0.125, 0.375, "as good"),
-        (0.125, 0.5, "cannot tell"),
-        (-0.25, 0.5, "cannot tell"),
-        (0.0, 0.625, "cannot tell"),
+        (0.25, 0.25, "equivalent"),
+        (0.0, 0.5, "equivalent"),
+        (0.125, 0.375, "equivalent"),
+        (-0.125, 0.375, "equivalent"),
+        (0.125, 0.5, "inconclusive"),
+        (-0.25, 0.5, "inconclusive"),
+        (0.0, 0.625, "inconclusive"),
         # A clear difference is one, however little it matters.
         (0.125, 0.0625, "better"),
-        (0.0, 0.0, "as good"),
+        (0.0, 0.0, "equivalent"),
     ],
 )
 def test_verdict_is_where_the_interval_lies(difference, half_width, verdict):
@@ -170,13 +170,13 @@ def test_unknown_columns_of_cv_results_are_refused(search):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"baseline": "hinge"}, ValueError, "hold baseline='hinge' and another loss; got"),
+        ({"baseline": "hinge"}, ValueError, "key baseline='hinge' and another loss; got"),
         ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and another loss; got"),
         ({"test_fraction": 1}, ValueError, "test_fraction == 1, must be < 1"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
         ({"margin": -0.01}, ValueError, "margin == -0.01, must be >= 0"),
-        ({"focal": [1, 2, 3]}, ValueError, "as many for each loss, in pairs; got.*'focal': 3"),
-        ({"focal": [1.0]}, ValueError, r"scores\['focal'\] .* two runs; got .* \(1,\)"),
+        ({"focal": [1, 2, 3]}, ValueError, "same length for each loss; got.*'focal': 3"),
+        ({"focal": [1.0]}, ValueError, r"scores\['focal'\] .* two numbers; got .* \(1,\)"),
         ({"focal": [0.5, np.nan]}, ValueError, r"scores\['focal'\] .* got nan in run 1"),
     ],
 )

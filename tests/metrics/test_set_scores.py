@@ -59,9 +59,9 @@ def test_labels_may_come_in_any_order_and_kind():
 def test_no_rows_of_weight_are_undefined():
     for rows, weight in ((0, None), (2, [0, 0])):
         y_set = np.ones((rows, 3))
-        with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no row of positive"):
+        with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no sample of"):
             assert np.isnan(
                 set_coverage_score([1] * rows, y_set, labels=[1, 2, 3], sample_weight=weight)
             )
-        with pytest.warns(UndefinedMetricWarning, match="set_size_score: no row of positive"):
+        with pytest.warns(UndefinedMetricWarning, match="set_size_score: no sample of positive"):
             assert np.isnan(set_size_score(y_set, sample_weight=weight))

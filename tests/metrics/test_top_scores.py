@@ -117,9 +117,9 @@ def test_k_of_each_group_is_looked_at(score, k):
 
 def test_places_without_rows_are_misses_of_precision_and_a_warning():
     y_true, y_score = [1, 0, 1], [3, 2, 1]
-    with pytest.warns(UserWarning, match=r"k=8 exceeds .* 3 are looked at.* other 5 of 8 places"):
+    with pytest.warns(UserWarning, match=r"k=8 exceeds .* 3 selected samples are divided by 8"):
         assert precision_at_k_score(y_true, y_score, k=8) == 2 / 8
-    with pytest.warns(UserWarning, match="other 1 of 4 places"):
+    with pytest.warns(UserWarning, match="3 selected samples are divided by 4"):
         assert precision_at_k_score(y_true, y_score, k=2, groups=[0, 0, 1]) == 2 / 4
 
 

@@ -125,9 +125,9 @@ def test_memory_is_that_of_a_chunk():
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
 def test_nothing_to_average_warns_and_is_nan(average):
-    with pytest.warns(UndefinedMetricWarning, match="no row of positive weight"):
+    with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
         assert np.isnan(topk_accuracy_score([], np.empty((0, 3)), average=average))
-    with pytest.warns(UndefinedMetricWarning, match="no row of positive weight"):
+    with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
         assert np.isnan(
             topk_accuracy_score([0, 1], np.eye(2), sample_weight=[0, 0], average=average)
         )

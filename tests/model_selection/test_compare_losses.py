@@ -203,9 +203,9 @@ def test_seeds_on_the_same_rows_are_one_split(rows):
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("sparse", "dense samples of at most 0.00391 MiB; got 0.00977"),
-        ("many classes", "for at most 30; y has 35"),
-        ("images", "X has 3 dimensions"),
+        ("sparse", "at most 0.00391 MiB; got 0.00977"),
+        ("many classes", "at most 30 classes; got 35"),
+        ("images", "2 dimensions; got 3"),
     ],
 )
 def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
@@ -251,12 +251,12 @@ def test_warnings_of_fits_are_told_once(rows):
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),
         ({"grid": "small"}, ValueError, "grid must be"),
-        ({"grid": {"other": {}}}, ValueError, "grid must have losses of the comparison"),
+        ({"grid": {"other": {}}}, ValueError, "grid must have keys from the compared losses"),
         ({"grid": {"cross_entropy": {"rate": [1]}}}, ValueError, "Invalid parameter 'rate'"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"margin": -1}, ValueError, "margin == -1, must be >= 0"),
         ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two"),
-        ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "not test on training"),
+        ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "disjoint train and test"),
     ],
 )
 def test_bad_arguments_are_refused_before_training(params, error, message, rows):
@@ -265,7 +265,7 @@ def test_bad_arguments_are_refused_before_training(params, error, message, rows)
 
 
 def test_estimator_must_hold_one_classifier_of_ours(rows):
-    with pytest.raises(TypeError, match=r"exactly one.*found 0 in LogisticRegression"):
+    with pytest.raises(TypeError, match=r"exactly one.*got 0 in LogisticRegression"):
         compare_losses(LogisticRegression(), [], *rows)
     with pytest.raises(TypeError, match="estimator must be an estimator; got the class TopKClass"):
         compare_losses(TopKClassifier, ["focal"], *rows)

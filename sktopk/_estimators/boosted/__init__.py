@@ -1,1 +1,1 @@
-"""Boosted trees trained for the top."""
+"""Gradient-boosted trees trained with losses of `sktopk.losses`."""

@@ -1,11 +1,11 @@
-"""Boosting rounds with LightGBM."""
+"""Training of LightGBM boosters."""
 
 import numpy as np
 from scipy.sparse import issparse
 
 # LightGBM reads smaller numbers as 0.
 SMALLEST = 1e-35
-# Parameters of the estimator, and the parameters of LightGBM that they set.
+# LightGBM parameters and aliases that are set by parameters of the estimator.
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
     "y": "num_class num_classes",
@@ -26,8 +26,8 @@ MANAGED = {
 def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
     """Return a booster trained on `rows` with the objective `function`.
 
-    `stop` is None, or held-out samples, the metric of their raw scores and the number of rounds
-    without an improvement after which training stops; the best round is then the last one kept.
+    `stop` is None or a tuple for early stopping: held-out samples, the metric of their raw scores,
+    and the number of rounds without an improvement. Rounds after the best one are dropped.
     """
 
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
@@ -40,7 +40,7 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
-        # With the filter LightGBM fails if there are too few samples for two leaves.
+        # With the feature filter, LightGBM fails if there are too few samples for two leaves.
         params = {"verbosity": -1, "feature_pre_filter": False}
         return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, params=params)
 
@@ -67,5 +67,5 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
             elif i - best_round >= patience:
                 break
         booster.best_iteration = best_round
-    # Read again without the rounds after the best one, and without the data.
+    # The copy has no rounds after the best one, and no training data.
     return booster.model_from_string(booster.model_to_string()).free_dataset()

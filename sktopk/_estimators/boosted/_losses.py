@@ -1,4 +1,4 @@
-"""The losses of TopBoostClassifier: their parameters, and their thresholds."""
+"""Parameters and thresholds of the losses of TopBoostClassifier."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from sktopk._estimators._between_scores import midway_below
 from sktopk.boosting._objective import LOSSES, LOSSES_OF_BOTH, LOSSES_OF_RANKINGS, parameters_of
 from sktopk.losses import KthLargest, TopMean
 
-# The threshold of a loss: the samples it is a rank of, and the parameter that is the rank.
+# For each loss, the samples whose quantile is the threshold, and the parameter with the rank.
 RANKS = {
     "top_push": ("negatives", None),
     "top_push_k": ("negatives", "k"),
@@ -29,22 +29,22 @@ OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
-    """Return the loss, its parameters and `k_`."""
+    """Return the name or function of the loss, its parameters, and `k_`."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and loss not in LOSSES_OF_BOTH:
         if loss in OF_TWO_CLASSES and not of_two:
             raise ValueError(
-                f"loss={loss!r} is for two classes; y has {n_classes}. Only binary classification "
-                "is supported. Use a loss of labels such as 'cross_entropy'"
+                f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary "
+                "classification is supported. Use a multiclass loss such as 'cross_entropy'"
             )
         if loss not in OF_TWO_CLASSES and of_two:
-            raise ValueError(f"loss={loss!r} is for several classes; y has 2")
+            raise ValueError(f"loss={loss!r} needs more than two classes; got 2 in y")
     if not of_two:
         asked = n_kept(k, n_classes)
         k_ = min(asked, n_classes - 1)
         if k_ < asked:
-            warn(f"k={k} must be smaller than the number of classes ({n_classes}): k_={k_} is used")
+            warn(f"k={k} must be less than the number of classes ({n_classes}); using k_={k_}")
         if "k" in parameters_of(loss):
             params.setdefault("k", k_)
         return loss, params, k_
@@ -61,7 +61,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         params["k"] = min(n_kept(k, n_samples), max(1, int(n_samples)))
     elif k < 1:
         raise ValueError(
-            f"k must be a number of samples of each group for loss={loss!r} with groups; got {k!r}"
+            f"k must be an integer (samples per group) for loss={loss!r} with groups; got {k!r}"
         )
     else:
         params["k"] = int(k)
@@ -69,10 +69,10 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
 
 
 def threshold_of(loss, params, rows, scores, n_positives, n_all):
-    """Return the midpoint of the threshold of the loss and the next lower score.
+    """Return the midpoint between the threshold of the loss and the next lower score.
 
-    Ranks become quantiles, since the samples may be others than in training. Of groups it is
-    the median of their thresholds.
+    Ranks are converted to quantiles, because the number of samples can differ from training. With
+    groups, the threshold is the median over the groups.
     """
     total = {"negatives": n_all - n_positives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")
@@ -89,5 +89,5 @@ def threshold_of(loss, params, rows, scores, n_positives, n_all):
     tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.count))]
     each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
     t = float(each[each.isfinite()].median())
-    # It is NaN without any sample that the threshold is a rank of.
+    # The median is NaN if no group has samples of the kind `threshold.of`.
     return midway_below(scores, t) if np.isfinite(t) else 0.0

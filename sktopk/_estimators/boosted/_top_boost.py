@@ -1,4 +1,4 @@
-"""TopBoostClassifier: LightGBM trained with a loss of the top and the log loss."""
+"""TopBoostClassifier: LightGBM trained with a top-of-ranking loss and the log loss."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -54,16 +54,16 @@ from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
 from ._rows import Rows, groups_of_both
 
-# With one member and early stopping one of ten folds is held out.
+# Early stopping of a single member holds out one of ten folds.
 N_FOLDS_OF_ONE = 10
 
 
 def _has_proba(classifier):
-    """Return True if the scores are log odds, else raise with what to do instead."""
+    """Return True if the log loss was trained, else raise with the alternatives."""
     if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
-            "predict_proba is not available, since scores of a loss of the top are no log odds: "
-            "use scikit-learn's CalibratedClassifierCV, or log_loss_share=1"
+            "predict_proba is available only if the loss is the log loss: use scikit-learn's "
+            "CalibratedClassifierCV, or log_loss_share=1"
         )
     return True
 
@@ -71,39 +71,39 @@ def _has_proba(classifier):
 @public
 @dataclass(eq=False, repr=False)
 class TopBoostClassifier(ClassifierMixin, BaseEstimator):
-    r"""Gradient-boosted trees (LightGBM), trained for the top of a ranking or of the labels.
+    r"""Gradient-boosted trees (LightGBM) trained for the top of a ranking, or for top-k labels.
 
     .. math::
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
-    L' is the log loss, a is `log_loss_share` and L is the `loss` of the top. The factor c gives
-    both gradients the same size, see :func:`sktopk.boosting.objective`. Each boosting round uses
-    all samples, so the threshold of the loss is exact. The extra ``boosting`` is required. X may
-    contain NaN and needs no scaling.
+    L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c gives both
+    gradients the same size, see :func:`sktopk.boosting.objective`. Each boosting round uses all
+    samples, so the threshold of the loss is exact. X may contain NaN and does not need scaling.
+    Requires LightGBM: ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
     loss : str or callable, default="top_mean"
-        Loss of the top. "top_mean" (two classes) penalizes positives below the mean score of the
-        highest `k` negatives: :func:`sktopk.losses.accuracy_at_top_loss` with the logistic
-        surrogate. "cross_entropy" is the log loss alone. Other names are those of the functions
-        of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge"
-        (several). A callable is called as ``loss(scores, target)``, with `sample_weight` if
-        samples have weights.
+        "top_mean" (two classes) penalizes positives below the mean score of the highest `k`
+        negatives: :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
+        "cross_entropy" is the log loss only. Other names are functions of :mod:`sktopk.losses`
+        without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
+        callable is called as ``loss(scores, target)``, and with `sample_weight` for weights.
     k : int or float, default=0.05
-        Size of the top, as a number or as a fraction in (0, 1). For two classes it counts samples,
-        for "top_mean" and "top_push_k" negatives. For several classes it counts labels, at most
+        Size of the top, as a number or as a fraction in (0, 1). For two classes, k counts samples,
+        or negatives for "top_mean" and "top_push_k". For more classes, k counts labels, at most
         n_classes - 1.
     log_loss_share : float, default=0.6
-        Share a of the log loss, in [0, 1]. 1 trains the log loss alone.
+        Share a of the log loss, in [0, 1]. With 1, only the log loss is trained.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Second derivatives of the loss, see :func:`sktopk.boosting.objective`.
+        Definition of the Hessian of the loss, see :func:`sktopk.boosting.objective`.
     loss_params : dict, default=None
-        Other parameters of the function `loss`, such as ``{"tau": 0.01}`` of "pat_mat".
+        Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
-        Number of boosting rounds. Each grows one tree, or one tree per class of several.
+        Number of boosting rounds. Each round grows one tree, or one tree per class if there are
+        more than two.
     learning_rate : float, default=0.1
-        Factor of the values of each tree.
+        Shrinkage factor of the leaf values.
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
@@ -111,21 +111,21 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
-        Number of ensemble members, whose scores are averaged. With more than one, each member
-        holds out one fold of the samples; equal samples are in the same fold.
+        Number of ensemble members, whose scores are averaged. With more than one member, each
+        holds out one fold of the samples. Identical samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each label, multiplied with `sample_weight`.
+        Weight of each class, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
-        Positive label of two classes. None is 1 or True if the other label is 0, -1 or False;
-        otherwise it is guessed, with a warning.
+        Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
+        For other labels, set `pos_label`; otherwise one is chosen, with a warning.
     n_iter_no_change : int or None, default=None
-        Number of rounds without an improvement of the metric of `score` on held-out samples after
-        which training stops; the best round is kept. None trains all rounds. With one member a
-        tenth of the samples is held out.
+        Number of rounds without improvement after which training stops. `score` is
+        computed on held-out samples (a tenth of the samples for one member). The best round is
+        kept. None trains all rounds.
     random_state : int, RandomState or None, default=None
-        Seed of LightGBM. Folds depend on the samples alone.
+        Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
-        Number of threads. None is 1 unless joblib's ``parallel_config`` says more; -1 is all
+        Number of threads. None means 1, unless joblib's ``parallel_config`` is used. -1 means all
         cores.
 
     Attributes
@@ -135,31 +135,32 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     init_score_ : float or ndarray of shape (n_classes,)
         See :func:`sktopk.boosting.initial_score`.
     classes_, class_count_ : ndarray of shape (n_classes,)
-        Sorted labels, and the sum of the sample weights of each.
+        Sorted labels, and the sum of the sample weights of each class.
     pos_label_ : int, float, bool or str
         Positive label of two classes.
     threshold_ : float
-        Decision threshold of two classes, computed on out-of-fold scores if samples are held out.
-        It is the threshold of the loss as a quantile; for a loss without one as many samples are
-        above it as are positive; for the log loss alone it is 0.
+        Decision threshold for two classes: the quantile of the scores that corresponds to the
+        threshold of the loss. If the loss has no threshold, it selects as many samples as there
+        are positives. For the log loss, it is 0. If samples are held out, out-of-fold scores are
+        used.
     k_ : int or float
-        The k in use.
+        Value of k in use.
     n_iter_ : ndarray of shape (n_members,)
-        Number of rounds kept.
+        Number of boosting rounds of each member.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold `decision_function` of the training samples, with more than one member. It is
-        NaN for samples of weight 0 and for those that no member can spare.
+        NaN for samples that no member holds out, such as samples of weight 0.
     oob_score_ : float
         Out-of-fold value of the metric of `score`, with more than one member.
     n_groups_ : int
         Number of groups, if there is more than one.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number of columns of X, and their names, if X was a frame with string names.
+        Number of columns of X, and their names if X was a data frame with string names.
 
     See Also
     --------
-    sktopk.boosting.objective : The loss for LightGBM and XGBoost themselves.
-    DeepTopPushClassifier, TopKClassifier : Networks.
+    sktopk.boosting.objective : The loss as objective for LightGBM and XGBoost.
+    DeepTopPushClassifier, TopKClassifier : Neural networks.
 
     Examples
     --------
@@ -189,7 +190,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
-    # Pipelines route the metadata of `predict_top` as that of `predict`.
+    # Pipelines route metadata to `predict_top` under the name of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -205,16 +206,16 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Numbers, which may be NaN. float32 stays float32; everything else becomes float64.
+            Numbers or NaN. Converted to float64 unless float32.
         y : array-like of shape (n_samples,)
-            Class labels of at least two classes.
+            Class labels, at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. They multiply gradients and Hessians; `min_child_samples` and
-            histograms count samples. Samples of weight 0 are ignored.
+            Nonnegative weights of gradients and Hessians. `min_child_samples` and histograms
+            count samples without weights. Samples of weight 0 are ignored.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day or query; for two classes. The loss is the mean
-            over groups, each with its own threshold, and `threshold_` is their median. Whole
-            groups are held out.
+            Group of each sample, such as its day or query; only for two classes. The loss has a
+            threshold for each group and is averaged over groups. `threshold_` is the median of the
+            thresholds. Whole groups are held out.
         """
         self._check_params()
         fitted = type(self)(**self.get_params(deep=False))
@@ -226,11 +227,14 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores; for two classes minus `threshold_`, positive for ``classes_[1]``."""
+        """Return the scores of the samples.
+
+        For two classes, scores are relative to `threshold_`, and positive for ``classes_[1]``.
+        """
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return `pos_label_` above `threshold_`; for several classes that of the highest score."""
+        """Return `pos_label_` for scores above `threshold_`, or the class of the highest score."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return self.classes_[scores.argmax(axis=1)]
@@ -239,18 +243,19 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the row numbers of the n highest scores, best first; for two classes.
+        """Return the indices of the n samples with the highest scores, best first (two classes).
 
-        With groups they are the n highest scores of each group, also best first. Smaller groups
-        are returned whole, with a warning. Ties are in the order of X.
+        With `groups`, return n samples of each group, in one list sorted by score. All samples of
+        smaller groups are returned, with a warning. Tied samples are in the order of X.
         """
         return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return the k labels of the highest scores of each sample, best first.
+        """Return the k labels with the highest scores of each sample, best first.
 
-        For several classes. The default of k is `k_`. Ties are in the order of `classes_`.
+        For more than two classes. None means `k_` labels. Tied labels are in the order of
+        `classes_`.
         """
         scores = self._scores(X)
         k = self.k_ if k is None else k
@@ -259,7 +264,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(_has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class; only where the log loss alone was trained."""
+        """Return the probability of each class; available only if the log loss was trained."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
@@ -273,10 +278,10 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the average precision (two classes) or the top-k accuracy at `k_` (several).
+        """Return the average precision (two classes) or the top-`k_` accuracy (more classes).
 
-        With groups, for two classes, it is the mean over the groups that contain both classes;
-        without any it is NaN, with a warning.
+        With `groups`, for two classes, return the mean over the groups that contain both classes.
+        If there is no such group, return NaN with a warning.
         """
         scores, y = self._scores(X), check_labels(y)
         check_length(y, len(scores))
@@ -291,14 +296,14 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        # The threshold flags few samples, whatever the labels are.
+        # The threshold selects few samples, so the accuracy can be poor.
         tags.classifier_tags.poor_score = True
         of_two = isinstance(self.loss, str) and self.loss in OF_TWO_CLASSES
         tags.classifier_tags.multi_class = not of_two
         return tags
 
     def _check_params(self):
-        """Raise unless all parameters are allowed."""
+        """Raise if a parameter is not valid."""
         if isinstance(self.loss, str):
             check_option(self.loss, "loss", NAMES)
         else:
@@ -311,7 +316,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
                 raise TypeError(f"{name} must be a dict; got {getattr(self, name)!r}")
         for name, aliases in MANAGED.items():
             for alias in sorted({*aliases.split()} & (self.lightgbm_params or {}).keys()):
-                raise ValueError(f"lightgbm_params must not set {alias!r}: use {name}")
+                raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
         for name in ("n_estimators", "min_child_samples"):
             check_number(getattr(self, name), name, 1, 2**31 - 1, integer=True)
         if self.n_iter_no_change is not None:
@@ -325,7 +330,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             check_number(self.n_jobs, "n_jobs", -(2**15), 2**15, integer=True)
 
     def _trains_log_loss(self):
-        """Whether the log loss is all that is trained."""
+        """Return whether only the log loss is trained."""
         is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
         return is_log_loss or self.log_loss_share == 1
 
@@ -395,14 +400,14 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
                 break
         if not (fold >= 0).any():
             warn(
-                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} need "
-                "samples to hold out, but no class has two that differ: every member uses all "
-                "samples and trains all rounds"
+                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} hold out "
+                "samples, which needs two different samples per class. Every member uses all "
+                "samples and all rounds; set n_members=1 and n_iter_no_change=None"
             )
         return [fold == m for m in range(self.n_members)]
 
     def _threshold(self, loss, params, rows, held_out):
-        """Return the threshold of the loss, on held-out samples if there are any."""
+        """Return the threshold of the loss on held-out samples, or on all samples if none are."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if known.any():
@@ -416,7 +421,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the checked samples; set the attributes of columns and classes."""
+        """Return the checked samples, and set the attributes about columns and classes."""
         check_given(y)
         X = self._table(X, reset=True)
         y = check_labels(y)
@@ -442,7 +447,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
-        """Return X as LightGBM takes it; sparse rows are sorted and without duplicates."""
+        """Return X as float array or canonical CSR matrix."""
         check_table(X)
         X = on_host(X, "X")
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
@@ -455,22 +460,22 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
                 raise
             texts = [name for name in getattr(X, "columns", ()) if not holds_numbers(X[name])]
             where = f"column {texts[0]!r}: " if texts else ""
-            encode = "Encode text first, for example by OrdinalEncoder in a ColumnTransformer"
-            raise ValueError(f"X must hold numbers; {where}{error}. {encode}") from error
+            encode = "Encode strings first, for example with OrdinalEncoder in a ColumnTransformer"
+            raise ValueError(f"X must have numbers only; {where}{error}. {encode}") from error
         return canonical(X)
 
     def _first_is_positive(self):
-        """Whether the first of two classes is the positive one."""
+        """Return whether the first of two classes is the positive class."""
         return bool(self.pos_label_ == self.classes_[0])
 
     def _raw(self, boosters, X):
-        """Return the mean of the scores of boosters."""
+        """Return the mean of the raw scores of boosters, including `init_score_`."""
         n_threads = effective_n_jobs(self.n_jobs)
         each = [booster.predict(X, raw_score=True, num_threads=n_threads) for booster in boosters]
         return np.mean(each, axis=0) + self.init_score_
 
     def _scores(self, X):
-        """Return scores before the threshold: of the positives, or of each of several classes."""
+        """Return raw scores: of the positive class, or of each class if there are more than two."""
         check_is_fitted(self)
         return self._raw(self.boosters_, self._table(X, reset=False))
 
@@ -481,7 +486,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return -above if self._first_is_positive() else above
 
     def _quality(self, rows, scores):
-        """Return the metric of `score`, of scores as `_scores` returns them."""
+        """Return the metric of `score` from raw scores."""
         if scores.ndim == 2:
             params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
             return topk_accuracy_score(rows.y, scores, **params)
@@ -491,17 +496,17 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             for own in groups
         ]
         if not each:
-            warn("score: no group contains both classes, the score is NaN", UndefinedMetricWarning)
+            warn("score: no group has both classes, the score is NaN", UndefinedMetricWarning)
         return float(np.mean(each)) if each else float("nan")
 
 
 def _refuse_groups(classes):
     if len(classes) > 2:
         n = len(classes)
-        raise ValueError(f"groups must be None for {n} classes: a ranking needs two classes")
+        raise ValueError(f"groups must be None for more than two classes; got {n} classes")
 
 
 def _average_precision(positive, y_score, weight):
-    # scikit-learn's function takes longer than a tree for few samples.
+    # scikit-learn's function can take longer than growing a tree.
     ranking = Ranking.from_values(positive.astype(bool), y_score, weight)
     return float(ranking.average_precision) if ranking.total_value else 0.0

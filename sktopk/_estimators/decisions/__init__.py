@@ -1,1 +1,1 @@
-"""Decisions with guarantees, on top of any classifier."""
+"""Classifiers with guarantees for review budgets and prediction sets."""

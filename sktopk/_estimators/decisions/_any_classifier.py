@@ -1,4 +1,4 @@
-"""Scores and probabilities of any scikit-learn classifier, for new samples and out-of-fold."""
+"""Scores and probabilities of any scikit-learn classifier, including out-of-fold scores."""
 
 import inspect
 
@@ -11,7 +11,7 @@ from sktopk.metrics._scorer import predict_scores
 
 
 class GivenScores(ClassifierMixin, BaseEstimator):
-    """A classifier for `from_scores`: the X that it gets are scores or probabilities already."""
+    """Classifier for `from_scores`, whose X are scores or probabilities."""
 
     def fit(self, X, y):
         """Store the labels."""
@@ -19,24 +19,24 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        """Return X as scores: one per sample, or one per class."""
+        """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
         scores = np.asarray(on_host(X, "X"))
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
-        # A single score is that of the positive class, which may be the first one.
+        # One-dimensional scores are of the positive class, which can be the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores
 
     def predict_proba(self, X):
-        """Return X as probabilities of each class; a single one is that of the second class."""
+        """Return X as probabilities; one-dimensional X is the probability of the second class."""
         scores = self.decision_function(X)
         if scores.ndim == 2:
             return scores
         refused = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
         if len(refused):
             raise ValueError(
-                "y_score of one number per sample must be the probability of the label "
+                "one-dimensional y_score must have probabilities of the label "
                 f"{self.classes_.tolist()[1]!r}, in [0, 1]; got {scores[refused[0]]} for sample "
-                f"{refused[0]}. For other scores pass scipy.special.expit(y_score)"
+                f"{refused[0]}. For other scores, pass scipy.special.expit(y_score)"
             )
         return np.column_stack([1 - scores, scores])
 
@@ -50,9 +50,9 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the classes of a fitted classifier and one probability per sample and class.
+    """Return the classes of a fitted classifier, and the probabilities of all classes.
 
-    Without `predict_proba`, or with `use_scores`, they are the softmax of the decision scores.
+    Without `predict_proba` or with `use_scores`, probabilities are the softmax of decision scores.
     """
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
@@ -66,56 +66,52 @@ def predict_class_proba(estimator, X, *, use_scores=False):
         proba, source = proba_of_scores(scores), "decision_function"
     if proba.shape[1:] != (len(classes),):
         raise ValueError(
-            f"{source} of estimator must have a column for each of its {len(classes)} classes; "
+            f"{source} of estimator must return {len(classes)} columns, one per class; "
             f"got shape {proba.shape} from {name}"
         )
     refused = np.flatnonzero(~(proba.sum(axis=1) > 0))
     if len(refused):
         what = "NaN" if np.isnan(proba[refused[0]]).any() else "probabilities that sum to 0"
         raise ValueError(
-            f"{source} of estimator must not give NaN or only zeros; got {what} for sample "
-            f"{refused[0]} of X from {name}"
+            f"{source} of estimator must return probabilities with a positive sum; got {what} for "
+            f"sample {refused[0]} of X from {name}"
         )
     return classes, proba
 
 
 def out_of_fold_scores(estimator):
-    """Return the out-of-fold scores of the samples that a classifier was fitted on just now.
-
-    They are NaN for samples without out-of-fold scores.
-    """
+    """Return the out-of-fold scores of the training samples; NaN for samples without them."""
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     y_score = getattr(last, "oob_decision_function_", None)
     if y_score is None:
         raise ValueError(
-            "cross_fit=True needs an estimator with out-of-fold scores of the samples of fit, in "
-            "oob_decision_function_: a cross-fitted network of sktopk, such as TopKClassifier(), "
-            f"or RandomForestClassifier(oob_score=True); got {last!r}"
+            "cross_fit=True needs an estimator with oob_decision_function_, such as "
+            f"TopBoostClassifier() or RandomForestClassifier(oob_score=True); got {last!r}"
         )
     y_score = np.asarray(y_score)
-    # In all of scikit-learn the attribute has probabilities, whatever its name says.
+    # In scikit-learn, oob_decision_function_ has probabilities.
     is_proba = type(last).__module__.startswith("sklearn.")
     if not is_proba and hasattr(last, "decision_function"):
         return y_score
     if hasattr(last, "decision_function"):
         raise ValueError(
-            "cross_fit=True needs out-of-fold scores that are those of decision_function; "
-            f"oob_decision_function_ of {type(last).__name__} has probabilities"
+            "cross_fit=True needs out-of-fold scores of decision_function; got probabilities in "
+            f"oob_decision_function_ of {type(last).__name__}"
         )
-    # Forests give a probability of 0 to all classes of a sample that no tree held out.
+    # Forests have zeros for samples that every tree was trained on.
     return np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)
 
 
 def proba_of_scores(y_score):
-    """Return the softmax of decision scores, also of a single one for two classes."""
+    """Return the softmax of decision scores, which can be one-dimensional for two classes."""
     if y_score.ndim == 1:
         y_score = np.column_stack([np.zeros_like(y_score), y_score])
-    # float32 would round small probabilities to zero, and let them tie.
+    # In float32, small probabilities would be rounded to zero and tie.
     return softmax(y_score.astype(np.float64), axis=1)
 
 
 def weight_name(estimator):
-    """Return the name under which `fit` of the estimator, or of its last step, takes weights."""
+    """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
     if steps := getattr(estimator, "steps", None):
         name, last = steps[-1]
         return f"{name}__{weight_name(last)}"
@@ -123,6 +119,6 @@ def weight_name(estimator):
     if "sample_weight" in params or any(p.kind == p.VAR_KEYWORD for p in params.values()):
         return "sample_weight"
     raise ValueError(
-        f"sample_weight must be None for an estimator whose fit takes none; got weights for "
-        f"{type(estimator).__name__}"
+        f"sample_weight must be None, because fit of {type(estimator).__name__} does not take "
+        "sample_weight; got weights"
     )

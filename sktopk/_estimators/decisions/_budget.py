@@ -1,4 +1,4 @@
-"""BudgetClassifier: which samples to review, on top of any binary classifier."""
+"""BudgetClassifier: select samples to review, from the scores of any binary classifier."""
 
 from numbers import Integral
 from typing import Any, Self
@@ -21,6 +21,7 @@ from sktopk._common._scalars import (
     on_host,
     place_of,
     positive_label,
+    refuse_masked,
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
@@ -28,7 +29,7 @@ from sktopk._estimators._best_rows import finite_scores, known_positives, rows_o
 from sktopk.metrics._scorer import no_classifier
 from sktopk.metrics._top_scorer import own_pos_label
 
-from ._base import CalibratedDecision, refuse_masked
+from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates
 from ._selection import simultaneous_hits
@@ -36,133 +37,91 @@ from ._selection import simultaneous_hits
 
 @public
 class BudgetClassifier(CalibratedDecision):
-    r"""Classifier that flags the samples to review, made from any binary classifier.
+    r"""Select samples to review with a threshold, from the scores of any binary classifier.
 
-    With a threshold t on the scores s of the classifier, a sample is flagged, that is predicted
-    positive, if
+    A sample with the score s is flagged, that is, predicted positive, if
 
     .. math::
         s(x) > t.
 
-    `fit` finds the threshold on n calibration samples that did not train the classifier. Each
-    sample is decided on its own: predictions do not depend on the batch. `predict_top` returns
-    exactly n samples of a batch or of each group.
+    `fit` computes the threshold t from calibration samples that did not train the classifier. The
+    prediction of a sample does not depend on the batch. `predict_top` returns exactly n samples of
+    a batch or of each group.
 
     Parameters
     ----------
     estimator : estimator
-        Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on a
-        part of its samples and finds the threshold on the others. A fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator` is kept, and all samples given to `fit` calibrate.
+        Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
+        part of the samples and calibrates with the other. A fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples calibrate.
     budget : int or float, default=0.1
-        The bound on what `constraint` names, a number in (0, 1). For "count" it is the share of
-        samples to flag. An integer is also allowed there: so many flagged samples for every
-        `n_samples_fit_` samples, the number given to `fit`. For exactly n of a batch use
-        ``predict_top(X, n)``.
+        Bound on the rate of `constraint`, in (0, 1). For "count", it is the share of samples to
+        flag, or as an integer the number per `n_samples_fit_` samples.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
-        What `budget` bounds: the share of flagged samples, the false positive rate or the false
-        discovery rate from above; precision or recall from below. See Notes for the guarantees.
+        Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
+        and the false discovery rate have an upper bound, precision and recall a lower bound.
     delta : float, default=0.05
-        Probability, in (0, 1), that a guarantee on "fpr", "precision" or "recall", or the bounds
-        of `hits_interval` [6]_, fail. The intervals of `rates_` have level 1 - delta. Smaller
-        values need more calibration samples.
+        Probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the bounds
+        of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta. Smaller values
+        need more calibration samples.
     cross_fit : bool, default=False
-        Whether all samples train `estimator`, and its out-of-fold scores
-        `oob_decision_function_` calibrate. Ensembles of networks of this package have these
-        scores if `calibration` or `n_iter_no_change` is set, random forests with
-        ``oob_score=True``. No sample is held out, but
-        the guarantee has no proof. Not for "fdr".
+        If True, all samples train `estimator`, and its `oob_decision_function_` calibrates, as for
+        `TopBoostClassifier` or a random forest with ``oob_score=True``. The guarantee then has no
+        proof. Not for "fdr".
     validation_fraction : float, default=0.2
-        Share of the samples given to `fit` that is held out for calibration, stratified by class.
-        Not used with a frozen estimator or `cross_fit`.
+        Share of the samples of `fit` held out for calibration, stratified by class. Ignored with a
+        frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
-        Label of the positives, the samples to flag. By default it is the `pos_label_` of
-        `estimator`, if it has one, else 1 or True. Of other labels, such as "fraud" and "ok", it is
-        the rarer one in `fit`, with a warning that names it.
+        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`,
+        else 1 or True. For other labels, set `pos_label`; otherwise the rarer label is used, with a
+        warning.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out samples and of the fifth of them that "precision" and "fdr" begin with.
+        Seed for held-out samples, and for the split of "precision" and "fdr".
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted classifier.
+        Fitted classifier.
     classes_ : ndarray of shape (2,)
-        Its labels, sorted, whichever is the positive one.
+        Sorted labels.
     pos_label_ : int, float, bool or str
         Label of the positives.
     threshold_ : float
-        Threshold on the scores of `pos_label_`: its probability, or the decision function, with
-        the sign turned if `pos_label_` is ``classes_[0]``. It lies midway between two scores if
-        possible, and is infinite if nothing or everything is flagged.
+        Threshold on the scores of `pos_label_`: its probability, or the decision function, negated
+        if `pos_label_` is ``classes_[0]``. Infinite if no sample or every sample is flagged.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
-        "recall", each as a named tuple (count, n, value, low, high) with its exact interval [3]_.
-        The intervals have two sides, unlike the guarantee, so that the end of an interval may lie a
-        little beyond `budget`. Rates without samples are left out.
+        "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
+        interval [3]_. Rates without samples are omitted.
     n_samples_fit_ : int
-        Number of samples given to `fit`, without those of weight 0.
+        Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
-        Scores of the calibration samples; only without `cross_fit`.
+        Scores of the calibration samples. Only without `cross_fit`.
     calibration_positive_ : ndarray of shape (n_calibration,), bool
-        Which of these samples are positive.
-    n_features_in_ : int
-        Number of features seen in `fit`, if `estimator_` knows it.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features seen in `fit`, if `estimator_` knows them.
+        Whether each calibration sample is positive. Only without `cross_fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number and names of the features, if `estimator_` has them.
 
     See Also
     --------
-    sktopk.metrics.BudgetCurveDisplay : What every budget would achieve.
-    SetClassifier : A set of labels for each sample.
+    sktopk.metrics.BudgetCurveDisplay : Precision and recall for every budget.
+    SetClassifier : Predict a set of labels for each sample.
 
     Notes
     -----
-    The guarantees hold for any classifier and any distribution, if calibration samples and new
-    samples are drawn independently from it.
+    The guarantees hold for any classifier if calibration samples and new samples are drawn
+    independently from the same distribution.
 
-    - "fpr", "recall" and "precision": the rate R at the threshold keeps the budget with high
-      probability over the calibration samples [1]_,
+    - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
+      the rate at the threshold satisfies the budget. The threshold is an order statistic of the
+      negatives [2]_ or positives, or the result of fixed sequence testing for precision [1]_.
+    - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
+      budget. ``predict_top(X)`` uses conformal selection [4]_ [5]_ and flags more than `predict`.
+    - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
-      .. math::
-          P\bigl( R(t) \text{ keeps the budget} \bigr) \ge 1 - \delta.
-
-      For "fpr" the threshold is an order statistic of the :math:`n_-` negatives: x of them lie
-      above it, with the largest x such that
-      :math:`P(\mathrm{Binomial}(n_-, \text{budget}) \le x) \le \delta` [2]_. For "recall" it is the
-      order statistic of the positives in the same way. Precision need not rise with the threshold.
-      A random fifth of the calibration samples therefore chooses where to begin, and fixed sequence
-      testing [1]_ with exact binomial p-values goes down from there on the others.
-    - "fdr": the false discovery rate of any batch is bounded,
-
-      .. math::
-          E \left[ \frac{\text{flagged negatives}}{\max(1, \text{flagged samples})} \right]
-          \le \text{budget},
-
-      the mean over calibration samples and batches. The threshold of `predict` keeps a precision of
-      1 - (budget - r) / (1 - r) with the risk r = budget / 10. ``predict_top(X)`` uses the scores
-      of the whole batch and finds more, by conformal selection [4]_: the procedure of Benjamini and
-      Hochberg [5]_ on the p-values
-
-      .. math::
-          p_j = \frac{1 + |\{i : y_i = 0, s_i \ge s_j\}|}{n + 1}.
-
-      k of m samples can be chosen only if :math:`k (n + 1) \ge m / \text{budget}`.
-    - "count": the threshold is a quantile of the calibration scores, without a guarantee.
-
-    If there are too few calibration samples for a guarantee, nothing is flagged ("recall":
-    everything), and a warning says how many are needed. If scores tie at the threshold, none of
-    them is flagged ("recall": all). `predict_top` breaks ties by the order of the samples.
-
-    Samples of weight 0 are left out. Other weights go to the `fit` of `estimator`; calibration
-    counts samples, whatever their weights.
-
-    With ``cross_fit=True`` new samples are scored by all parts of the classifier and calibration
-    samples by some. The guarantee holds as far as the mean of all parts is no worse than each. In
-    simulations with delta=0.05 it held in 97.5 to 100 % of the draws.
-
-    A frozen classifier must not have been trained on the calibration samples. `fit` warns if it
-    makes no error on many of them. `predict` warns if it flags a share of samples that had a
-    probability below 1e-6, given the calibration samples (Fisher's exact test).
+    If there are too few calibration samples for a guarantee, no sample is flagged (for "recall",
+    every sample), with a warning. Samples whose score ties with the threshold are not flagged (for
+    "recall", they are). `predict_top` breaks ties by the order of the samples.
 
     References
     ----------
@@ -193,7 +152,7 @@ class BudgetClassifier(CalibratedDecision):
     >>> print(f"{rate.count} of {rate.n}: {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
     34 of 901: 0.038 in [0.026, 0.052]
 
-    The best five of a batch, and how many of the 50 best are positive with probability 0.95:
+    The best five samples of a batch, and bounds on the positives among the best 50:
 
     >>> clf.predict_top(X[2000:2100], 5)
     array([71, 38, 70, 79, 78])
@@ -229,20 +188,20 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the classifier on a part of the samples and find the threshold on the others.
+        """Train the classifier on one part of the samples, and calibrate with the other.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Whatever `estimator` takes.
+            Samples in a format that `estimator` accepts.
         y : array-like of shape (n_samples,)
-            Two labels, see `pos_label`. With a frozen estimator one of them may be absent.
+            Two labels, see `pos_label`. With a frozen estimator, one of them can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights for the `fit` of `estimator`, or of its last step. Samples of weight 0
-            are left out.
+            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
+            but samples of weight 0 are dropped.
         **fit_params : dict
-            Passed to the `fit` of `estimator`; arrays of length n_samples are split with the
-            samples. With metadata routing enabled, the metadata that `estimator` requests.
+            Passed to the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, the metadata that `estimator` requests.
 
         Returns
         -------
@@ -281,7 +240,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Score every sample, relative to the threshold.
+        """Return the scores of the samples relative to the threshold.
 
         Parameters
         ----------
@@ -290,17 +249,20 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`, infinite if the threshold is. As everywhere
-            in scikit-learn, a number above 0 means ``classes_[1]``: flagged, or, if `pos_label_` is
-            ``classes_[0]``, not flagged.
+            Score of the classifier minus `threshold_`, which can be infinite. As in scikit-learn,
+            a positive number means ``classes_[1]``. If `pos_label_` is ``classes_[0]``, samples
+            with a positive number are not flagged.
         """
         scores = self._scores(X)
-        # In float64, where the difference of two scores cannot vanish.
+        # Subtract in float64, where different float32 scores keep a nonzero difference.
         scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label of each sample: `pos_label_` if its score is above `threshold_`.
+        """Predict `pos_label_` for samples with a score above `threshold_`.
+
+        A warning is given if the share of flagged samples is very improbable given the calibration
+        samples: a p-value below 1e-6 in Fisher's exact test.
 
         Parameters
         ----------
@@ -309,7 +271,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            In the dtype of the y of `fit`.
+            Predicted labels.
         """
         flagged = self._scores(X).astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
@@ -321,23 +283,24 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the samples to review, best first.
+        """Return the indices of the samples to review, best first.
 
         Parameters
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            How many samples, at least 1, of X or of each group. By default the samples that
-            `predict` flags; for ``constraint="fdr"`` those that conformal selection chooses from X
-            as one batch, with the same guarantee.
+            Number of samples to select, at least 1, from X or from each group. None selects the
+            samples that `predict` flags. For ``constraint="fdr"``, None applies conformal selection
+            to the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as days. It takes `n` or ``constraint="fdr"``; each group is
-            then a batch of its own.
+            Group of each sample, such as its day. Each group is a separate batch. Needs `n` or
+            ``constraint="fdr"``.
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Indices of the samples, of the highest score first; ties in the order of X.
+            Indices of the selected samples, sorted by decreasing score. Tied samples are in the
+            order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -352,34 +315,34 @@ class BudgetClassifier(CalibratedDecision):
         return order[flagged[order]]
 
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
-        r"""Bound how many of the n best samples are positive.
+        r"""Return bounds on the number of positives among the n best samples.
+
+        If calibration samples and samples of X are exchangeable,
 
         .. math::
-            P\bigl( \text{low} \le \text{positives among the } n \text{ best of X}
-            \le \text{high} \bigr) \ge 1 - \delta,
-
-        over calibration samples and samples of X, if these are exchangeable.
+            P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
+            \le \text{high} \bigr) \ge 1 - \delta.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             A whole batch.
         n : int or array-like of int of shape (n_numbers,)
-            How many samples, those of ``predict_top(X, n)``; at most n_samples. Several intervals
-            hold all at once, by Bonferroni's inequality.
+            Number of samples, as in ``predict_top(X, n)``, at most n_samples. For several numbers,
+            all intervals hold simultaneously (Bonferroni correction).
 
         Returns
         -------
         low, high : int or ndarray of shape (n_numbers,)
-            Numbers of positives.
+            Bounds on the number of positives.
 
         Notes
         -----
-        K calibration samples score above the best sample that is not among the n. Given these K and
-        the n, any of them is as likely to be one of the n, so that the positives among the K have a
-        hypergeometric distribution. The interval inverts it exactly, with :math:`\delta / 2`
-        for each end. Choose n before looking at X: the interval of the best of several n is
-        narrower than it should be.
+        Let K be the number of calibration samples that score above the (n + 1)-th best sample. By
+        exchangeability, the positives among these K samples have a hypergeometric
+        distribution, given the positives among the K + n samples. The interval inverts this
+        distribution with :math:`\delta / 2` for each end. Choose n without looking at X: selecting
+        the best of several intervals invalidates the level.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -391,19 +354,19 @@ class BudgetClassifier(CalibratedDecision):
                 f"n={max(each)} must be at most the number of samples of X ({len(scores)})"
             )
         calibration = self._calibration("hits_interval")
-        # A new generator each time, so that the interval stays the same.
+        # A new generator for each call makes the interval reproducible.
         random = np.random.default_rng(self._seed)
         low, high = simultaneous_hits(*calibration, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return what the ranking of the samples achieves within the budget.
+        """Return a metric of the ranking at the budget.
 
-        The metric depends on `constraint`, not on `threshold_`: a threshold that breaks the budget
-        gains nothing. For the accuracy of `predict` use ``scoring="accuracy"``.
+        The metric depends on `constraint`, but not on `threshold_`, so that a threshold that
+        violates the budget has no advantage. For the accuracy of `predict`, use
+        ``scoring="accuracy"``.
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of the samples that
-          `budget` is;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -413,13 +376,14 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            True labels; labels other than `pos_label_` are negative.
+            True labels. All labels except `pos_label_` are negative.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
-            In [0, 1], the larger the better; NaN, with a warning, if y lacks the class it needs.
+            In [0, 1]; larger is better. NaN, with a warning, if the metric needs a class that is
+            not in y.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)
@@ -429,7 +393,7 @@ class BudgetClassifier(CalibratedDecision):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Flagging a tenth of the samples has no good accuracy where half of them are positive.
+        # Flagging 10 % of the samples gives a poor accuracy if half of them are positive.
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -438,8 +402,8 @@ class BudgetClassifier(CalibratedDecision):
         check_option(self.constraint, "constraint", tuple(CONSTRAINTS))
         if self.cross_fit and self.constraint == "fdr":
             raise ValueError(
-                'cross_fit=True needs constraint="count", "fpr", "precision" or "recall"; got '
-                "constraint='fdr', whose calibration samples must be like new ones"
+                'constraint must be "count", "fpr", "precision" or "recall" with cross_fit=True; '
+                "got 'fdr', which needs held-out calibration samples"
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
         check_number(self.delta, "delta", 0, 1, bounds="neither")
@@ -455,10 +419,10 @@ class BudgetClassifier(CalibratedDecision):
                 f"y must have 2 classes; got {len(classes)}"
             )
         if self.pos_label is not None:
-            place_of(self.pos_label, classes)  # raises if it is none of them
+            place_of(self.pos_label, classes)  # raises if pos_label is unknown
 
     def _bound(self):
-        """Return the constraint with its numbers."""
+        """Return the constraint with its budget and delta."""
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
 
@@ -473,15 +437,15 @@ class BudgetClassifier(CalibratedDecision):
                 scores = scores[:, place]
             elif place == 0:
                 scores = -scores
-        # In float64 there is a number between any two scores in float32.
+        # In float64, a threshold fits between any two float32 scores.
         return scores.astype(np.float64)
 
     def _calibration(self, name):
-        """Return scores and labels of the calibration samples; `name` says what needs them."""
+        """Return scores and labels of the calibration samples; `name` is for the error message."""
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
-                f"{name} needs calibration samples that the classifier has not seen; fit with "
-                "cross_fit=True kept none: set cross_fit=False"
+                f"{name} needs held-out calibration samples; got cross_fit=True. Set "
+                "cross_fit=False and fit again"
             )
         return self.calibration_scores_, self.calibration_positive_
 
@@ -492,12 +456,12 @@ class BudgetClassifier(CalibratedDecision):
 
 
 def _warn_of_threshold(problem, threshold, flagged, constraint):
-    """Warn of a threshold without a guarantee, or with all calibration samples on one side."""
+    """Warn if there is no guarantee, or if no or every calibration sample is above."""
     if problem is not None and np.isinf(threshold) and constraint != "count":
         problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
     elif problem is None and not flagged.any():
-        problem = "no calibration sample lies above the threshold"
+        problem = "no calibration sample is above the threshold"
     elif problem is None and flagged.all() and np.isfinite(threshold):
-        problem = "every calibration sample lies above the threshold"
+        problem = "every calibration sample is above the threshold"
     if problem is not None:
         warn(problem)

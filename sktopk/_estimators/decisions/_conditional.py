@@ -1,4 +1,4 @@
-"""A threshold of conformity for each class or group of samples, from its samples alone."""
+"""Conformity thresholds for each class or group, from the samples of this class or group."""
 
 import numpy as np
 
@@ -17,9 +17,9 @@ def class_thresholds(scores, code, n_classes, coverage):
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
         warn(
-            f"coverage={coverage} of a class needs at least {n_needed(coverage)} calibration "
-            f"samples of it; {n_few} of {n_classes} classes have fewer, or their scores say "
-            "nothing: they are in every set"
+            f'coverage={coverage} with conditional="class" needs {n_needed(coverage)} calibration '
+            f"samples per class; {n_few} of {n_classes} classes have fewer, and are in "
+            "every set. Use more samples or a lower coverage"
         )
     return threshold
 
@@ -31,45 +31,46 @@ def group_thresholds(scores, groups, coverage):
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
         warn(
-            f"coverage={coverage} of a group needs at least {n_needed(coverage)} calibration "
-            f"samples of it, with labels that estimator knows; {n_few} of {len(names)} groups have "
-            "fewer: their sets hold all classes"
+            f'coverage={coverage} with conditional="group" needs {n_needed(coverage)} calibration '
+            f"samples per group, with labels known to estimator; {n_few} of {len(names)} groups "
+            "have fewer, and their sets have all classes. Use more samples or a lower coverage"
         )
     return names, threshold
 
 
 def thresholds_of_samples(groups, names, threshold):
-    """Return the threshold of each sample's group; minus infinity, with a warning, for new ones."""
+    """Return the threshold for the group of each sample; minus infinity for unknown groups."""
     if (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
         raise ValueError(
-            f"groups must be of the kind given to fit, such as {names[0]!r}; got {groups[0]!r}"
+            f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
+            f"{groups.tolist()[0]!r}"
         )
     index = np.searchsorted(names, groups).clip(max=len(names) - 1)
     known = names[index] == groups
     if not known.all():
         warn(
-            f"{np.count_nonzero(~known)} of {len(groups)} samples are of groups without "
-            "calibration samples: their sets hold all classes"
+            f"{np.count_nonzero(~known)} of {len(groups)} samples have groups without calibration "
+            "samples, so their sets have all classes: fit with samples of these groups"
         )
     return np.where(known, threshold[index], -np.inf)
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array; raise unless they come with ``conditional="group"`` alone."""
+    """Return groups as an array, or None; raise if they do not match `conditional`."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
-            'groups must be passed with conditional="group" and only then; got '
+            'groups must be passed if and only if conditional="group"; got '
             f"conditional={conditional!r} and {'no groups' if groups is None else 'groups'}"
         )
     if groups is None:
         return None
-    encode_groups(groups, n_samples)  # raises what cannot be compared
-    # Texts in an array of objects and in one of their own are the same names.
+    encode_groups(groups, n_samples)  # raises if groups are not valid
+    # Converts strings of dtype object to a string dtype.
     return np.array(np.asarray(on_host(groups, "groups")).tolist())
 
 
 def _thresholds(scores, code, n_codes, coverage):
-    """Return the threshold of the samples of each code; samples of code -1 count for none."""
+    """Return the threshold of each code from its samples; samples of code -1 are ignored."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
     return np.array([conformal_threshold(part, coverage) for part in parts])

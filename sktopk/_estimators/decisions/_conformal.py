@@ -1,7 +1,7 @@
-"""Conformity of labels, thresholds on it, and the sets they give.
+"""Conformity scores of labels, their thresholds, and prediction sets.
 
-Each method gives a conformity score to each label of a sample, the larger the better. The set holds
-the labels whose conformity is at least the threshold.
+Each method defines a conformity score for each label of a sample. The set has the labels whose
+score is at least the threshold.
 """
 
 import math
@@ -15,7 +15,7 @@ from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
-# Parameters that not all methods use, and the methods that do.
+# The methods that use each parameter; all other parameters are used by all methods.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),
@@ -23,17 +23,17 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# About 8 MB of float64: sorting copies chunks of rows, not all of them.
+# Numbers per chunk, about 8 MB of float64, to limit the memory of sorting.
 _CHUNK_SIZE = 2**20
 
 
 @dataclass(frozen=True)
 class Conformity:
-    """How well each label conforms to a sample, by one of `METHODS`.
+    """Conformity scores of one of `METHODS`.
 
-    `u`, one number in [0, 1] per sample, is the share of a label's own probability that counts
-    for it in "aps" and "raps"; the other methods ignore it. With u = 1 the sets of "aps" are the
-    shortest prefixes of the ranking whose probability exceeds 1 - threshold.
+    `u` has one number in [0, 1] per sample, by which "aps" and "raps" multiply the probability of
+    the label. With u = 1, the sets of "aps" are the shortest prefixes of the ranking whose
+    probability exceeds 1 - threshold.
     """
 
     method: str
@@ -42,7 +42,7 @@ class Conformity:
     prevalence: np.ndarray | None = None
 
     def __call__(self, proba, u):
-        """Return the conformity of every label, of the shape of `proba`."""
+        """Return the conformity of every label, with the shape of `proba`."""
         if self.method == "pas":
             return proba / self.prevalence
         if self.method in ("aps", "raps"):
@@ -50,16 +50,16 @@ class Conformity:
         return proba
 
     def draw(self, X, n_samples, seed):
-        """Return u for each of the `n_samples` of X, a hash of its content and the seed.
+        """Return u for each of the `n_samples` of X, a hash of the sample and the seed.
 
-        Calibration samples draw as new samples do. The conformity is then a function of sample and
-        label, for which the guarantee holds whatever the seed.
+        Conformity is therefore a fixed function of sample and label, and the guarantee holds for
+        every seed. Equal samples have the same u.
         """
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
     def of_labels(self, proba, u, code):
-        """Return the conformity of column ``code[i]`` in row i, minus infinity for code -1."""
+        """Return the conformity of column ``code[i]`` in row i; minus infinity for code -1."""
         out = np.full(len(proba), -np.inf)
         for rows in chunks(*proba.shape):
             known = np.flatnonzero(code[rows] >= 0)
@@ -67,9 +67,9 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the columns in the sets, sample by sample and best first, and where each begins.
+        """Return the columns in the sets, best first, and the start index of each set.
 
-        The threshold is one number, a row with one per class or a column with one per sample.
+        `threshold` is a number, an array with one per class, or a column with one per sample.
         """
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2
@@ -81,14 +81,14 @@ class Conformity:
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
 
     def _mass_from_label_down(self, proba, u):
-        """1 - E with the scores E of Romano et al. and Angelopoulos et al.; falls with rank."""
+        """Return 1 - E with the scores E of Romano et al. (2020) and Angelopoulos et al. (2021)."""
         order = _ranking(proba)
         ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
-        # Summed from the smallest: sums from the largest would round a small tail away.
+        # Sum from the smallest probability, so that a small tail is not rounded away.
         mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
         below = np.zeros_like(mass)
         below[:, :-1] = mass[:, 1:]
-        # Over the sum of the row: probabilities sum to 1 up to rounding only.
+        # Divide by the sum of the row, which can differ from 1 by rounding.
         ranked = (below + u[:, None] * ranked) / mass[:, :1]
         if self.method == "raps":
             rank = np.arange(1, proba.shape[1] + 1)
@@ -99,7 +99,7 @@ class Conformity:
 
 
 def find_threshold(conformity, proba, u, code, coverage):
-    """Return the threshold of the method; `code` are the labels' columns, -1 where unknown."""
+    """Return the threshold; `code` has the column of each label, -1 for unknown labels."""
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
@@ -107,7 +107,7 @@ def find_threshold(conformity, proba, u, code, coverage):
     n, n_unknown = len(code), warn_of_unknown(code)
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
-        reason = f"cannot be reached with {n_unknown} of {n} labels unknown to estimator"
+        reason = f"is not possible if estimator does not know {n_unknown} of {n} labels"
         if n < n_needed(coverage):
             reason = f"needs at least {n_needed(coverage)} calibration samples; got {n}"
         warn(f"coverage={coverage} {reason}: every set holds all classes")
@@ -115,47 +115,43 @@ def find_threshold(conformity, proba, u, code, coverage):
 
 
 def warn_of_unknown(code):
-    """Warn of labels that the classifier does not know, -1 in `code`; return their number."""
+    """Return the number of labels that the classifier does not know (code -1), with a warning."""
     n_unknown = np.count_nonzero(code < 0)
     if n_unknown:
         warn(
-            f"{n_unknown} of {len(code)} calibration samples have labels that estimator does not "
-            "know: no set covers them",
+            f"{n_unknown} of {len(code)} calibration samples have labels unknown to estimator, "
+            "which no set contains: train it on all labels",
         )
     return n_unknown
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if classes without a sample will cost more coverage than a threshold leaves open.
+    """Warn if new samples of classes without training samples will reduce the coverage.
 
-    The share of samples that are the only ones of their class estimates the share of new samples
-    whose class has none (Good, 1953). Calibration samples have another one of their class in
-    training, and the threshold holds for such samples only.
+    The share of samples that are the only sample of their class estimates the share of new samples
+    of unseen classes (I. J. Good, Biometrika 40, 237-264, 1953). The guarantee does not include
+    such samples, because the class of each calibration sample has a training sample. There is no
+    warning if the loss is below the resolution 1 / (n_calibration + 1) of the threshold.
     """
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
     possible = 1 - n_single / len(y)
     if coverage * (1 - possible) <= 1 / (n_calibration + 1):
         return
-    asked = coverage / possible
-    advice = f"No coverage that is asked for reaches {coverage}: merge"
-    if asked < 0.9999:
-        advice = f"Ask for coverage={asked:.4f}, merge"
+    needed = coverage / possible
+    advice = f"Set coverage={needed:.4f}, merge" if needed < 0.9999 else "Merge"
     warn(
-        f"coverage={coverage} will come out at about {coverage * possible:.2f}: {n_single} of "
-        f"{len(counts)} classes have a single sample among the {len(y)} given to fit. About "
-        f"{100 * (1 - possible):.2g} % of new samples will be of a class that has none. No set "
-        f"covers these: at most {possible:.2f} can be reached. {advice} rare classes or get more "
-        "samples of them. Or wrap a fitted estimator in FrozenEstimator, and pass other samples to "
-        "fit: then samples that it cannot cover count"
+        f"the coverage will be about {coverage * possible:.2f} instead of {coverage} (at most "
+        f"{possible:.2f}), because {n_single} of {len(counts)} classes have only one sample. "
+        f"{advice} rare classes, or add samples"
     )
 
 
 def conformal_threshold(scores, coverage):
-    """Return what the score of a new sample reaches with a probability of at least `coverage`.
+    """Return the ceil((n + 1) coverage)-th largest of n scores; minus infinity if n is less.
 
-    Of n scores it is the ceil((n + 1) coverage)-th largest, since a new one is as likely to
-    fall into each of the n + 1 gaps; minus infinity if n is smaller than that.
+    A new exchangeable score reaches the threshold with probability at least `coverage`, because
+    its rank among all n + 1 scores is uniformly distributed.
     """
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
@@ -167,7 +163,7 @@ def n_needed(coverage):
 
 
 def average_size_threshold(proba, k):
-    """Return the threshold that leaves k labels per sample on average, or more if they tie."""
+    """Return the threshold for sets of k labels on average, or more if labels tie."""
     n_labels = math.ceil(round(len(proba) * k, 9))
     if n_labels >= proba.size:
         return -np.inf
@@ -175,7 +171,7 @@ def average_size_threshold(proba, k):
 
 
 def class_shares(given, trained, calibration):
-    """Return the share of each class: as given, in training, or else in calibration."""
+    """Return the share of each class: given, in training, or in calibration (in this order)."""
     estimator, training = trained.estimator, trained.y_train
     n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:
@@ -193,10 +189,10 @@ def class_shares(given, trained, calibration):
 
 
 def _ranking(proba):
-    """Return the columns of each row, best first, tied ones in their order."""
+    """Return the columns of each row, best first; tied columns in ascending order."""
     order = np.argsort(-proba, axis=1)
     ranked = np.take_along_axis(proba, order, axis=1)
-    # A stable sort takes several times as long, and only ties need it.
+    # Only rows with ties need the stable sort, which is several times slower.
     tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
     order[tied] = np.argsort(-proba[tied], axis=1, kind="stable")
     return order
@@ -210,11 +206,11 @@ def _choose(conformity, threshold, max_size, empty):
         inside[without, conformity[without].argmax(axis=1)] = True
     n_classes = conformity.shape[1]
     if max_size < n_classes:
-        # Fewer labels to sort.
+        # Reduce the number of labels to sort.
         last = np.partition(conformity, n_classes - max_size, axis=1)[:, n_classes - max_size]
         inside &= conformity >= last[:, None]
     row, column = np.nonzero(inside)
-    # A stable sort: columns rise within a row, and go on to do so where labels tie.
+    # lexsort is stable, so tied columns stay in ascending order.
     order = np.lexsort((-conformity[row, column], row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     kept = rank < max_size
@@ -222,7 +218,7 @@ def _choose(conformity, threshold, max_size, empty):
 
 
 def chunks(n_samples, width):
-    """Yield slices of rows of `width` numbers each that do not take much memory."""
+    """Yield slices of rows with `width` numbers each, of limited size."""
     n_rows = max(1, _CHUNK_SIZE // width)
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)

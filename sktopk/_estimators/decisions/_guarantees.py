@@ -1,4 +1,4 @@
-"""Thresholds from calibration samples with guarantees that hold for a finite number of them."""
+"""Thresholds from calibration samples, with finite-sample guarantees."""
 
 import math
 from typing import NamedTuple
@@ -7,17 +7,17 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, hypergeom
 
-# Share of the calibration samples that only say where testing the precision begins. Measured:
-# fewer begin at a worse place, more leave too few samples to test with; .15 to .3 hardly differ.
+# Share of the calibration samples that choose the first threshold of fixed sequence testing. In
+# benchmarks, 0.15 to 0.3 gave similar results.
 _PLACING_FRACTION = 0.2
-# A share of flagged samples less probable than this is no accident, even after years of batches.
+# `predict` warns of drift below this p-value, small enough for many repeated tests.
 _DRIFT_P_VALUE = 1e-6
-# Fewer samples of a class may well all be easy.
+# Minimum number of samples per class for a warning that the classes are separated.
 _SOME_SAMPLES = 20
 
 
 class Rate(NamedTuple):
-    """A share of calibration samples, `count` of `n`, and its exact confidence interval."""
+    """Share of calibration samples, `count` of `n`, with its exact confidence interval."""
 
     count: int
     n: int
@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 def calibration_rates(flagged, positive, level):
-    """Return the rates of the calibration samples, by name, that have at least one sample."""
+    """Return a dict of the rates of the calibration samples; rates without samples are omitted."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows["precision"] = positive[flagged]
     return {
@@ -38,10 +38,10 @@ def calibration_rates(flagged, positive, level):
 
 
 def clopper_pearson(count, n, level):
-    """Return the exact two-sided interval at `level` of a rate observed as `count` of `n`.
+    """Return the exact two-sided confidence interval of a rate, for `count` of `n`.
 
-    The limits are the rates at which a binomial tail that contains `count` is
-    (1 - level) / 2 (Clopper and Pearson, 1934): quantiles of a beta distribution, as
+    At each limit, the binomial tail that contains `count` has probability (1 - level) / 2 (Clopper
+    and Pearson, 1934). The limits are quantiles of a beta distribution, because
     P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
     """
     count, n, tail = int(count), int(n), (1 - level) / 2
@@ -53,20 +53,20 @@ def clopper_pearson(count, n, level):
 def n_errors_allowed(n, rate, delta):
     """Return the largest x with P(Binomial(n, rate) <= x) <= delta; -1 if there is none.
 
-    The rate at which samples lie beyond the (x + 1)-th most extreme of n scores is at most
-    Beta(x + 1, n - x) distributed, and exceeds `rate` with exactly that probability.
+    Let R be the probability that a new score is beyond the (x + 1)-th most extreme of n scores. R
+    is stochastically at most Beta(x + 1, n - x), so P(R > rate) <= P(Binomial(n, rate) <= x).
     """
     x = int(binom.ppf(delta, n, rate))
     return x if binom.cdf(x, n, rate) <= delta else x - 1
 
 
 def n_rows_needed(rate, delta):
-    """Return the smallest n for which `n_errors_allowed` is not -1: (1 - rate)^n <= delta."""
+    """Return the smallest n with (1 - rate)^n <= delta, so that `n_errors_allowed` is not -1."""
     return math.ceil(math.log(delta) / math.log1p(-rate))
 
 
 def count_threshold(scores, n_flagged):
-    """Return a threshold that at most `n_flagged` scores exceed, and a warning or None."""
+    """Return a threshold below at most `n_flagged` scores, and a warning or None."""
     if n_flagged >= len(scores):
         return -np.inf, None
     scores = np.sort(scores)[::-1]
@@ -75,20 +75,20 @@ def count_threshold(scores, n_flagged):
     problem = None
     if len(above) < n_flagged:
         problem = (
-            f"{(scores == cut).sum()} samples tie at the cut, of which a threshold flags all or "
-            f"none: it flags {len(above)} of {len(scores)} calibration samples, not {n_flagged}. "
-            "predict_top(X, n) breaks ties by the order of the samples"
+            f"the threshold flags {len(above)} of {len(scores)} calibration samples instead of "
+            f"{n_flagged}, because {(scores == cut).sum()} samples have the same score. Use "
+            "predict_top(X, n) to break ties"
         )
     return _between(cut, above.min(initial=np.inf)), problem
 
 
 def fpr_threshold(scores, positive, fpr, delta):
-    """Return a threshold, and a warning if it is infinite as no guarantee is possible.
+    """Return a threshold with P(false positive rate > fpr) <= delta, and a warning or None.
 
-    P(the share of all negatives above the threshold > fpr) <= delta: the threshold lies at
-    or above an order statistic of the n negatives, the umbrella algorithm of Tong, Feng and
-    Li (2018). Testing the thresholds one by one from the highest, each with the p-value
-    P(Binomial(n, fpr) <= negatives above it), stops at the same place.
+    The threshold is at or above an order statistic of the n negatives (umbrella algorithm of Tong,
+    Feng and Li, 2018). Fixed sequence testing from the highest threshold, with the p-values
+    P(Binomial(n, fpr) <= negatives above), has the same result. If there are too few negatives, the
+    threshold is infinite.
     """
     negative = np.sort(scores[~positive])[::-1]
     n_allowed = n_errors_allowed(len(negative), fpr, delta)
@@ -100,10 +100,9 @@ def fpr_threshold(scores, positive, fpr, delta):
 
 
 def recall_threshold(scores, positive, recall, delta):
-    """Return a threshold, and a warning if it is infinite as no guarantee is possible.
+    """Return a threshold with P(recall < `recall`) <= delta, and a warning or None.
 
-    P(the share of all positives above the threshold < recall) <= delta, by the order
-    statistic of the positives as in `fpr_threshold`.
+    The threshold is below an order statistic of the positives, see `fpr_threshold`.
     """
     found = np.sort(scores[positive])
     n_allowed = n_errors_allowed(len(found), 1 - recall, delta)
@@ -117,28 +116,28 @@ def recall_threshold(scores, positive, recall, delta):
 
 
 def precision_threshold(scores, positive, precision, delta, random):
-    """Return a threshold, and a warning if it is infinite as no guarantee is possible.
+    """Return a threshold with P(precision < `precision`) <= delta, and a warning or None.
 
-    P(the share of positives above the threshold < precision) <= delta, by learn-then-test
-    with fixed sequence testing (Angelopoulos et al., 2021). Precision need not rise with the
-    threshold, so a part of the samples says which threshold to test first: the one with most
-    evidence there. From it downwards the other samples test "the precision is too low" by
-    P(Binomial(samples above, precision) >= positives above) <= delta, until it fails once.
+    The method is learn-then-test with fixed sequence testing (Angelopoulos et al., 2021). Precision
+    is not monotone in the threshold. Therefore one part of the samples chooses the first threshold,
+    the one with the smallest p-value. From there downwards, the other samples test the hypothesis
+    that the precision is too low. A threshold is accepted if its p-value
+    P(Binomial(samples above, precision) >= positives above) is at most delta, and the first failure
+    stops the test. If no threshold is accepted, the threshold is infinite.
     """
     n_placing = math.ceil(_PLACING_FRACTION * len(scores))
     order = random.permutation(len(scores))
     placing, testing = order[:n_placing], order[n_placing:]
     candidates = np.unique(scores[placing])[::-1]
     lower = candidates[1:]
-    # Between scores: thresholds that no sample is likely to hit.
+    # Thresholds between scores are unlikely to tie with new scores.
     thresholds = lower + (candidates[:-1] - lower) / 2
     needed = n_rows_needed(1 - precision, delta)
     if len(thresholds) == 0 or len(testing) < needed:
         problem = (
             f"precision >= {precision:g} with probability {1 - delta:g} needs at least {needed} "
-            "flagged calibration samples, all positive, in addition to a fifth that chooses the "
-            f"first threshold; there are {len(testing)}, and {len(candidates)} different scores in "
-            "that fifth"
+            "samples in four fifths of the calibration samples, and two different scores in the "
+            f"other fifth; got {len(testing)} samples and {len(candidates)} scores"
         )
         return np.inf, problem
     n_above, n_right = _count_above(scores[placing], positive[placing], thresholds)
@@ -152,17 +151,16 @@ def precision_threshold(scores, positive, precision, delta, random):
 
 
 def separates(scores, positive):
-    """Tell whether all positives score above all negatives, and there are some of each."""
+    """Return whether all positives score above all negatives, with enough samples of each."""
     few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_SAMPLES
     return not few and scores[positive].min() > scores[~positive].max()
 
 
 def share_p_value(count, n, expected):
-    """Return the smaller one-sided p-value of `count` of `n` new samples above a threshold.
+    """Return the smaller one-sided p-value of Fisher's exact test for flagged new samples.
 
-    Given that ``expected.count`` of ``expected.n`` calibration samples lie above it, any order in
-    which the two sets of scores mix is as likely: Fisher's exact test, and the distribution of
-    the number of new scores beyond an order statistic of the others.
+    The test compares `count` of `n` new samples above the threshold with ``expected.count`` of
+    ``expected.n`` calibration samples. It is exact if all samples are exchangeable.
     """
     total = expected.n + n, expected.n, expected.count + count
     more = hypergeom.cdf(expected.count, *total) if count else 1.0
@@ -171,25 +169,25 @@ def share_p_value(count, n, expected):
 
 
 def drift(flagged, expected):
-    """Return a warning if the number of flagged samples is wildly improbable, else None."""
+    """Return a warning if the number of flagged samples is very improbable, else None."""
     count, n = np.count_nonzero(flagged), len(flagged)
     if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
         return None
     return (
-        f"flagged {100 * count / n:.2g} % of {n} samples, {100 * expected.value:.2g} % expected "
-        f"from {expected.n} calibration samples: the scores have drifted, or the classifier was "
-        "trained on these samples"
+        f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * expected.value:.3g} % of "
+        f"{expected.n} calibration samples were: the scores have drifted, or the classifier was "
+        "trained on one of these sets. Calibrate again with recent samples"
     )
 
 
 def _between(low, high):
-    """Return a number that `high` exceeds and `low` does not: midway, or `low` below infinity."""
+    """Return a threshold t with low <= t < high: the midpoint if possible, else `low`."""
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low
 
 
 def _count_above(scores, positive, thresholds):
-    """Return how many samples, and how many positives, lie above each threshold."""
+    """Return the numbers of samples and of positives above each threshold."""
     return [
         len(part) - np.searchsorted(np.sort(part), thresholds, side="right")
         for part in (scores, scores[positive])
@@ -199,19 +197,19 @@ def _count_above(scores, positive, thresholds):
 def _too_few(rate, budget, delta, needed, scores, kind):
     return (
         f"{rate} {budget:g} with probability {1 - delta:g} needs at least {needed} {kind} "
-        f"among the calibration samples; there are {len(scores)}"
+        f"among the calibration samples; got {len(scores)}"
     )
 
 
 def _too_imprecise(precision, delta, count, n, n_calibration):
-    seen = f"above the best threshold {count} of {n} calibration samples were positive"
     problem = (
-        f"precision >= {precision:g} with probability {1 - delta:g} could not be shown: {seen}"
+        f"no threshold has precision >= {precision:g} with probability {1 - delta:g}: {count} of "
+        f"{n} calibration samples above the best threshold are positive"
     )
-    # In steps of a tenth: the share that was seen is no better known than that.
+    # Steps of 10 %, because the share of positives is not known more precisely.
     for factor in 1.1 ** np.arange(50):
         grown = math.ceil(count * factor), math.ceil(n * factor)
         if binom.sf(grown[0] - 1, grown[1], precision) <= delta:
             needed = math.ceil(n_calibration * factor)
-            return f"{problem}. At that share it needs about {needed} samples, not {n_calibration}"
-    return f"{problem}. More samples will hardly help: use an estimator that ranks better"
+            return f"{problem}. Use about {needed} calibration samples instead of {n_calibration}"
+    return f"{problem}. Use an estimator with a better ranking, or a lower precision"

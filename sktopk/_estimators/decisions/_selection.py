@@ -1,4 +1,4 @@
-"""Guarantees about a batch: conformal selection, and positives among its best samples."""
+"""Guarantees for a batch: conformal selection, and bounds on positives among the best samples."""
 
 import math
 from bisect import bisect_left
@@ -8,10 +8,11 @@ from scipy.stats import false_discovery_control, hypergeom
 
 
 def conformal_selection(old, positive, new, budget):
-    """Return the mask of new scores of which at most a share `budget` is expected to be negative.
+    """Return the mask of selected new scores, with a false discovery rate of at most `budget`.
 
-    The procedure of Benjamini and Hochberg on the conformal p-values
-    (1 + number of negative calibration scores of at least s) / (n + 1).
+    This is the procedure of Benjamini and Hochberg (1995) for the conformal p-values
+    (1 + number of negative calibration scores >= s) / (n + 1) of Jin and Candès (2023). It can
+    select k of m samples only if k (n + 1) >= m / budget.
     """
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)
@@ -19,49 +20,49 @@ def conformal_selection(old, positive, new, budget):
 
 
 def n_samples_needed(budget):
-    """Return the smallest n for which the least p-value, 1 / (n + 1), is at most `budget`."""
+    """Return the smallest n for which the smallest p-value, 1 / (n + 1), is at most `budget`."""
     return math.ceil(round(1 / budget, 9)) - 1
 
 
 def hits_interval(old, positive, new, n, delta, random):
-    """Return bounds on the positives among the n best of `new` that hold with 1 - delta."""
+    """Return bounds on the positives among the n best of `new`, at level 1 - delta."""
     above = _labels_above(old, positive, new, n, random)
     n_above, n_positive = len(above), np.count_nonzero(above)
 
-    # Both rise and fall with the positives among the n: bisection finds their ends.
-    def as_many_are_rare(hits):
+    # Both p-values are monotone in the number of hits, so bisection finds the bounds.
+    def upper_tail(hits):
         return hypergeom.sf(n_positive - 1, n_above + n, n_positive + hits, n_above)
 
-    def as_few_are_rare(hits):
+    def lower_tail(hits):
         return hypergeom.cdf(n_positive, n_above + n, n_positive + hits, n_above)
 
     numbers = range(n + 1)
-    low = bisect_left(numbers, True, key=lambda hits: as_many_are_rare(hits) > delta / 2)
-    high = bisect_left(numbers, True, key=lambda hits: as_few_are_rare(hits) <= delta / 2)
+    low = bisect_left(numbers, True, key=lambda hits: upper_tail(hits) > delta / 2)
+    high = bisect_left(numbers, True, key=lambda hits: lower_tail(hits) <= delta / 2)
     return low, high - 1
 
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
-    """Return bounds for several numbers of samples, which all hold at once with 1 - delta.
+    """Return bounds for several numbers of samples, at simultaneous level 1 - delta.
 
-    By Bonferroni's inequality. Each bound then gains from the others, since one more sample brings
-    at most one more positive.
+    The level is divided by Bonferroni's inequality. Bounds then improve each other, because one
+    more sample adds at most one positive.
     """
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
-    more = np.maximum(0, np.subtract.outer(ns, ns))  # samples of the first that the second lacks
+    more = np.maximum(0, np.subtract.outer(ns, ns))  # additional samples in the first of two ns
     return (low[None] - more.T).max(axis=1), (high[None] + more).min(axis=1)
 
 
 def _labels_above(old, positive, new, n, random):
-    """Return the labels of the calibration samples that rank above the (n + 1)-th new one."""
+    """Return the labels of the calibration samples that rank above the (n + 1)-th new sample."""
     if n == len(new):
         return positive
     cut = np.partition(new, -n - 1)[-n - 1]
     above, tied = old > cut, old == cut
     if tied.any():
-        # New samples of equal score are in random order. Any order of them and of the
-        # calibration samples is as likely once these have random places in it.
+        # Break ties at random, so that all orders of tied new and calibration samples are equally
+        # likely. The (n + 1)-th new sample has a beta-distributed place among tied samples.
         n_taken, n_tied = n - np.count_nonzero(new > cut), np.count_nonzero(new == cut)
         place = random.beta(n_taken + 1, n_tied - n_taken)
         above |= tied & (random.random(len(tied)) < place)

@@ -1,4 +1,4 @@
-"""SetClassifier: a set of labels per sample, on top of any classifier."""
+"""SetClassifier: predict a set of labels per sample, from any classifier."""
 
 from typing import Any, Self
 
@@ -12,13 +12,19 @@ from sktopk._common._available import available_if
 from sktopk._common._input import take_rows
 from sktopk._common._labels import check_labels, encode_labels
 from sktopk._common._public import public
-from sktopk._common._scalars import check_flag, check_number, check_option, check_random
+from sktopk._common._scalars import (
+    check_flag,
+    check_number,
+    check_option,
+    check_random,
+    refuse_masked,
+)
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import row_weights
 
 from ._any_classifier import predict_class_proba, proba_of_scores
-from ._base import CalibratedDecision, refuse_masked
+from ._base import CalibratedDecision
 from ._conditional import (
     CONDITIONS,
     check_conditional_groups,
@@ -38,7 +44,7 @@ from ._conformal import (
 
 
 def _forwards(name):
-    """Whether the classifier has the method; for `available_if`."""
+    """Return a check for `available_if` that the classifier has the method `name`."""
 
     def check(self):
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -49,79 +55,68 @@ def _forwards(name):
 
 @public
 class SetClassifier(CalibratedDecision):
-    r"""Classifier that predicts a set of labels per sample, made from any other classifier.
+    r"""Predict a set of labels for each sample, from the probabilities of any classifier.
+
+    The set has all labels with a conformity score s of at least t, which is an order statistic of
+    the scores of n calibration samples that did not train the classifier:
 
     .. math::
         C(x) = \{ y : s(x, y) \ge t \}, \qquad
         t = \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
         s(x_1, y_1), \dots, s(x_n, y_n)
 
-    with a conformity score s, made from the probabilities :math:`p(y \mid x)` of the
-    classifier, n calibration samples that did not train it, and the coverage :math:`1 - \alpha`. If
-    calibration samples and a new sample are exchangeable, then [1]_ [2]_
+    If calibration samples and a new sample are exchangeable, the coverage is at least
+    :math:`1 - \alpha` [1]_ [2]_. The upper bound holds for scores without ties:
 
     .. math::
-        1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1},
-
-    for any classifier. The upper bound needs scores without ties. The probability is over new
-    samples *and* calibration samples.
+        1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
 
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba` or `decision_function`. Without probabilities, the softmax
-        of its decision scores is used; the guarantee does not depend on how good they are. `fit`
-        trains a clone on a part of its samples and calibrates with the rest. A fitted classifier in
-        a :class:`~sklearn.frozen.FrozenEstimator` is kept, and all samples given to `fit`
-        calibrate. Put preprocessing inside, ``SetClassifier(make_pipeline(...))``: steps in front
-        of it, in a :class:`Pipeline`, are also fitted on the calibration samples.
+        Classifier with `predict_proba` or `decision_function`, whose softmax is used. `fit` trains
+        a clone on one part of the samples and calibrates with the other. A fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples calibrate. Put
+        preprocessing inside, ``SetClassifier(make_pipeline(...))``.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
-        Which conformity score, and so which sets; see Notes. `fit` warns of parameters that are
-        set and that the method does not use.
+        Conformity score, see Notes.
     k : int or float, default=5
-        Number of labels per set for "topk", or their average for "average_k", for example 1.5. For
-        "raps" the number of ranks without penalty. The first two clip it to the number of classes.
+        Number of labels per set for "topk", mean number for "average_k", and number of ranks
+        without penalty for "raps".
     coverage : float, default=0.9
-        Probability, in (0, 1), that a set contains the label; not for "topk" and "average_k".
+        Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        What the coverage is guaranteed for: all samples together (None), the samples of each class,
-        or the samples of each of the `groups` that `fit` and `predict_set` get. A class or group
-        with fewer than ceil(coverage / (1 - coverage)) calibration samples has all its labels
-        covered: the class is in every set, or the sets of the group hold all classes. `fit` warns.
+        Whether the coverage is guaranteed for all samples together, for each class, or for each of
+        the `groups` passed to `fit` and `predict_set`. Classes with too few calibration samples are
+        in every set, and sets of groups with too few have all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
-        Whether sets may be empty, as the upper bound needs, or contain at least the best label.
+        Whether sets can be empty, or contain at least the best label.
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` draws u for each sample, so that the coverage is
-        exact and some sets are empty. By default u = 1: sets are never empty and cover more.
+        For "aps" and "raps": whether `predict_set` uses a random u, see Notes. The coverage is then
+        exact, and some sets are empty. With False, u = 1.
     penalty : float, default=0.1
-        Nonnegative penalty for each rank beyond k of "raps", lambda in [5]_.
+        Penalty for each rank beyond k in "raps", at least 0; lambda in [5]_.
     prevalence : array-like of shape (n_classes,), default=None
-        For "pas": counts or shares of the classes in training, in the order of `classes_`. By
-        default they are counted in the training samples of the clone. A frozen estimator has them
-        in ``class_count_``; without it the calibration samples are counted, and the coverage
-        is approximate. A class without samples counts as the rarest other one.
+        For "pas": counts or shares of the classes in training, in the order of `classes_`. None
+        counts the training samples. A frozen estimator needs ``class_count_``; otherwise, the
+        calibration samples are counted, and the coverage is approximate.
     cross_fit : bool, default=False
-        Whether all samples train `estimator`, and its out-of-fold scores
-        `oob_decision_function_` calibrate. Ensembles of networks of this package have these
-        scores if `calibration` or `n_iter_no_change` is set, random forests with
-        ``oob_score=True``. No sample is held out, but
-        the guarantee has no proof. The sets are then made from the softmax of the decision scores.
+        If True, all samples train `estimator`, and its `oob_decision_function_` calibrates, as for
+        `TopBoostClassifier` or a random forest with ``oob_score=True``. The guarantee then has no
+        proof.
     validation_fraction : float, default=0.2
-        Share of the samples given to `fit` that is held out for calibration, stratified by class.
-        Each class keeps a sample for training. If samples of a group depend on each other, wrap a
-        fitted estimator in FrozenEstimator and pass other groups to `fit`.
+        Share of the samples of `fit` held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
-        Seed of the held-out samples and of u.
+        Seed for held-out samples, and for u.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted classifier.
+        Fitted classifier.
     classes_ : ndarray of shape (n_classes,)
-        Its labels.
+        Sorted labels.
     threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        Smallest conformity score in a set; minus infinity if all labels are. One for each class
-        with ``conditional="class"``, one for each group with "group".
+        Minimum conformity score of labels in a set. One per class or group with `conditional`.
     groups_ : ndarray of shape (n_groups,)
         Sorted names of the groups, with ``conditional="group"``.
     k_ : int or float
@@ -129,58 +124,32 @@ class SetClassifier(CalibratedDecision):
     n_calibration_ : int
         Number of calibration samples, 0 for "topk".
     prevalence_ : ndarray of shape (n_classes,) or None
-        Shares of the classes that "pas" divides by.
-    n_features_in_ : int
-        Number of features seen in `fit`, if `estimator_` knows it.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features seen in `fit`, if `estimator_` knows them.
+        Class shares of "pas".
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number and names of the features, if `estimator_` has them.
 
     See Also
     --------
-    sktopk.metrics.set_coverage_score : Share of samples, or of classes, that are covered.
-    sktopk.metrics.set_size_score : Mean size of sets.
+    sktopk.metrics.set_coverage_score, sktopk.metrics.set_size_score : Scores of sets.
     sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
 
     Notes
     -----
-    The methods differ in the conformity score s:
+    - "topk": the k most probable labels, without calibration and guarantee.
+    - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
+      samples [3]_, without guarantee.
+    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Hard samples are
+      covered less.
+    - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
+      with u uniform in [0, 1] [4]_. Hard samples have larger sets.
+    - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.
+    - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
+      Rare classes are covered more, frequent classes less.
 
-    - "topk": the k labels of highest probability. No calibration, no guarantee.
-    - "average_k": :math:`s = p(y \mid x)`, with the threshold that leaves k labels on average on
-      calibration samples [3]_: more for hard samples, fewer for easy ones. No guarantee either.
-    - "lac": :math:`s = p(y \mid x)`. The smallest sets on average [1]_. Hard samples, whose largest
-      probability is small, are covered less, and their sets may be empty.
-    - "aps": s is the probability of the labels ranked below y, plus a share u of that of y, with u
-      uniform in [0, 1] [4]_. Hard samples get larger sets and more coverage.
-    - "raps": the same, minus `penalty` for each rank beyond k [5]_: no very large sets.
-    - "pas": :math:`s = p(y \mid x) / \pi(y)`, with the prevalence :math:`\pi` of the class in
-      training [6]_. Best for the coverage averaged over classes: rare classes are covered more,
-      common ones less.
+    With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
+    new samples.
 
-    With `conditional` the guarantee holds for each class or group [2]_,
-    :math:`P(Y \in C(X) \mid Y = y) \ge 1 - \alpha` for each y. Each threshold is found on its
-    calibration samples alone. These have to be exchangeable with new samples of the class or group,
-    whatever its share among new samples. Thresholds for each class make "pas" and "lac" the same.
-
-    u is a hash of the content of the sample and of a seed from `random_state`: the set of a sample
-    is the same alone and in any batch. The content is its numbers in float64 and its texts, in an
-    array, a sparse matrix, a frame or a list. Equal samples share a draw. "aps" and "raps" always
-    calibrate with a drawn u.
-
-    No set covers a class without a sample in training. If :math:`n_1` of the n samples given to
-    `fit` are the only ones of their class, about :math:`n_1 / n` of new samples belong to a class
-    that has none [7]_, and the coverage is about :math:`(1 - \alpha)(1 - n_1 / n)`. `fit` warns. A
-    frozen estimator with other samples in `fit` keeps the guarantee.
-
-    Samples of weight 0 are left out. Other weights go to the `fit` of `estimator`; calibration
-    counts samples, whatever their weights.
-
-    With ``cross_fit=True`` new samples are scored by all parts of the classifier and calibration
-    samples by some [8]_. The guarantee holds as far as the mean of all parts is no worse than each.
-    In simulations with coverage=0.9, sets covered 91 to 93 %.
-
-    A frozen classifier must not have been trained on the calibration samples. `fit` warns if it
-    makes no error on many of them.
+    No set covers classes without training samples. `fit` warns if such classes are likely.
 
     References
     ----------
@@ -195,10 +164,6 @@ class SetClassifier(CalibratedDecision):
        classifiers using conformal prediction. ICLR 2021.
     .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
        classification. arXiv:2507.06867, 2025.
-    .. [7] I. J. Good. The population frequencies of species and the estimation of population
-       parameters. Biometrika 40(3/4), 237-264, 1953.
-    .. [8] R. F. Barber, E. J. Candès, A. Ramdas, R. J. Tibshirani. Predictive inference with the
-       jackknife+. Annals of Statistics 49(1), 486-507, 2021.
 
     Examples
     --------
@@ -211,7 +176,7 @@ class SetClassifier(CalibratedDecision):
     >>> clf.fit(X[:, :2], names).predict_set(X[[0, 60, 149], :2], output="labels")
     [array(['setosa'], ...), array(['versicolor'], ...), array(['versicolor', 'virginica'], ...)]
 
-    The coverage guaranteed for each class:
+    Coverage for each class:
 
     >>> clf.set_params(conditional="class", coverage=0.8).fit(X[:, :2], names).threshold_.round(2)
     array([0.84, 0.3 , 0.17])
@@ -219,7 +184,7 @@ class SetClassifier(CalibratedDecision):
 
     _fitted_names = ("_conformity", "_seed", "_use_scores")
 
-    # Without groups conditional="group" can do nothing: nobody should have to request them.
+    # conditional="group" always needs groups, so users need not request them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     def __init__(
@@ -260,24 +225,24 @@ class SetClassifier(CalibratedDecision):
         groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the classifier on a part of the samples and find the threshold on the others.
+        """Train the classifier on one part of the samples, and calibrate with the other.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Whatever `estimator` takes. With a frozen estimator all samples calibrate, for "topk"
-            all are trained on.
+            Samples in a format that `estimator` accepts. For "topk", all samples are used for
+            training.
         y : array-like of shape (n_samples,)
-            Class labels. No set covers calibration samples whose label a frozen estimator does not
-            know.
+            Class labels. Calibration samples with a label that is unknown to a frozen estimator
+            count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights for the `fit` of `estimator`, or of its last step. Samples of weight 0
-            are left out.
+            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
+            but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for ``conditional="group"`` only, which needs them.
+            Group of each sample. Required with ``conditional="group"``, else not allowed.
         **fit_params : dict
-            Passed to the `fit` of `estimator`; arrays of length n_samples are split with the
-            samples. With metadata routing enabled, the metadata that `estimator` requests.
+            Passed to the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, the metadata that `estimator` requests.
 
         Returns
         -------
@@ -327,7 +292,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=len(code) if calibrates else 0,
             _conformity=conformity,
             _seed=seed,
-            # New samples have probabilities of the kind that calibrated.
+            # Use the same kind of probabilities for new samples as in calibration.
             _use_scores=trained.y_score is not None,
             **fitted,
         )
@@ -337,22 +302,22 @@ class SetClassifier(CalibratedDecision):
     ) -> csr_array | list[np.ndarray]:
         """Return the set of labels of each sample.
 
-        Sets are nested in `coverage` (or k): a label in a set is also in the set of any larger
-        coverage. Of labels with equal scores, the one of the lower column comes first.
+        A label in a set is also in the set for any larger `coverage` or k. The set does not depend
+        on the batch: the random u is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, for ``conditional="group"`` only, which needs them.
+            Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            Whether to return a matrix with one column per class, or the labels themselves.
+            Whether to return a matrix with one column per class, or arrays of labels.
 
         Returns
         -------
         y_set : CSR array of shape (n_samples, n_classes), bool, or list of ndarray
-            True where the class of the column is in the set. With "labels" one array per sample,
-            best label first: in the order of p / prevalence for "pas", of p for all others.
+            True if the class of the column is in the set. With "labels", one array per sample,
+            sorted by decreasing conformity; tied labels are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -379,24 +344,23 @@ class SetClassifier(CalibratedDecision):
         return y_set
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return the label that `estimator_` predicts for each sample."""
+        """Return the labels predicted by `estimator_`."""
         return self._fitted(X).predict(X)
 
     @available_if(_forwards("predict_proba"))
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probabilities of `estimator_`, if it has them."""
+        """Return the probabilities of `estimator_`; available if it has `predict_proba`."""
         return self._fitted(X).predict_proba(X)
 
     @available_if(_forwards("decision_function"))
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the decision scores of `estimator_`, if it has them."""
+        """Return the scores of `estimator_`; available if it has `decision_function`."""
         return self._fitted(X).decision_function(X)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of `predict`, not of the sets.
+        """Return the accuracy of `predict`, which does not depend on the sets.
 
-        Sets have no single score: more labels always cover more. To search over sets use
-        :func:`sktopk.metrics.make_set_scorer`.
+        For scores of the sets, use :func:`sktopk.metrics.make_set_scorer`.
 
         Parameters
         ----------
@@ -408,7 +372,7 @@ class SetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            Share of the samples whose label is predicted, in [0, 1].
+            Accuracy, in [0, 1].
         """
         y = check_labels(y)
         if sample_weight is not None:
@@ -437,8 +401,8 @@ class SetClassifier(CalibratedDecision):
         check_option(self.conditional, "conditional", CONDITIONS)
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
-                f"conditional must be None for method={self.method!r}, which guarantees no "
-                f"coverage; got {self.conditional!r}"
+                f"conditional must be None for method={self.method!r}, which has no coverage "
+                f"guarantee; got {self.conditional!r}"
             )
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
@@ -457,7 +421,6 @@ class SetClassifier(CalibratedDecision):
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):
             warn(
-                f"k={self.k} must not exceed the number of classes ({n_classes}): "
-                f"k_={n_classes} is used",
+                f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}",
             )
         return min(self.k, n_classes)

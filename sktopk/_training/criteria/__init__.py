@@ -1,1 +1,1 @@
-"""Losses of minibatches, with what they remember of earlier ones."""
+"""Losses of minibatches and their state."""

@@ -1,36 +1,36 @@
-"""The contract between a net and the loss that it trains with."""
+"""Base classes of the losses that a net trains."""
 
 import torch
 from torch import nn
 
 
 class Criterion(nn.Module):
-    """A loss of minibatches, each a random part of the training set.
+    """Loss of minibatches that are random parts of the training set.
 
     A subclass may define
 
     - `begin`, called before the first minibatch of every training;
-    - `forward`, the loss of samples that are no minibatch, such as a validation set;
-    - `backward`, called in every step; the default differentiates `forward`;
-    - `gradient`, what `backward` does for scores without a graph;
-    - `draws`: whether it draws from `generator`, which `seed` sets once;
-    - `hard_rows`: samples that join every minibatch, then also `hold_enough`, called before
-      `begin`, see :class:`TopCriterion`; `joins_hard_rows`: whether they join now;
+    - `forward`, the loss of samples outside training, such as a validation set;
+    - `backward`, called in every step. The default differentiates `forward`;
+    - `gradient`, which replaces `backward` for scores without a graph;
+    - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets once;
+    - `hard_rows`: samples that join every minibatch, see :class:`TopCriterion`. `joins_hard_rows`
+      is True while they join;
     - `set_groups`, for a mean over groups of samples;
-    - `is_mean`: whether the loss is a mean over the samples; `of_rows`: whether each term depends
-      on one sample alone; `has_totals`: whether it depends on the class totals of the training set;
-    - `takes_scores`: whether any real numbers are allowed, not probabilities only;
-    - `remedies`: what a user may try if training diverges;
-    - `get_extra_state` and `set_extra_state`, for state that is no tensor of fixed shape.
+    - `is_mean`: whether the loss is a mean over samples. `of_rows`: whether each term depends on a
+      single sample. `has_totals`: whether it depends on the class totals of the training set;
+    - `takes_scores`: whether scores may be any real numbers instead of probabilities;
+    - `remedies`: advice to users if training diverges;
+    - `get_extra_state` and `set_extra_state`, for state other than tensors of fixed shape.
 
-    All that is learned from samples, and the state of the generator, belong to the `state_dict`.
+    The `state_dict` contains everything computed from samples, and the state of the generator.
 
     Attributes
     ----------
     trace : dict of list
-        By name, a tensor or array of shape (1,) for each step of the epoch.
+        For each name, a list with one tensor or array of shape (1,) per step of the epoch.
     losses : list of Criterion
-        The criteria of the named loss, one per ensemble member that has its own.
+        The criteria of the named loss, one per ensemble member with its own criterion.
     n_processes : int
         Number of processes that train together.
     """
@@ -46,40 +46,40 @@ class Criterion(nn.Module):
         self.trace, self.losses = {}, [self]
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        """Take note of the training set, that of all processes together.
+        """Store statistics of the training set of all processes.
 
-        For each class `class_total` is the sum of the sample weights, in this training and all
-        before it. `mean_weight` is their mean in this training, without samples of weight 0. With
-        `resumed` the samples come in addition to those of earlier trainings.
+        `class_total` is the sum of the sample weights of each class in this and all earlier
+        trainings. `mean_weight` is their mean in this training, without samples of weight 0. With
+        `resumed`, the samples are added to the samples of earlier trainings.
         """
 
     def set_groups(self, make):
-        """Average over groups of samples from now on; with None no longer.
+        """Average the loss over groups of samples from now on, or stop doing so if `make` is None.
 
         ``make(m)`` returns the :class:`GroupRows` of ensemble member m.
         """
 
     def seed(self, generator):
-        """Draw from this torch.Generator from now on."""
+        """Use this torch.Generator from now on."""
         self.generator = generator
 
     def get_extra_state(self):
-        """State for `state_dict` in plain values and tensors."""
+        """Return the state for `state_dict` as plain values and tensors."""
         return {"noise": None if self.generator is None else self.generator.get_state()}
 
     def set_extra_state(self, state):
-        """Restore what `get_extra_state` returned."""
+        """Restore the result of `get_extra_state`."""
         noise = state["noise"]
-        # CPU and GPU generators have different states; on another device the seed starts anew.
+        # CPU and GPU generators have different states. On another device, the noise restarts.
         if self.generator is not None and len(noise) == len(self.generator.get_state()):
             self.generator.set_state(noise.cpu())
 
     def forward(self, scores, target, sample_weight=None):
-        """Return the loss of samples that are no minibatch, a Tensor of shape ()."""
+        """Return the loss of samples outside training, a Tensor of shape ()."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
     def backward(self, scores, target, weight):
-        """Backpropagate the loss of a minibatch and return it, without a graph.
+        """Run the backward pass for a minibatch, and return its loss without a graph.
 
         Parameters
         ----------
@@ -87,11 +87,11 @@ class Criterion(nn.Module):
         target : Tensor of shape (n_samples,)
             Class indices, or the mask of the positives.
         weight : Tensor of shape (n_samples,) or None
-            Sample weights of mean 1 over the training set.
+            Sample weights, whose mean over the training set is 1.
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # Weights have mean 1 over all minibatches: one of light samples counts less.
+            # The mean loss of a minibatch counts in proportion to its mean weight.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()
@@ -103,7 +103,7 @@ class Criterion(nn.Module):
 
 
 class RowLoss(Criterion):
-    """A function of :mod:`sktopk.losses` with its parameters.
+    """Criterion of a function of :mod:`sktopk.losses` with its parameters.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class RowLoss(Criterion):
     n_counts : int, default=None
         Number of classes, if the function takes `class_counts`.
     draws : bool, default=False
-        Whether it takes a `generator`.
+        Whether the function takes a `generator`.
     """
 
     of_rows = True
@@ -128,7 +128,7 @@ class RowLoss(Criterion):
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         if self.class_counts is not None:
-            # A class without samples so far counts as the rarest of the others.
+            # A class without samples so far gets the count of the rarest other class.
             least = torch.where(class_total > 0, class_total, torch.inf).min()
             self.class_counts = torch.where(class_total > 0, class_total, least)
 
@@ -142,7 +142,7 @@ class RowLoss(Criterion):
 
 
 class TwoClassCriterion(Criterion):
-    """A loss of a minibatch as a whole, in which classes have other shares than in training."""
+    """Loss of a whole minibatch, corrected for the class shares in the training set."""
 
     is_mean, has_totals = False, True
 
@@ -152,7 +152,7 @@ class TwoClassCriterion(Criterion):
         self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        # Copies, since loading a state writes into them and several criteria get the same tensors.
+        # Copies, because loading a state writes into them, and criteria share these tensors.
         self.class_total, self.mean_weight = class_total.clone(), mean_weight.clone()
 
     def backward(self, scores, target, weight):
@@ -164,37 +164,37 @@ class TwoClassCriterion(Criterion):
         return self.loss_and_gradient(scores, target, weight)
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of the minibatch, or of those of all processes, and its gradient."""
+        """Return the loss and its gradient for the minibatches of one or all processes."""
         scores = scores.detach().requires_grad_()
         loss = self(scores, target, weight)
         loss.backward()
         return loss.detach(), scores.grad
 
     def proportional(self, scores, positive, weight):
-        """Weights (n_samples,) that give the classes their shares of the training set."""
+        """Return weights (n_samples,) that give each class its share of the training set."""
         own = torch.ones_like(scores) if weight is None else weight
-        # A minibatch of light samples counts less: the mean weight is that of the training set.
+        # Class weights are estimated with the mean weight of the training set.
         seen = (rows_of_classes(positive, weight) * self.mean_weight).to(scores.dtype)
         factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
-        # Any scale is right; this one keeps the numbers near 1.
+        # The scale is arbitrary. This one keeps the numbers near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
         return own * torch.where(positive, factor[1], factor[0])
 
 
 def rows_of_classes(positive, weight):
-    """Number of negatives and positives of positive weight: (2,), by member (2, n_members)."""
+    """Return how many negatives and positives have a positive weight: (2,) or (2, n_members)."""
     counted = torch.ones_like(positive) if weight is None else weight > 0
     n_positives = (counted & positive).sum(0)
     return torch.stack([counted.sum(0) - n_positives, n_positives])
 
 
 def remedies_of(loss):
-    """What a user may try if a loss of the minibatch diverges."""
+    """Return advice to users if a loss of the minibatch diverges."""
     return ("raise margin",) if hasattr(loss, "margin") else ()
 
 
 class BatchCriterion(Criterion):
-    """An nn.Module ``loss(scores, target, sample_weight)`` of a minibatch as a whole."""
+    """Criterion of an nn.Module ``loss(scores, target, sample_weight)`` of a whole minibatch."""
 
     is_mean = False
 

@@ -1,4 +1,4 @@
-"""Any nn.Module as a loss."""
+"""Criterion of a user-defined loss."""
 
 import inspect
 
@@ -10,10 +10,10 @@ from ._base import Criterion
 
 
 class CustomLoss(Criterion):
-    """A user's ``loss(scores, target)``, an nn.Module, with sample weights.
+    """Criterion of a user's nn.Module ``loss(scores, target)``, with sample weights.
 
-    Weights need a loss that takes `sample_weight`, or one with a `reduction`, which is set to
-    "none" for them. Losses of ours inside it draw from the generator of the net.
+    Sample weights require that the loss takes `sample_weight` or has an attribute `reduction`,
+    which is then set to "none". Losses of sktopk inside it use the generator of the net.
     """
 
     def __init__(self, loss):
@@ -23,12 +23,12 @@ class CustomLoss(Criterion):
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # A loss of the user may take probabilities.
+        # A user's loss may expect probabilities.
         self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
     @property
     def is_weighted(self):
-        """Whether samples may have weights."""
+        """Whether sample weights are supported."""
         return self.takes_weight or getattr(self.loss, "reduction", None) in REDUCTIONS
 
     def seed(self, generator):
@@ -50,12 +50,12 @@ class CustomLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
-            # A loss of the minibatch as a whole may have no other reduction.
+            # A loss of a whole minibatch may support no other reduction.
             if is_mean and sample_weight is None:
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=sample_weight))
-            # Class weights change the mean, and "sum" is none: the mean is taken here.
+            # The weighted mean is computed here, because class weights and "sum" change the mean.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))

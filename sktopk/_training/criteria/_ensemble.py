@@ -1,4 +1,4 @@
-"""The loss of an ensemble of networks: the mean of their losses, each on its own scores."""
+"""Loss of an ensemble of networks: the mean of the losses of its members."""
 
 import copy
 
@@ -11,19 +11,20 @@ from ._top import can_join, losses_of_members
 
 
 class EnsembleLoss(Criterion):
-    r"""Train each member of an ensemble as if it were alone.
+    r"""Loss that trains each ensemble member independently of the others.
 
     .. math::
         \frac{1}{M} \sum_{m=1}^M L\bigl(f_m(x), y, w_m\bigr)
 
-    A loss of single samples sees the scores of all members as samples. Any other loss has one
-    criterion per member, with its own threshold and hard examples; so has a loss that depends on
-    class totals if members hold out samples. Samples that are no minibatch have the mean score.
+    If the loss is a mean over single samples, one criterion treats the scores of all members as
+    samples. Any other loss has one criterion per member, with its own threshold and hard examples.
+    This also applies if the loss depends on class totals and members hold out samples. The loss of
+    samples outside training is computed from the mean score.
 
-    Scores have shape (n_samples, n_members, n_outputs); weights have shape (n_samples,), or
+    Scores have shape (n_samples, n_members, n_outputs). Weights have shape (n_samples,), or
     (n_samples, n_members) if each member has its own.
 
-    `criterion` is that of one member; with `own_rows` members hold out samples.
+    `criterion` is the criterion of one member. With `own_rows`, members hold out samples.
     """
 
     def __init__(self, criterion, n_members, own_rows=False):
@@ -46,7 +47,7 @@ class EnsembleLoss(Criterion):
         self._join_hard_rows()
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        # If members hold out samples, both have shape (n_classes, n_members).
+        # If members hold out samples, both arguments have shape (n_classes, n_members).
         for m, criterion in enumerate(self.criteria):
             criterion.n_processes = self.n_processes
             total, mean = class_total, mean_weight
@@ -60,7 +61,7 @@ class EnsembleLoss(Criterion):
             criterion.seed(generator)
 
     def get_extra_state(self):
-        # The criteria keep their own state, and with it the generator.
+        # The criteria save their own state, including the generator.
         return None
 
     def set_extra_state(self, state):
@@ -83,7 +84,7 @@ class EnsembleLoss(Criterion):
             return super().gradient(scores, target, weight)
         scores, weight = scores.detach(), self._by_member(weight)
         if self.hard_rows is None and isinstance(self.criteria[0], TwoClassCrossEntropy):
-            # One large operation is faster than many small ones.
+            # One operation on all members is faster than many small ones.
             values = self.criteria, scores, target, weight, self.criteria[0].n_processes
             loss, gradient = cross_entropy_of_members(*values)
             return loss, gradient / self.n_members
@@ -119,7 +120,7 @@ class EnsembleLoss(Criterion):
 
 
 class MemberHardRows:
-    """The hard examples of all members, a list of HardRows, joined to each minibatch."""
+    """The hard examples of all members, a list of HardRows, which join each minibatch."""
 
     def __init__(self, each):
         self.each = each
@@ -130,20 +131,20 @@ class MemberHardRows:
         return sum(hard.size for hard in self.each)
 
     def join(self, index):
-        """Append the kept samples to the numbers of a minibatch."""
+        """Append the kept samples to the sample numbers of a minibatch."""
         n_fresh = len(index)
         of_member = [hard.join(index)[n_fresh:] for hard in self.each]
         lengths = [len(own) for own in of_member]
         own = self.index = torch.cat(of_member)
         place = torch.arange(len(own), device=own.device)
         if own.device.type == "cpu":
-            # Members share hard examples. A GPU would have to wait for their number.
+            # Hard examples of several members are joined once. A GPU would wait for their number.
             self.index, place = own.unique(return_inverse=True)
         self._places = [n_fresh + part for part in place.split(lengths)]
         return torch.cat([index, self.index.to(index.device)])
 
     def places(self, n_rows, device):
-        """Return, for each member, its samples in a joined minibatch of `n_rows`."""
+        """Return the positions of each member's samples in a joined minibatch of `n_rows`."""
         one = self.each[0]
         if one.batch is None:
             return [torch.arange(n_rows, device=device)] * len(self.each)

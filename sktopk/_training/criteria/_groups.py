@@ -1,4 +1,4 @@
-"""Accuracy at the top of each group, on minibatches of whole groups or parts."""
+"""Accuracy at the top of each group, on minibatches of whole groups or parts of groups."""
 
 import math
 
@@ -10,30 +10,30 @@ from sktopk.losses._groups import Ordered, sum_in
 from sktopk.losses._loss import nan_above
 from sktopk.losses._thresholds import Largest, falling
 
-from ._top import MORE, MOST, SLACK, HardRows, rank_in_rows, with_gradient
+from ._top import HardRows, with_gradient
 
 
 class GroupRows(HardRows):
-    r"""The training set by group, the hard examples of each, and the loss of a minibatch.
+    r"""Group statistics, the hard examples of each group, and the loss of a minibatch.
 
     .. math:: L = \frac{1}{G} \sum_g L_g, \qquad
         L \approx \frac{B}{G} \sum_{g \text{ in the minibatch}} \frac{L_g}{P_g}
 
-    for G groups with samples that can be errors, B minibatches, and :math:`P_g` parts of group g.
-    A whole group has its own threshold. That of a part is estimated as in :class:`TopCriterion`,
-    with the hard examples of the group.
+    where G is the number of groups with samples that can be errors, B is the number of minibatches,
+    and :math:`P_g` is the number of parts of group g. A whole group has its own threshold. For
+    a part, it is estimated as in :class:`TopCriterion`, with the hard examples of the group.
 
     Parameters
     ----------
     codes : Tensor of int of shape (n_samples,)
-        The group of each sample.
+        Group number of each sample.
     n_parts : ndarray of int of shape (n_groups,)
-        Number of minibatches of an epoch that have samples of the group.
+        Number of minibatches per epoch that have samples of the group.
     n_batches : int
     class_total, mean_weight : ndarray of shape (2, n_groups)
-        For each group, see :meth:`Criterion.begin`.
+        As in :meth:`Criterion.begin`, for each group.
     n_shares : int
-        Number of networks times groups in parts: those that share the hard examples of a minibatch.
+        Number of networks times number of groups per minibatch, which share the hard examples.
     """
 
     def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_shares):
@@ -46,14 +46,8 @@ class GroupRows(HardRows):
         self._shares = {}
         super().__init__(0)
 
-    def hold(self, size, auto, threshold):
-        """Set the number of hard examples of each group in parts; `auto` chooses it."""
-        if auto:
-            cut = self.n_parts > 1
-            n_of_class = self._totals[0] / np.where(self._totals[1] > 1e-200, self._totals[1], 1.0)
-            each = zip(n_of_class.T[cut], self._totals[0].T[cut], strict=True)
-            rank = max((rank_in_rows(threshold, *pair) for pair in each), default=0)
-            size = min(SLACK * rank + MORE, max(1, MOST // self.n_shares))
+    def hold(self, size):
+        """Set the number of hard examples per divided group."""
         self.size = size if self.n_cut else 0
         self.forget()
 
@@ -62,7 +56,7 @@ class GroupRows(HardRows):
         self.of_group = torch.full((self.n_cut, self.size), -1, device=self.codes.device)
 
     def carry(self, rows, target, weight):
-        """Keep nothing: other data have other groups."""
+        """Keep no samples, because other data have other groups."""
 
     def join(self, index):
         index = index.to(self.codes.device)
@@ -81,7 +75,7 @@ class GroupRows(HardRows):
         self.of_group = state["index"].to(self.codes.device)
 
     def loss_and_gradient(self, criterion, scores, target, weight):
-        """Return the loss of a minibatch, its gradient and the mean of the thresholds, tensors."""
+        """Return the loss of a minibatch, its gradient and the mean threshold as tensors."""
         batch, n_fresh = self.batch, self.n_fresh
         values = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         values = values.flatten()
@@ -102,7 +96,7 @@ class GroupRows(HardRows):
         if self.size:
             smallest = of == "positives" and not isinstance(threshold, Largest)
             self._keep(values if smallest else -values, counts > 0, codes, present)
-        # The errors, over the samples of the minibatch alone.
+        # Only samples of the minibatch count as errors.
         loss, gradient = 0.0, 0.0
         for kind, factor in criterion.kinds:
             above = kind == "false_positives"
@@ -127,7 +121,7 @@ class GroupRows(HardRows):
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
     def in_proportion(self, positive, weight):
-        """Return groups of the samples, weights, and a factor, for a loss averaged over groups.
+        """Return group numbers, weights and a factor for a loss that is averaged over groups.
 
         The weights give the classes of each group their shares of the training set.
         """
@@ -138,24 +132,24 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """The groups of the minibatch, the place of each sample among them, and its weight."""
+        """Return the groups of the minibatch, the position of each sample's group, and weights."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own
 
     def _share_of(self, label):
-        """The weight of a part of each group, where errors have this label."""
+        """Return the weight of a part of each group for errors of samples with this label."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # A minibatch of light samples counts less: the mean weight is that of the training set.
+            # The division uses the mean weight of the training set, as in TopCriterion.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
 
     def _counts(self, own, positive, remembered, codes, present):
-        """What each sample counts in its group, see TopCriterion."""
+        """Return the weight of each sample in the threshold of its group, as in TopCriterion."""
         known = torch.zeros_like(own) if remembered is None else own * remembered
         others, counts = own - known, known
         for label, mine in enumerate((~positive, positive)):
@@ -167,7 +161,7 @@ class GroupRows(HardRows):
         return counts
 
     def _located(self, threshold, values, positive, counts, codes, n_groups):
-        """The threshold of each group of the minibatch with its gradient, see `locate_each`."""
+        """Return the threshold of each group with its gradient, as `locate_each` does."""
         if hasattr(threshold, "locate_each"):
             key = falling(torch, values, counts)
             return threshold.locate_each(key, counts, codes, n_groups)
@@ -175,7 +169,7 @@ class GroupRows(HardRows):
         return t, torch.arange(len(values), device=values.device), share, codes
 
     def _keep(self, key, candidates, codes, present):
-        """Keep the samples of lowest key of each group that comes in parts."""
+        """Keep the samples of lowest key in each divided group."""
         place = self.place[present]
         self.of_group[place[place >= 0]] = -1
         rows = (candidates & (place[codes] >= 0)).nonzero().squeeze(1)

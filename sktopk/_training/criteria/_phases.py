@@ -1,4 +1,4 @@
-"""Cross-entropy first, then the named loss."""
+"""Pretraining with cross-entropy, followed by the named loss."""
 
 import torch
 from torch import distributed
@@ -6,12 +6,9 @@ from torch.nn import functional as F
 
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
-# The weight of the loss relative to the cross-entropy of the other head.
-SET_WEIGHT = 3.0
-
 
 class TwoClassCrossEntropy(TwoClassCriterion):
-    """Cross-entropy of one score per sample, the log-odds of the positive class."""
+    """Cross-entropy of one score per sample, which is the log-odds of the positive class."""
 
     of_rows = True
 
@@ -31,18 +28,18 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     """Return the mean cross-entropy of the ensemble members, and the gradient of their sum.
 
-    Classes have the shares of the training set. Scores have shape (n_samples, n_members, 1),
-    weights (n_samples, n_members).
+    Classes are weighted by their shares of the training set. Scores have shape (n_samples,
+    n_members, 1) and weights (n_samples, n_members).
     """
     scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)
     class_total = torch.stack([each.class_total for each in criteria], dim=1)
     mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1)
     seen = rows_of_classes(positive, weight) * mean_weight
     if n_processes > 1:
-        # The mean over the processes, as their gradients are averaged afterwards.
+        # The mean over the processes, because their gradients are averaged afterwards.
         distributed.all_reduce(seen)
         seen = seen / n_processes
-    # A class may have no sample of positive weight in this minibatch.
+    # The minibatch may have no sample of a class with positive weight.
     share = torch.where(seen > 0, class_total / class_total.sum(0) / seen, 0.0).to(scores.dtype)
     share = torch.where(positive, share[1], share[0])
     share = share if weight is None else share * weight
@@ -53,13 +50,13 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
 
 
 class Phases(Criterion):
-    r"""Cross-entropy for the first epochs, then the named loss alone, or on a head of its own.
+    r"""Cross-entropy in the first epochs, then the named loss, with one or two heads.
 
     .. math::
         L_1(f), \quad \text{then} \quad L_2(f)
 
-    With two heads the network has a score vector :math:`f_s` for the set of the k labels, and
-    :math:`f_o` for their order:
+    With two heads, the network has scores :math:`f_s` for the set of the k labels and scores
+    :math:`f_o` for their order. The losses are
 
     .. math::
         L_1(f_o) + L_1(f_s), \quad \text{then} \quad L_1(f_o) + L_2(f_s)
@@ -67,9 +64,9 @@ class Phases(Criterion):
     Parameters
     ----------
     first, then : Criterion
-        The cross-entropy L_1, trained while `pretraining` is true, and the loss L_2.
+        The cross-entropy L_1, trained while `pretraining` is True, and the named loss L_2.
     n_heads : {1, 2}, default=1
-        With 2 the last dimension of the scores holds f_s, then f_o.
+        With 2, the last dimension of the scores holds f_s, followed by f_o.
     """
 
     def __init__(self, first, then, n_heads=1):
@@ -101,7 +98,7 @@ class Phases(Criterion):
             each.seed(generator)
 
     def get_extra_state(self):
-        # The two losses keep their own state, and with it the generator.
+        # The two losses save their own state, including the generator.
         return {"pretraining": self.pretraining}
 
     def set_extra_state(self, state):
@@ -112,7 +109,7 @@ class Phases(Criterion):
             return self._now(scores, target, sample_weight)
         of_set, of_order = scores.chunk(2, dim=-1)
         loss = self.first(of_order, target, sample_weight)
-        return loss + SET_WEIGHT * self._now(of_set, target, sample_weight)
+        return loss + self._now(of_set, target, sample_weight)
 
     def backward(self, scores, target, weight):
         if self.n_heads == 1:
@@ -120,5 +117,5 @@ class Phases(Criterion):
         of_set, of_order = scores.detach().chunk(2, dim=-1)
         set_loss, to_set = self._now.gradient(of_set, target, weight)
         order_loss, to_order = self.first.gradient(of_order, target, weight)
-        scores.backward(torch.cat([SET_WEIGHT * to_set, to_order], dim=-1))
-        return order_loss + SET_WEIGHT * set_loss
+        scores.backward(torch.cat([to_set, to_order], dim=-1))
+        return order_loss + set_loss

@@ -1,4 +1,4 @@
-"""Losses of a minibatch as a whole, such as the AUC and linear programs."""
+"""Losses of whole minibatches, such as AUC and linear programs."""
 
 from torch import distributed
 
@@ -9,14 +9,14 @@ from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
-    """A binary loss of the minibatch, with samples weighted to the class shares in training.
+    """Binary loss of a minibatch, with samples weighted by the class shares in training.
 
-    With groups it is the mean over groups, see :class:`GroupRows`; no hard examples are kept.
+    With groups, it is the mean over groups, see :class:`GroupRows`. No hard examples are kept.
 
     Parameters
     ----------
     loss : nn.Module
-        Called as ``loss(scores, target, sample_weight)``, with groups as a fourth argument.
+        Called as ``loss(scores, target, sample_weight)``, or with groups as fourth argument.
     """
 
     def __init__(self, loss):
@@ -30,14 +30,14 @@ class ProgramCriterion(TwoClassCriterion):
     def set_groups(self, make):
         self.groups = self.hard_rows = None if make is None else make(0)
         if make is not None:
-            self.groups.hold(0, False, None)
+            self.groups.hold(0)
 
     def loss_and_gradient(self, scores, target, weight):
         rows, positive = scores.detach(), target == 1
         if self.groups is not None:
             codes, weight, share = self.groups.in_proportion(positive, weight)
             rows = rows.requires_grad_()
-            # 0, with a gradient of 0, if no group in the minibatch has both classes.
+            # The loss and its gradient are 0 if no group in the minibatch has both classes.
             loss = share * self.loss(rows.flatten(), positive, weight, codes)
             loss.backward()
             return loss.detach(), rows.grad
@@ -48,6 +48,6 @@ class ProgramCriterion(TwoClassCriterion):
         positive = all_rows(positive.to(scores.dtype), lengths) == 1
         weight = None if weight is None else all_rows(weight, lengths)
         loss, gradient = super().loss_and_gradient(rows, positive, weight)
-        # Gradients are averaged over the processes afterwards.
+        # The factor corrects for averaging the gradients over the processes.
         start = sum(lengths[: distributed.get_rank()])
         return loss, len(lengths) * gradient[start : start + len(scores)].view_as(scores)

@@ -1,4 +1,4 @@
-"""Accuracy at the top on minibatches: the threshold of the training set, estimated from a few."""
+"""Accuracy at the top on minibatches, which estimate the threshold of the training set."""
 
 import math
 
@@ -6,48 +6,38 @@ import numpy as np
 import torch
 
 from sktopk._training._process import all_objects, all_rows
-from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
 from sktopk.losses._accuracy_at_top import along, check_errors, errors_and_gradient
 from sktopk.losses._thresholds import Largest, falling
 
 from ._base import TwoClassCriterion
 
-# Meaning of buffer_size="auto": the hard examples of a network that learns are no longer the
-# hardest when they are used, so more are kept than the rank of the threshold needs. 512 of them
-# double the time of a step on tabular data (benchmarks/trained_share.py).
-SLACK, MORE, MOST = 2, 100, 512
-# All members evaluate the hard examples of each: this many of all together take half as long again.
-MOST_OF_MEMBERS = 128
-# Rank within a minibatch from which its own estimate is off by less than a third.
-ENOUGH = 10
-
 
 class HardRows:
     """The hardest samples so far, which join each minibatch.
 
-    Samples are known by their numbers. Their scores are computed anew in each minibatch, so that
-    the gradient through them is right (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
+    Samples are stored by number. Their scores are recomputed in each minibatch, so that their
+    gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    The numbers stay on the device of the minibatches. On a GPU `size` samples of every minibatch
-    are kept, since only the device knows how many belong to the group of the threshold; those that
-    do not count for nothing in the next minibatch.
+    The numbers stay on the device of the minibatches. On a GPU, `size` samples of every minibatch
+    are kept, because the CPU does not know how many belong to the group of the threshold. Samples
+    outside this group get weight 0 in the next minibatch.
     """
 
     def __init__(self, size):
         self.size = size
-        # As for an ensemble, here of one network.
+        # The same interface as for an ensemble, here with one network.
         self.each = [self]
         self.forget()
 
     def forget(self):
-        """Keep nothing, not even of the current minibatch."""
+        """Discard all samples, including the current minibatch."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
-        # Whether a minibatch may have a sample twice.
+        # Whether a minibatch may contain a sample twice.
         self.fresh_repeats = True
 
     def carry(self, rows, target, weight):
-        """Copy the kept samples, for a training with other data."""
+        """Copy the kept samples for a training on other data."""
         weight = torch.ones(len(target), dtype=torch.float32) if weight is None else weight
         index = self._distinct()
         parts = {"rows": rows[index], "target": target[index.to(target.device)]}
@@ -55,7 +45,7 @@ class HardRows:
         self.carried = {name: part.cpu() for name, part in parts.items()}
 
     def join(self, index):
-        """Append the kept samples to the numbers of a minibatch."""
+        """Append the kept samples to the sample numbers of a minibatch."""
         self.n_fresh = len(index)
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
@@ -68,61 +58,60 @@ class HardRows:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
     def standing(self, xp):
-        """Two masks of the joined minibatch: kept samples, and repeats (None if there are none)."""
+        """Return masks of the kept samples and of repeated samples (None if there are none)."""
         return standing(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
-        """Numbers and copies of the kept samples, as plain values."""
+        """Return numbers and copies of the kept samples as plain values."""
         return {"index": self._distinct(), "carried": self.carried}
 
     def _distinct(self):
-        """The numbers on the CPU, the hardest first, each once."""
+        """Return the distinct sample numbers on the CPU, hardest first."""
         return torch.tensor(list(dict.fromkeys(self.index.tolist())), dtype=torch.long)
 
     def set_state(self, state):
-        """Restore what `get_state` returned."""
+        """Restore the result of `get_state`."""
         self.index, self.carried = state["index"].cpu(), state["carried"]
 
 
 class TopCriterion(TwoClassCriterion):
-    r"""The errors beyond a threshold over the whole training set.
+    r"""Errors on one side of a threshold that is estimated for the whole training set.
 
-    A minibatch is a sample of the training set in which the classes have other shares. Hard
-    examples of earlier minibatches are known in addition. When the threshold is computed, hard
-    examples count as themselves, and the other samples of class c count
+    A minibatch is a sample of the training set with other class shares, joined by hard examples
+    from earlier minibatches. In the computation of the threshold, hard examples count with their
+    own weight. The weights of the other samples of class c are multiplied by
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{others})}
 
-    times their own weight: together as much as the class weighs in training, :math:`N_c`. The
-    result is the threshold of the training set if it lies among the hard examples, otherwise an
-    estimate at the same quantile. Hard examples are chosen before the minibatch is drawn: a new
-    sample that scores as high stands for others like it. Only the samples of the minibatch count
-    as errors.
+    where :math:`N_c` is the weight of the class in the training set, and W is the weight in the
+    minibatch. If the threshold lies among the hard examples, the result is exact. Otherwise it is
+    an estimate of the same quantile. Hard examples are chosen before the minibatch is drawn. A new
+    sample with an equally high score therefore represents others like it. Only samples of the
+    minibatch count as errors.
 
     Parameters
     ----------
     threshold : callable
-        One of :mod:`sktopk.losses`, or any function of scores, mask of the positives and weights
-        that returns a scalar with its gradient. The weights are the counts above.
+        A threshold of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
+        weights that returns a scalar with a gradient. The weights are defined above.
     errors : {"false_negatives", "false_positives"} or dict
-        A kind, or the weight of each.
+        The kind of errors, or the weight of each kind.
     surrogate : str
-    buffer_size : int or "auto"
-        Number of hard examples kept: the largest scores of the group of the threshold, or the
-        smallest of the positives. "auto" keeps what the rank of the threshold needs, up to `MOST`,
-        and 1 if it needs more and a minibatch suffices.
+    buffer_size : int
+        Number of hard examples: samples of the threshold's group with the largest scores, or with
+        the smallest scores if the group is "positives".
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
         super().__init__()
         self.threshold, self.surrogate = threshold, surrogate
-        self.kinds, self.auto = check_errors(errors), buffer_size == "auto"
-        self.hard_rows = HardRows(MOST if self.auto else buffer_size) if buffer_size else None
+        self.kinds = check_errors(errors)
+        self.hard_rows = HardRows(buffer_size) if buffer_size else None
         self.trace, self.groups = {"threshold": []}, None
 
     def set_groups(self, make):
         if self.groups is not None:
-            # Hard examples of a group mean nothing for other samples.
+            # Hard examples of a group are not hard examples of the whole training set.
             self.groups, self.hard_rows = None, self._of_one_list
             if self.hard_rows is not None:
                 self.hard_rows.forget()
@@ -130,28 +119,12 @@ class TopCriterion(TwoClassCriterion):
             self._of_one_list = self.hard_rows
             size = 0 if self.hard_rows is None else self.hard_rows.size
             self.groups = self.hard_rows = make(0)
-            self.groups.hold(size, self.auto, self.threshold)
+            self.groups.hold(size)
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         if self.hard_rows is not None and not resumed:
             self.hard_rows.forget()
         super().begin(class_total, mean_weight, resumed=resumed)
-
-    def hold_enough(self, class_total, mean_weight, batch_size, n_members):
-        """Choose the number of hard examples if it is "auto", before `begin`.
-
-        The minibatches of all processes have `batch_size` samples together; `n_members` networks
-        have hard examples of their own.
-        """
-        if not self.auto:
-            return
-        most = MOST if n_members == 1 else max(1, MOST_OF_MEMBERS // n_members)
-        # A class without samples has no mean weight.
-        n_of_class = class_total / np.where(mean_weight > 1e-200, mean_weight, 1.0)
-        rank = rank_in_rows(self.threshold, n_of_class, class_total)
-        in_batch = rank * batch_size / max(1.0, n_of_class.sum())
-        suffices = rank > most and in_batch >= ENOUGH
-        self.hard_rows.size = 1 if suffices else min(SLACK * rank + MORE, most)
 
     def get_extra_state(self):
         return None if self.hard_rows is None else self.hard_rows.get_state()
@@ -166,7 +139,7 @@ class TopCriterion(TwoClassCriterion):
         return as_tensor(self._errors(*values, located, self.mean_weight)[0])
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of a minibatch and its gradient; keep its hard examples for the next."""
+        """Return the loss of a minibatch and its gradient. Keep its hard examples for the next."""
         if self.groups is not None:
             loss, gradient, t = self.groups.loss_and_gradient(self, scores.detach(), target, weight)
             self.trace["threshold"].append(t)
@@ -187,7 +160,7 @@ class TopCriterion(TwoClassCriterion):
         return as_tensor(loss), as_tensor(gradient.reshape(scores.shape)).to(scores.dtype)
 
     def _errors(self, xp, scores, positive, weight, located, mean_weight, n_fresh=None):
-        """Value and gradient of the errors among the first `n_fresh` samples."""
+        """Return value and gradient of the errors among the first `n_fresh` samples."""
         found = None
         for kind, factor in self.kinds:
             above = kind == "false_positives"
@@ -199,7 +172,7 @@ class TopCriterion(TwoClassCriterion):
             elif n_fresh is None:
                 total = (weight * counted).sum(-1, keepdims=True)
             else:
-                # A minibatch of light samples counts less.
+                # The total weight is estimated with the mean weight of the training set.
                 n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
                 total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
             values = scores, counted, weight, total, located, kind, self.surrogate
@@ -208,11 +181,11 @@ class TopCriterion(TwoClassCriterion):
         return found
 
     def _locate(self, xp, scores, positive, weight, hard, class_total):
-        """The threshold with its gradient, and the positions of the samples to keep."""
+        """Return the threshold with its gradient, and the positions of the samples to keep."""
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # A kept sample that is drawn again counts once; the largest score may stand twice.
+        # A kept sample that is drawn again counts once, which does not matter for a maximum.
         remembered = repeated = None
         if size > (1 if largest else 0):
             remembered, repeated = hard.standing(xp)
@@ -222,7 +195,7 @@ class TopCriterion(TwoClassCriterion):
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        # Hard are the largest scores, or the smallest of the positives.
+        # Hard examples have the largest scores, or the smallest scores among the positives.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
         order = known = None
@@ -243,12 +216,12 @@ class TopCriterion(TwoClassCriterion):
             else:
                 located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and hard.index.shape[-1] < size:
-            # The group may have fewer samples than are kept.
+            # The group may have fewer samples than the buffer.
             known = known[own[known] > 0]
         return located, known
 
     def _counts(self, xp, own, positive, remembered, class_total):
-        """What each sample counts: a kept one as itself, the others for all the rest."""
+        """Return the weight of each sample in the threshold, as the class docstring describes."""
         class_total = as_arrays(xp, class_total)
         of = getattr(self.threshold, "of", "all")
         own = xp.asarray(own, dtype=xp.float64)
@@ -266,12 +239,12 @@ class TopCriterion(TwoClassCriterion):
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
-        """The loss over the minibatches of all processes; each keeps its own hard examples."""
+        """Return the loss over the minibatches of all processes. Each keeps its hard examples."""
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
         mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         fresh = torch.cat([torch.arange(length) < n for n, length in sizes])
-        # New samples before kept ones, as in a minibatch of one process.
+        # New samples come before kept samples, as in the minibatch of one process.
         order = (~fresh).to(torch.int8).argsort(stable=True)
         whole = None
         if hard is not None:
@@ -293,14 +266,14 @@ class TopCriterion(TwoClassCriterion):
         loss, gradient = self._errors(*values, located, self.mean_weight, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = as_tensor(gradient)
-        # Gradients are averaged over the processes afterwards.
+        # The factor corrects for averaging the gradients over the processes.
         return loss, len(lengths) * gathered[mine]
 
 
 def losses_of_members(criteria, scores, target, weight):
-    """Return losses, their gradients and thresholds of several members, by one computation.
+    """Return losses, gradients and thresholds of several members in one computation.
 
-    The result is that of :meth:`TopCriterion.loss_and_gradient` for each, and `can_join` must be
+    The result equals :meth:`TopCriterion.loss_and_gradient` for each member. `can_join` must be
     true. Scores, target and weight have shape (n_members, n_samples).
     """
     values, one = arrays(scores, target, weight), criteria[0]
@@ -321,7 +294,7 @@ def losses_of_members(criteria, scores, target, weight):
 
 
 def can_join(criteria, scores):
-    """Return whether `losses_of_members` can be used: same shapes, and a threshold by sorting."""
+    """Return whether `losses_of_members` applies: equal shapes and a threshold with `locate`."""
     one = criteria[0]
     if not isinstance(one, TopCriterion) or one.groups is not None or one.n_processes > 1:
         return False
@@ -332,14 +305,14 @@ def can_join(criteria, scores):
         n_rows = len(own_rows[0].batch)
         if any(len(own.index) != own.size or len(own.batch) != n_rows for own in own_rows):
             return False
-    # A GPU handles scores that are not finite, and must not be waited for.
+    # On a GPU, scores that are not finite are allowed, and reading them would synchronize.
     return scores.device.type != "cpu" or bool(scores.max() < math.inf)
 
 
 def standing(xp, batch, n_fresh, fresh_repeats):
-    """The masks of :meth:`HardRows.standing`; a batch may have shape (n_members, n_samples)."""
+    """Return the masks of :meth:`HardRows.standing`, also for a batch (n_members, n_samples)."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # Tensors may have a sample twice among the kept ones, in a group of few samples.
+    # With torch, a group of few samples may repeat a sample among the kept ones.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
@@ -360,22 +333,8 @@ def standing(xp, batch, n_fresh, fresh_repeats):
     return xp.isin(batch, remembered), repeated
 
 
-def rank_in_rows(threshold, n_of_class, class_total):
-    """The rank of a threshold in samples, from the hard end of its group; 1 for any function."""
-    if not isinstance(threshold, KthLargest | TopMean | SurrogateQuantile):
-        return 1
-    k = getattr(threshold, "k", None)
-    of = {"negatives": slice(0, 1), "positives": slice(1, 2)}.get(threshold.of, slice(None))
-    n_rows, weight = n_of_class[of].sum(), class_total[of].sum()
-    if not weight:
-        return 1
-    share = threshold.tau if k is None else min(1.0, k / weight)
-    n = math.ceil(share * n_rows * (1 - 1e-9))
-    return max(1, math.ceil(n_rows) + 1 - n if threshold.of == "positives" else n)
-
-
 def arrays(scores, target, weight):
-    """Return numpy or torch, and in its arrays scores, mask of the positives, weights."""
+    """Return numpy or torch, and scores, mask of the positives and weights as its arrays."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -387,17 +346,17 @@ def arrays(scores, target, weight):
 
 
 def as_arrays(xp, tensor):
-    """A tensor as an array of `xp`."""
+    """Return a tensor as an array of `xp`."""
     return tensor.numpy() if xp is np else tensor
 
 
 def as_tensor(array):
-    """An array or a number of NumPy, or a tensor, as a tensor."""
+    """Return an array, a NumPy number or a tensor as a tensor."""
     return array if isinstance(array, torch.Tensor) else torch.from_numpy(np.asarray(array))
 
 
 def located_by_autograd(xp, threshold, scores, positive, order, counts):
-    """Any threshold of a weighted sample with its gradient, from a call."""
+    """Return the threshold of a weighted sample and its gradient, for any threshold function."""
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
     weight[order] = counts.to(scores.dtype)
@@ -407,7 +366,7 @@ def located_by_autograd(xp, threshold, scores, positive, order, counts):
 
 
 def with_gradient(threshold, scores, *args):
-    """A threshold, or that of each group, and the gradient of the sum of the finite ones."""
+    """Return thresholds and the gradient of the sum of the finite ones."""
     leaf = scores.detach().requires_grad_()
     with torch.enable_grad():
         t, share = threshold(leaf, *args), None

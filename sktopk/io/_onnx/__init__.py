@@ -1,6 +1,7 @@
 """ONNX graphs of classifiers with a network.
 
-- ``_classifier``: the network and its decisions as one torch module; knows what is private.
-- ``_graph``: the graph of a classifier by ``torch.onnx``, the steps in front of it by skl2onnx.
-- ``_compare``: a graph in ONNX Runtime against the estimator.
+- ``_classifier``: converts a classifier, with its decisions, to a torch module. Only this file
+  reads private attributes.
+- ``_graph``: exports the module with ``torch.onnx``, and preceding steps with skl2onnx.
+- ``_compare``: compares the outputs of ONNX Runtime and of the estimator.
 """

@@ -1,7 +1,4 @@
-"""A fitted classifier as one torch module.
-
-No other file of this folder reads private attributes of estimators or of their networks.
-"""
+"""Conversion of a fitted classifier to a torch module."""
 
 import copy
 
@@ -16,14 +13,14 @@ from sktopk.modules._members import mean_of_members
 
 
 def has_network(estimator):
-    """Whether it is a classifier of this package with a network."""
+    """Return whether the estimator is a classifier of this package with a network."""
     return isinstance(estimator, BaseNetClassifier)
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` with a matrix multiplication for each ensemble member.
+    """A `MemberLinear` with one matrix multiplication per ensemble member.
 
-    ONNX Runtime divides by zero in batched multiplications of no samples, which ends the process.
+    For zero samples, batched multiplications crash ONNX Runtime with a division by zero.
     """
 
     def __init__(self, layer):
@@ -31,7 +28,7 @@ class _OneByOne(nn.Module):
         self.layer = layer
 
     def forward(self, x):
-        """Return what the layer returns."""
+        """Return the output of the layer."""
         if x.dim() == 2:
             return self.layer(x)
         members = range(self.layer.n_members)
@@ -39,22 +36,21 @@ class _OneByOne(nn.Module):
 
 
 class Outputs(nn.Module):
-    """The outputs of a graph, from rows: scores, indices of labels, perhaps probabilities.
+    """Module that returns scores, label indices and, if available, probabilities of samples.
 
     Parameters
     ----------
     classifier : BaseNetClassifier
-        Fitted; it is left as it is.
+        Fitted classifier. It is not changed.
     """
 
     def __init__(self, classifier):
         super().__init__()
         if hasattr(classifier, "categories_"):
             raise ValueError(
-                "X of fit was a frame with categories, in columns "
-                f"{list(classifier.categories_.values)} (from 0), and a graph takes numbers. "
-                "Encode the categories in front, by a OneHotEncoder, or keep the estimator with "
-                "joblib.dump or sktopk.io.dump"
+                "estimator must be fitted on numbers only; got categories in columns "
+                f"{list(classifier.categories_.values)}. Encode them with a OneHotEncoder before "
+                "the classifier, or save the estimator with joblib.dump or sktopk.io.dump"
             )
         net = classifier.net_
         self.module = copy.deepcopy(net.module_).cpu().eval().requires_grad_(False)
@@ -63,18 +59,18 @@ class Outputs(nn.Module):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
         self.dtype, self.row_shape = net.dtype, tuple(classifier.input_shape_)
-        # Scores of two heads as those of one.
+        # `head` combines the scores of networks with two outputs.
         self.head = net.head
         self.n_classes = len(classifier.classes_)
-        # Scores to add before the softmax; None if probabilities come from decision scores.
+        # Added to the scores before the softmax; None if probabilities use decision scores.
         self.log_frequencies, self.k = None, None
         if isinstance(classifier, TopKClassifier):
             self.log_frequencies = torch.as_tensor(classifier._log_prior(), dtype=self.dtype)
             self.k = int(classifier.k_)
-        # A tensor, as torch writes a plain number in float32.
+        # A tensor, because torch exports Python numbers as float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
         self.threshold = torch.tensor(threshold, dtype=torch.float64)
-        # Whether a high score of the network stands for the first of two classes.
+        # Whether high scores of the network mean the first of two classes.
         pos_label = getattr(classifier, "pos_label_", None)
         self.turned = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
@@ -91,7 +87,7 @@ class Outputs(nn.Module):
         return ["scores", label, *(["proba"] if self.has_proba else [])]
 
     def forward(self, rows):
-        """Return the outputs for rows (n_samples, ...)."""
+        """Return the outputs for samples of shape (n_samples, ...)."""
         scores_of_net = mean_of_members(self.module(rows))
         scores_of_net = scores_of_net.reshape(len(scores_of_net), -1)
         of_classes = self.head.combine(scores_of_net)
@@ -110,28 +106,28 @@ class Outputs(nn.Module):
         return *outputs, proba.flip(1) if self.turned else proba
 
     def _decision(self, of_classes):
-        """What `decision_function` returns."""
+        """Return the result of `decision_function`."""
         if of_classes.ndim == 1 or of_classes.shape[1] == 1:
-            # In float64, where the difference of two scores cannot vanish.
+            # Subtract in float64, where different float32 scores keep a nonzero difference.
             scores = (of_classes.flatten().double() - self.threshold).to(self.dtype)
             return -scores if self.turned else scores
         return of_classes if self.n_classes > 2 else of_classes[:, 1] - of_classes[:, 0]
 
     def _index(self, of_classes, scores):
-        """Indices of what `predict_topk` or `predict` returns."""
+        """Return the class indices of the result of `predict_topk` or `predict`."""
         if self.k is not None:
             return of_classes.topk(self.k, dim=1).indices
         if scores.ndim == 2:
             return scores.argmax(dim=1)
-        # A score of 0 is a negative.
+        # Samples with score 0 are predicted negative.
         return (scores >= 0 if self.turned else scores > 0).long()
 
     def _calibrated(self, scores):
-        """Probabilities (n_samples, n_classes)."""
+        """Return probabilities of shape (n_samples, n_classes)."""
         scores = self.slope * scores + self.intercept
         if not self.is_sigmoid:
             return scores.softmax(dim=1)
         proba = scores.sigmoid()
         total = proba.sum(dim=1, keepdim=True)
-        # Uniform where all of them underflow.
+        # Uniform if all probabilities underflow.
         return torch.where(total > 0, proba / total, 1 / self.n_classes)

@@ -1,4 +1,4 @@
-"""A graph in ONNX Runtime, compared with its estimator."""
+"""Comparison of a graph in ONNX Runtime with its estimator."""
 
 import warnings
 from contextlib import suppress
@@ -9,13 +9,13 @@ from scipy.sparse import issparse
 
 from sktopk._common._extras import import_extra
 
-# Largest error of scores, as a share of the largest one, and of probabilities.
+# Tolerances by dtype: of scores relative to the largest score, and of probabilities (absolute).
 _TOLERANCE = {np.dtype(np.float32): (1e-4, 1e-3), np.dtype(np.float64): (1e-6, 1e-5)}
 _SHARE_MISSING = 0.3
 
 
 def check_samples(X, dtype):
-    """Return samples as an array of this dtype, or raise."""
+    """Return X as a contiguous array of this dtype, or raise."""
     if issparse(X):
         X = X.toarray()
     try:
@@ -24,25 +24,25 @@ def check_samples(X, dtype):
         else:
             rows = np.asarray(X, dtype=dtype)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"X must hold numbers, as a graph takes nothing else: {error}") from error
+        raise ValueError(f"X must hold numbers only: {error}") from error
     if rows.ndim < 2 or len(rows) == 0:
         raise ValueError(f"X must have at least one sample; got shape {rows.shape}")
     return np.ascontiguousarray(rows)
 
 
 def compare(model, estimator, X, rows, recipe):
-    """Raise unless ONNX Runtime runs a graph and its outputs are those of the estimator.
+    """Raise unless ONNX Runtime runs the graph with the same outputs as the estimator.
 
     Parameters
     ----------
     model : bytes
     estimator : estimator
     X : array-like or frame
-        As the user passed it.
+        Original X, for the names of columns.
     rows : ndarray
-        X, see `check_samples`.
+        Result of `check_samples` for X.
     recipe : str
-        What to do instead of writing this graph.
+        Alternative to this graph, for error messages.
     """
     runtime = import_extra("onnxruntime", "to_onnx", "onnx")
     columns = X.columns if isinstance(X, pd.DataFrame) else None
@@ -51,20 +51,20 @@ def compare(model, estimator, X, rows, recipe):
 
     def predictions(values):
         values = values if columns is None else pd.DataFrame(values, columns=columns)
-        with warnings.catch_warnings():  # of names of columns
+        with warnings.catch_warnings():  # about names of columns
             warnings.simplefilter("ignore")
             return _predictions(estimator, values)
 
     tried = [(rows, predictions(rows), "")]
     missing = _with_missing(rows)
-    with suppress(ValueError):  # of an estimator that does not accept them
+    with suppress(ValueError):  # if the estimator does not accept missing values
         tried.append((missing, predictions(missing), " with missing values"))
     for values, expected, kind in tried:
         try:
             session = runtime.InferenceSession(model, options)
             names = [output.name for output in session.get_outputs()]
             found = dict(zip(names, session.run(None, {"X": values}), strict=True))
-        except Exception as error:  # onnxruntime has no public base class of its errors
+        except Exception as error:  # onnxruntime has no public base class for its errors
             raise ValueError(
                 f"ONNX Runtime cannot run the graph on samples{kind}: {error}. {recipe}"
             ) from error
@@ -79,7 +79,7 @@ def _predictions(estimator, X):
 
 
 def _with_missing(rows):
-    """The samples with missing values in all columns, the first one without any known value."""
+    """Return samples with added missing values; all values of the first sample are missing."""
     absent = np.random.default_rng(0).random(rows.shape) < _SHARE_MISSING
     absent[0] = True
     return np.where(absent, rows.dtype.type(np.nan), rows)
@@ -92,7 +92,7 @@ def _check_equal(found, expected, classes, kind, recipe):
     errors = {"decision_function": _error(found["scores"], scores) / max(tolerance, 1e-300)}
     if "proba" in expected:
         errors["predict_proba"] = _error(found["proba"], expected["proba"]) / of_proba
-    # Labels may differ between classes whose scores are tied within the tolerance.
+    # Labels can differ between classes whose scores are equal within the tolerance.
     of_classes = scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
     labels = found["topk_labels"] if "topk_labels" in found else found["label"][:, None]
     place = {label: j for j, label in enumerate(classes.tolist())}
@@ -105,10 +105,10 @@ def _check_equal(found, expected, classes, kind, recipe):
         if wrong.any():
             raise ValueError(
                 f"the graph differs from {method} for {wrong.sum()} of {len(wrong)} "
-                f"samples{kind}, {error[wrong][0]:.1g} times the tolerance. {recipe}"
+                f"samples{kind}, by {error[wrong][0]:.1g} times the tolerance. {recipe}"
             )
 
 
 def _error(found, expected):
-    """Largest error of each sample."""
+    """Return the largest error of each sample."""
     return np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)

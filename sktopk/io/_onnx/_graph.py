@@ -1,4 +1,4 @@
-"""Graphs of classifiers and of the steps in front of them."""
+"""ONNX graphs of classifiers and of preceding pipeline steps."""
 
 import logging
 import warnings
@@ -12,18 +12,17 @@ from sktopk._common._extras import import_extra
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 10
-# What to do instead, for an estimator and for a pipeline.
-RECIPE = "Keep the estimator with joblib.dump or sktopk.io.dump"
+# Alternatives in error messages, for a classifier and for a pipeline.
+RECIPE = "Save the estimator with joblib.dump or sktopk.io.dump"
 RECIPE_OF_STEPS = (
-    "Leave such steps out of the pipeline and encode and impute in front of the graph, or keep the "
-    "pipeline with joblib.dump or sktopk.io.dump"
+    "Apply these steps outside the graph, or save the pipeline with joblib.dump or sktopk.io.dump"
 )
-# Unlike any name that torch makes.
+# Name of a graph output that torch does not use.
 _INDEX = "sktopk_index"
 
 
 def labels_in_graphs(classes):
-    """Labels as a graph can hold them: int64, bool, float64 or strings."""
+    """Return labels in a dtype that ONNX supports: int64, bool, float64 or strings."""
     kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64}
     if classes.dtype.kind in kinds:
         return classes.astype(kinds[classes.dtype.kind])
@@ -45,11 +44,11 @@ def classifier_graph(onnx, outputs, classes):
     operators = import_extra("onnxscript", "to_onnx", "onnx").opset18
 
     def stable_sort(x, stable=True, dim=-1, descending=False):
-        # Torch has no translation. Of tied values TopK gives the first one first.
+        # torch has no translation for stable sort. TopK returns tied values in order.
         size = operators.Gather(operators.Shape(x), operators.Constant(value_ints=[dim]))
         return operators.TopK(x, size, axis=dim, largest=int(descending))
 
-    # Not one row, which torch would take for a constant of the graph.
+    # Two samples, because torch treats a dimension of size 1 as constant.
     rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.dtype)
     names = list(outputs.names)
     label, names[1] = names[1], _INDEX
@@ -66,8 +65,8 @@ def classifier_graph(onnx, outputs, classes):
                 custom_translation_table={torch.ops.aten.sort.stable: stable_sort},
                 verbose=False,
             )
-    except Exception as error:  # of many types
-        # The first cause says what it is about.
+    except Exception as error:  # torch raises many types
+        # The innermost cause has the reason.
         while error.__cause__ is not None:
             error = error.__cause__
         raise ValueError(
@@ -76,7 +75,7 @@ def classifier_graph(onnx, outputs, classes):
     model = program.model_proto
     model.ir_version = IR_VERSION
     graph, helper = model.graph, onnx.helper
-    # Torch has no strings, so that indices become labels behind what it has converted.
+    # torch has no strings, so labels are gathered by index after the exported graph.
     graph.initializer.append(onnx.numpy_helper.from_array(classes, "sktopk_classes"))
     graph.node.append(helper.make_node("Gather", ["sktopk_classes", _INDEX], [label]))
     (info,) = (each for each in graph.output if each.name == _INDEX)
@@ -86,7 +85,7 @@ def classifier_graph(onnx, outputs, classes):
 
 
 def with_steps(onnx, steps, model, dtype):
-    """Return the graph of the steps of a pipeline, followed by that of its classifier."""
+    """Return the graph of pipeline steps, merged with the graph of the classifier."""
     converted = _converted(onnx, Pipeline(steps), dtype)
     helper, (out,) = onnx.helper, converted.graph.output
     made = out.type.tensor_type.elem_type
@@ -108,7 +107,7 @@ def with_steps(onnx, steps, model, dtype):
 
 
 def _converted(onnx, steps, dtype):
-    """What skl2onnx makes of steps, with the versions that the other parts of the graph have."""
+    """Return the skl2onnx graph of the steps, with the opset versions of the classifier's graph."""
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
@@ -119,27 +118,27 @@ def _converted(onnx, steps, dtype):
                 initial_types=[("X", kind([None, steps.n_features_in_]))],
                 target_opset=OPSETS,
             )
-        for out in converted.graph.output:  # as many columns as there are, not as it declares
+        for out in converted.graph.output:  # the declared number of columns can be wrong
             for dimension in out.type.tensor_type.shape.dim:
                 dimension.Clear()
         onnx.checker.check_model(converted, full_check=True)
-    except Exception as error:  # of many types
+    except Exception as error:  # skl2onnx raises many types
         names = ", ".join(type(step).__name__ for _, step in steps.steps)
         reason = str(error).strip().split("\n")[0]
         raise ValueError(
             f"skl2onnx cannot convert the steps {names} ({reason}). {RECIPE_OF_STEPS}"
         ) from error
     converted.ir_version = IR_VERSION
-    # It declares the oldest versions that would do, and parts that are merged need the same.
+    # skl2onnx declares the oldest possible versions, but merged graphs need equal versions.
     for opset in converted.opset_import:
         opset.version = OPSETS.get(opset.domain, opset.version)
-    del converted.graph.value_info[:]  # hints, some of which are wrong
+    del converted.graph.value_info[:]  # optional shapes, some of which are wrong
     return onnx.compose.add_prefix(converted, "steps_", rename_inputs=False)
 
 
 @contextmanager
 def _quiet():
-    """Without what torch and skl2onnx warn of or log about themselves."""
+    """Suppress warnings and logs of torch and skl2onnx."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Write a classifier as an ONNX graph."""
+"""to_onnx: export a classifier as an ONNX graph."""
 
 import os
 from typing import Any
@@ -27,51 +27,51 @@ from ._graph import (
 
 
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
-    """Write a classifier as an ONNX graph, and compare the graph with the classifier.
+    """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted classifier of this package with a network. Also a Pipeline that ends in one, if
-        skl2onnx converts the other steps, and a FrozenEstimator of either.
+        Fitted classifier of this package with a network, or a Pipeline that ends with one and
+        whose other steps skl2onnx can convert. Either can be in a FrozenEstimator.
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples to compare with, for example a few hundred of the training samples. If only some
-        columns may have missing values, include samples that have them. If the estimator accepts
-        missing values in all columns, the comparison is repeated with such values added.
+        Samples for the comparison, such as a few hundred training samples. If the estimator
+        accepts missing values in all columns, the comparison is repeated with added missing values.
+        If only some columns can have missing values, include such samples in X.
 
     Returns
     -------
     path : str
-        The path.
+        Path of the file.
 
     Raises
     ------
     ImportError
-        If a package of the extra is missing: ``pip install "sktopk[onnx]"``.
+        If a package is missing: ``pip install "sktopk[onnx]"``.
     NotFittedError
         If the estimator is not fitted.
     TypeError
-        If the estimator has no network of this package, or labels that a graph cannot hold.
+        If the estimator has no network of this package, or labels that ONNX does not support.
     ValueError
-        If skl2onnx cannot convert a step or torch cannot convert the network; if ONNX Runtime
-        cannot run the graph, or its outputs differ from those of the estimator; if the network
-        was trained on a frame with categories. The file is not written then.
+        If a step or the network cannot be converted, if the classifier was trained on categories,
+        if ONNX Runtime cannot run the graph, or if its outputs differ from those of the estimator.
+        No file is written.
     OSError
         If the file cannot be written.
 
     See Also
     --------
-    dump : Writes a file for Python programs.
+    dump : Save an estimator for use in Python.
 
     Notes
     -----
-    The input of the graph is "X", any number of samples in the float type of the network. The
-    outputs are:
+    The input of the graph is "X": any number of samples, with the floating-point type of the
+    network. The outputs are:
 
     =================  =================================================================
-    output             equals
+    output             equal to
     =================  =================================================================
     "scores"           `decision_function`, with the threshold subtracted
     "topk_labels"      `predict_topk` of a `TopKClassifier`, with k of `k_`
@@ -79,9 +79,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     "proba"            `predict_proba`, calibrated; only if the estimator has this method
     =================  =================================================================
 
-    Labels are int64, bool, float64 or strings. In float32, scores may differ by 1e-4 of the
-    largest score and probabilities by 1e-3; in float64, by 1e-6 and 1e-5. Labels may differ
-    between classes whose scores are tied within this tolerance. The usual difference is rounding.
+    Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
+    score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
+    Labels can differ between classes whose scores are equal within the tolerance.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
 
 def _parts(estimator):
-    """The steps before the classifier, and the classifier."""
+    """Return the steps before the classifier, and the classifier."""
     steps, inner = [], estimator
     while not has_network(inner):
         if isinstance(inner, FrozenEstimator):
@@ -127,8 +127,8 @@ def _parts(estimator):
         else:
             raise TypeError(
                 "estimator must be a classifier of sktopk with a network, or a Pipeline that ends "
-                f"in one; got {type(inner).__name__}. Of a BudgetClassifier or SetClassifier, "
-                "write its estimator_ and apply the decision to the scores of the graph"
+                f"with one; got {type(inner).__name__}. For a BudgetClassifier or SetClassifier, "
+                "export its estimator_ and apply the decision to the scores of the graph"
             )
     check_is_fitted(inner)
     return steps, inner

@@ -1,11 +1,11 @@
-"""Common parts of the losses that are the optimum of a linear program over a whole batch.
+"""Common parts of the losses that are defined by a linear program over a whole batch.
 
-Scores are in units of the margin. The hinges at a threshold tau,
+Scores are divided by the margin. The hinges at a threshold tau are
 
-    z_i = max(0, 1 - (s_i - tau)) of a positive,    z_j = max(0, 1 + (s_j - tau)) of a negative,
+    z_i = max(0, 1 - (s_i - tau)) for positives,    z_j = max(0, 1 + (s_j - tau)) for negatives.
 
-are at least 1 if the prediction s > tau is wrong. Each has its kink at s_i - 1 or s_j + 1, and
-between kinks all sums of hinges are linear in tau.
+They are at least 1 if the prediction s > tau is wrong. Their kinks are at s_i - 1 and s_j + 1.
+Between kinks, every sum of hinges is linear in tau.
 """
 
 from math import isfinite
@@ -32,20 +32,20 @@ SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
-    """Scores in units of the margin, the weights of the samples of each class, and the kinks."""
+    """Scores divided by the margin, the weights of the samples of each class, and the kinks."""
 
     scores: torch.Tensor
     positive: torch.Tensor  # 0 for negatives
     negative: torch.Tensor  # 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
     kink: torch.Tensor
-    # Whether a low number stands for a score of minus infinity; None if there is none.
+    # True for scores of minus infinity, which are replaced by a low number. None if there are none.
     bottom: torch.Tensor | None = None
     groups: OneGroup | Groups = OneGroup()
 
     @property
     def mirrored(self):
-        """The batch with the classes and the order of scores exchanged."""
+        """Return the batch with the classes exchanged and the scores negated."""
         return self._replace(
             scores=-self.scores,
             positive=self.negative,
@@ -56,29 +56,29 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """The batch with weights in units of the largest: their products and inverses stay."""
+        """Return the batch with weights divided by the largest one, against overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
     def select(self, rows):
-        """The batch of some samples of one group."""
+        """Return the batch restricted to some samples of one group."""
         return Batch(*(None if part is None else part[rows] for part in self[:-1]))
 
 
 def split_classes(scores, target, margin, sample_weight, groups=None):
     """Check the arguments of a binary loss and return its :class:`Batch`.
 
-    With groups the weights are in float64, as sums go on from group to group.
+    With groups, the weights are in float64, because cumulative sums run over all groups.
     """
     scores, is_positive = check_binary(scores, target)
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
     if sample_weight is not None:
-        # Samples of weight 0 may have any score, also an infinite one.
+        # Samples of weight 0 may have any score, including infinity.
         scores = scores.masked_fill(sample_weight == 0, 0.0)
-    # The loss depends on differences of scores. Near 0, thresholds between them keep their digits.
-    # A shift by one of the scores keeps ties.
+    # The loss depends on differences of scores only. Scores near 0 keep more digits, and
+    # subtracting one of the scores keeps ties.
     scores, bottom = in_units(scores, margin, centred=True)
     positive = is_positive.to(scores.dtype)
     negative = 1 - positive
@@ -93,10 +93,10 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 
 
 def in_units(scores, margin, *, centred=False):
-    """Return scores in units of the margin, and which of them were minus infinity or None.
+    """Return scores divided by the margin, and the mask of scores of minus infinity or None.
 
-    These become numbers so far below the others along the first axis that no hinge and no sigmoid
-    tells. Beside a NaN or plus infinity all become NaN. Where `centred`, the median is 0.
+    Scores of minus infinity become finite numbers, so low that hinges and sigmoids are constant. If
+    a score is NaN or plus infinity, all become NaN. With `centred`, the median is 0.
     """
     known = scores.detach()
     ends = look(known)
@@ -113,7 +113,7 @@ def in_units(scores, margin, *, centred=False):
 
 
 class WithGradient(torch.autograd.Function):
-    """A value, or one per sample of the scores, with the gradient that was found with it."""
+    """A value, or one value per row of the scores, with a gradient that is already computed."""
 
     @staticmethod
     def forward(ctx, scores, value, gradient):
@@ -127,13 +127,13 @@ class WithGradient(torch.autograd.Function):
 
 
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
-    """Return the loss of a batch by one of two ways; it is 0 where a class is missing.
+    """Return the loss of a batch from its closed form or its linear program.
 
-    With groups it is the mean over those that have samples of both classes.
+    The loss is 0 if a class is missing. With groups, it is the mean over groups with both classes.
 
-    `closed_form` returns the optimum and its derivative by the scores, which the multipliers
-    of the program are; `program` returns the arguments of :func:`linear_program`. The loss tends
-    to its `bound` where a score that it depends on tends to minus infinity.
+    `closed_form` returns the optimum and its derivative by the scores. `program` returns the
+    arguments of :func:`linear_program`. `bound` is the limit of the loss if a score on which it
+    depends tends to minus infinity.
     """
     check_name(solver, "solver", SOLVERS)
     refuse_program(solver, batch)
@@ -145,11 +145,11 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
         loss = optimum(program(batch.select(positive + negative > 0), **parameters))
     else:
         with torch.no_grad():
-            # In float32 a light class would be nothing beside a heavy one.
+            # float32 would lose a class of small weight in sums with a class of large weight.
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # Where the slope at the number is not 0, the loss falls or rises on and on.
+                # A nonzero slope at the replaced score means that the loss is unbounded.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -158,22 +158,22 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
 
 
 def refuse_program(solver, batch):
-    """Raise if the program of many groups is asked for."""
+    """Raise if the linear program is requested for several groups."""
     if solver == "program" and isinstance(batch.groups, Groups):
         raise ValueError(
-            "solver='program' must come without groups: it solves one program; call the loss for "
-            "each group, or take solver='closed_form'"
+            "solver='program' must come without groups: it solves one program. Call the loss for "
+            "each group, or use solver='closed_form'"
         )
 
 
 def check_finite(scores, bottom):
-    """Raise unless all scores of a program are finite."""
+    """Raise unless all scores of the linear program are finite."""
     if (bottom is not None and bottom.any()) or not scores.isfinite().all():
         raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
 
 
 def reduce_batch(loss, weight, reduction):
-    """Reduce a loss that every sample of the batch has; their mean is the loss itself."""
+    """Reduce a loss that is the same for all samples of the batch."""
     if reduction == "none":
         raise ValueError(
             "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
@@ -182,33 +182,33 @@ def reduce_batch(loss, weight, reduction):
 
 
 def optimum(program):
-    """Return the optimal value of the arguments of :func:`linear_program`."""
+    """Return the optimal value of a program, given the arguments of :func:`linear_program`."""
     from ._linear_program import linear_program
 
     return linear_program(**program).fun.to(program["c"].dtype)
 
 
 class Kinks(NamedTuple):
-    """The kinks in ascending order, and the weights of the samples around them, in each group."""
+    """The kinks of each group in ascending order, and the class weights on both sides of them."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
-    negative_above: torch.Tensor  # weight of the negatives after it
+    negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # Sums of slope times gap, of terms of one sign: no digits are lost.
+    # Sums of slope times gap. All terms have the same sign, so there is no cancellation.
 
     @property
     def gap(self):
-        """How far each kink is from the one before it."""
+        """Return the distance of each kink to the previous one."""
         return self.value - self.groups.previous(self.value)
 
     def positive_hinges(self):
-        """The weighted sum of the hinges of the positives at each kink."""
+        """Return the weighted sum of the hinges of the positives at each kink."""
         return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
-        """The weighted sum of the hinges of the negatives at each kink."""
+        """Return the weighted sum of the hinges of the negatives at each kink."""
         return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
@@ -220,11 +220,11 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the derivative by the scores of the smallest weighted sum of hinges.
+    """Return the derivative of the minimal weighted sum of hinges by the scores.
 
-    At its best `tau` the sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``. A
-    hinge has its cost times its weight for multiplier where it is positive, 0 where it is
-    negative, and those at their kink share what makes the multipliers of both classes equal.
+    The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. The
+    multiplier of a positive hinge is its cost times its weight. An inactive hinge has multiplier 0.
+    Hinges at their kink share the rest, so that the multipliers of both classes have the same sum.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -237,10 +237,9 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
 
 def sparse_matrix(entries, shape, like):
-    """Return a sparse matrix in the dtype and on the device of `like`.
+    """Return a sparse matrix with the dtype and device of `like`.
 
-    Entries are triples (rows, columns, values) of numbers or vectors, each of which is broadcast.
-    Values may carry a gradient.
+    Entries are triples (rows, columns, values), which are broadcast. Values may have a gradient.
     """
     triples = []
     for entry in entries:
@@ -252,10 +251,9 @@ def sparse_matrix(entries, shape, like):
 
 
 def hinge_rows(batch):
-    """Return the entries and the right sides of sign tau - z <= sign kink and -z <= 0.
+    """Return entries and right sides of sign tau - z <= sign kink and -z <= 0, and sample numbers.
 
-    Their variables are x = [tau, z_1, ..., z_n]; they take the samples 0 to 2n - 1. The numbers of
-    the samples of the batch come with them.
+    The variables are x = [tau, z_1, ..., z_n]. The constraints are rows 0 to 2n - 1.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

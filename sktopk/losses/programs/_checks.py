@@ -1,4 +1,4 @@
-"""What a linear program asks of its arguments."""
+"""Checks of the arguments of a linear program."""
 
 import torch
 
@@ -8,13 +8,13 @@ from ._matrices import SPARSE_LAYOUTS
 
 
 def check_vector(vector, name, c):
-    """Return a finite floating point tensor of at least one dimension, beside `c`."""
+    """Return a finite floating point tensor of at least one dimension, on the device of `c`."""
     shape, least = ("(..., n_variables)", 1) if name == "c" else ("(..., n_rows)", 0)
     return _check(vector, name, c, (), shape, lambda size: size and size[-1] >= least)
 
 
 def check_matrix(matrix, name, c):
-    """Return a matrix, coalesced if it is sparse; None becomes one without rows."""
+    """Return a checked matrix, coalesced if it is sparse. None becomes a matrix without rows."""
     n = c.shape[-1]
     if matrix is None:
         return c.new_zeros(0, n)
@@ -25,7 +25,7 @@ def check_matrix(matrix, name, c):
 
 
 def check_rhs(rhs, name, matrix, matrix_name, c):
-    """Return the right side of a matrix; None goes with a matrix without rows."""
+    """Return the checked right side of a matrix. None is valid for a matrix without rows."""
     n_rows = matrix.shape[-2]
     if rhs is None:
         if n_rows:
@@ -41,7 +41,7 @@ def check_rhs(rhs, name, matrix, matrix_name, c):
 
 
 def check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
-    """Return the shape that numbers the programs of the batch."""
+    """Return the common batch shape of the programs."""
     if not A_ub.shape[-2] + A_eq.shape[-2]:
         raise ValueError("A_ub and A_eq must have at least one row together; got none")
     shapes = {
@@ -59,7 +59,7 @@ def check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     for name, matrix in (("A_ub", A_ub), ("A_eq", A_eq)):
         if matrix.layout != torch.strided and shapes[name] not in (torch.Size(), batch_shape):
             raise ValueError(
-                f"sparse {name} must have no leading dimensions or those of the batch "
+                f"sparse {name} must have no leading dimensions or the batch shape "
                 f"{tuple(batch_shape)}; got {tuple(shapes[name])}"
             )
     return batch_shape

@@ -1,4 +1,4 @@
-"""The F-measure with a free threshold."""
+"""F-measure at the best threshold."""
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ def fbeta_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Bound 1 minus the F-measure at the best threshold.
+    r"""Compute an upper bound of 1 minus the F-measure at the best threshold.
 
     .. math::
         L = \min_\tau \; 1 - \frac{(1 + \beta^2) (n_+ - P)}{(1 + \beta^2) n_+ - P + N}
@@ -37,36 +37,36 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    over the thresholds with :math:`P < n_+`. The hinge sums P and N bound the false negatives and
-    the false positives. It is a linear-fractional program, which a substitution makes linear
-    [2]_, one of the measures of [1]_. The gradient includes the movement of the threshold. The
-    best threshold is the kink of a hinge: sorting finds it in O(n log n).
+    where the minimum is over thresholds with :math:`P < n_+`. The hinge sums P and N bound the
+    number of false negatives and false positives. This is one of the measures of [1]_, as a
+    linear-fractional program that a substitution makes linear [2]_. The gradient includes the
+    derivative of the threshold. Sorting finds the best threshold, a kink, in O(n log n).
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples,)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+        Raw scores. Larger scores mean positive. Half precision is computed in float32.
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     beta : float, default=1.0
-        Weight of recall against precision, positive.
+        Weight of recall relative to precision, positive.
     margin : float, default=1.0
         Distance m that scores should keep from the threshold, positive.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program`, to check the closed form.
+        "program" calls :func:`linear_program` and is meant for checking the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups
-        that have both classes. None means one group.
+        Group of each sample, such as a day or a query. The loss is the mean over the groups with
+        both classes. None means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; a weight of 2 counts as the sample given twice.
+        Nonnegative weights. A sample of weight 2 counts like two identical samples.
     reduction : {"sum", "mean"}, default="mean"
         "sum" multiplies the loss of the batch by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape ()
-        In [0, 1) for "mean". Zero, with zero gradient, if the batch lacks a class. Samples of one
-        class with tied scores share their gradient by weight.
+        In [0, 1) for "mean". Zero, with zero gradient, if the batch lacks a class. Samples of the
+        same class with tied scores share their gradient in proportion to their weights.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def fbeta_loss(
 
     Examples
     --------
-    At the threshold 0.5 only the negative with score 0 is too close, by 1/2:
+    At the threshold 0.5, only the negative with score 0 violates the margin, by 1/2:
 
     >>> import torch
     >>> from sktopk.losses import fbeta_loss
@@ -96,21 +96,21 @@ def fbeta_loss(
 
 
 def beta_shares(beta):
-    """Return what recall and precision count for: beta^2 and 1, over their sum."""
+    """Return the weights of recall and precision: beta^2 and 1, divided by their sum."""
     return beta**2 / (1 + beta**2), 1 / (1 + beta**2)
 
 
 def _closed_form(batch, beta):
-    # Numerator and denominator over 1 + beta^2.
+    # Numerator and denominator are divided by 1 + beta^2.
     recall, precision = beta_shares(beta)
     batch = batch.balanced
     kinks = sort_kinks(batch)
     total = kinks.groups.of_rows(or_one(batch.groups.sum(batch.positive)))
     P, N = kinks.positive_hinges(), kinks.negative_hinges()
     denominator = total + precision * (N - P)
-    # Where P >= n_+ the denominator may be negative.
+    # The denominator may be negative where P >= n_+.
     error = ((recall * P + precision * N) / denominator).masked_fill(P >= total, torch.inf)
-    # Between kinks the error is a monotone fraction of tau: a kink is best.
+    # Between kinks the error is a monotone function of tau, so a kink is optimal.
     error, best = kinks.groups.least(error)
     denominator = denominator.take(best)
     costs = (recall + precision * error) / denominator, precision * (1 - error) / denominator
@@ -120,13 +120,13 @@ def _closed_form(batch, beta):
 def fbeta_program(batch, beta):
     """Return the program in x = [t tau, t z, t], where t is the inverse of the denominator.
 
-    With t in units of 1 / n_+, and weights as shares of it, all numbers stay near 1.
+    t is multiplied by n_+ and weights are divided by n_+, which keeps all numbers near 1.
     """
     recall, precision = beta_shares(beta)
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
-    # A right side becomes the column of t.
+    # The right side becomes the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {

@@ -1,4 +1,4 @@
-"""Derivatives of a solved linear program in its arguments."""
+"""Derivatives of the solution of a linear program by its arguments."""
 
 import torch
 
@@ -6,15 +6,15 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# Where x is not unique, the part of a gradient that no row sees grows by 1 / _DAMPING before
-# the rows delete it: hence larger than what polishing can afford.
+# If x is not unique, a part of the gradient is temporarily multiplied by 1 / _DAMPING. The damping
+# is therefore larger than in polishing.
 _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """A value found without autograd, whose gradient goes into `source` by a linear map.
+    """A value computed without autograd. The map `adjoint` gives the gradient of `source`.
 
-    Programs that are not `solved` pass on no gradient at all.
+    Programs that are not `solved` have the gradient 0.
     """
 
     @staticmethod
@@ -26,7 +26,7 @@ class _Solved(torch.autograd.Function):
     def backward(ctx, gradient):
         check_once("linear_program")
         gradient = ctx.adjoint(gradient)
-        # An unsolved program passes on nothing, whatever comes in or was found.
+        # The gradient of an unsolved program is 0, even if `gradient` is NaN.
         solved = ctx.solved.view(-1, *[1] * (gradient.ndim - 1))
         return torch.where(solved, gradient, 0.0), None, None, None
 
@@ -34,7 +34,7 @@ class _Solved(torch.autograd.Function):
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
     """Return the optimum with the gradient of its Lagrangian at fixed x and multipliers.
 
-    With a `width`, it is the optimum of the penalty of that width.
+    With `width`, it is the optimum of the penalty with this width.
     """
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
@@ -46,7 +46,7 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
     lagrangian = (cost * x).sum(-1) + penalty
     value = lagrangian.detach()
     if not width:
-        # Beside the optimum, the Lagrangian of an unfinished iterate means nothing.
+        # The Lagrangian of an unfinished iterate is not an approximation of the optimum.
         value = torch.where(solution.status == OPTIMAL, value, (cost * x).sum(-1).detach())
     value = value.masked_fill(solution.status == INFEASIBLE, torch.inf)
     value = value.masked_fill(solution.status == UNBOUNDED, -torch.inf)
@@ -54,8 +54,8 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
 
 
 def differentiable_vertex(matrix, rhs, cost, equality, solution):
-    """Return x with the gradient of the solution of M_J x = h_J, J the rows with multipliers."""
-    # A vertex stays where it is when the costs move: their gradient is zero, not missing.
+    """Return x with the gradient of M_J x = h_J, where J are the rows with nonzero multipliers."""
+    # The costs do not move a vertex. Adding 0 times the costs makes their gradient 0, not None.
     slack = matrix.times(solution.x) - rhs + 0.0 * cost.sum(-1, keepdim=True)
     constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
 
@@ -70,7 +70,7 @@ def differentiable_vertex(matrix, rhs, cost, equality, solution):
 
 
 def differentiable_minimiser(matrix, rhs, cost, equality, solution, width):
-    """Return x with the gradient of the minimiser of the penalty: of its last Newton step."""
+    """Return x with the gradient of the minimizer of the penalty, from its last Newton step."""
     slack = matrix.times(solution.x) - rhs
     violation = torch.where(equality, slack, slack.clamp_min(0))
     stationarity = width * cost + matrix.transposed_times(violation)

@@ -1,15 +1,15 @@
-"""Linear programs by HiGHS, the simplex and interior-point code that comes with scipy."""
+"""Linear programs solved by HiGHS, the simplex and interior-point solver of scipy."""
 
 import torch
 
 from ._newton import OPTIMAL, UNBOUNDED, Solution
 
 _UNDECIDED = 4
-_RAY_TOLERANCE = 1e-7  # that of HiGHS
+_RAY_TOLERANCE = 1e-7  # the default of HiGHS
 
 
 def solve_highs(matrix, rhs, cost, equality):
-    """Solve one program after the other on the CPU."""
+    """Solve the programs one after the other on the CPU."""
     n_inequalities = len(equality) - int(equality.sum())
     status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
     solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
@@ -31,23 +31,23 @@ def solve_highs(matrix, rhs, cost, equality):
         if found.status == OPTIMAL:
             solution.x[program] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
-            # scipy returns derivatives of the optimum in the right-hand side.
+            # scipy returns derivatives of the optimum by the right side.
             solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
 
 def _linprog(arguments, method="highs", bounds=(None, None)):
-    # scipy comes with scikit-learn, and only this method needs it.
+    # Imported here because no other method needs scipy.
     from scipy.optimize import linprog
 
     return linprog(**arguments, method=method, bounds=bounds)
 
 
 def _decided(arguments, found):
-    """Tell an infeasible program from an unbounded one where presolve saw only "one of both".
+    """Distinguish infeasible from unbounded programs if presolve could not.
 
-    The same solver without presolve would tell, too, but can print to stdout, whatever its
-    options say. A feasible program is unbounded if its cost falls along a ray.
+    HiGHS without presolve would do this, but may print to stdout. A feasible program is unbounded
+    if its cost decreases along a ray.
     """
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:

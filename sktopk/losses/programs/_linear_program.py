@@ -1,4 +1,4 @@
-"""Linear programs as a differentiable function."""
+"""Differentiable linear programs."""
 
 import warnings
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _STATUS_NAMES = {
 
 
 class LinearProgramResult(NamedTuple):
-    """What :func:`linear_program` returns; its docstring describes the fields."""
+    """Result of :func:`linear_program`, whose docstring describes the fields."""
 
     x: torch.Tensor
     fun: torch.Tensor
@@ -51,15 +51,15 @@ def linear_program(
     max_iter: int = 500,
     on_failure: str = "warn",
 ) -> LinearProgramResult:
-    r"""Solve linear programs, differentiably in all their arguments.
+    r"""Solve linear programs, with gradients for all arguments.
 
     .. math::
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The variables are free: there is no implicit :math:`x \ge 0`, unlike in
-    :func:`scipy.optimize.linprog`. The optimum ``fun`` is differentiated by the envelope theorem.
-    With the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+    The variables are free, unlike in :func:`scipy.optimize.linprog`, where :math:`x \ge 0` by
+    default. The optimum ``fun`` is differentiated by the envelope theorem. Let :math:`v \ge 0` be
+    the multipliers of the inequalities and :math:`u` the multipliers of the equations. Then
 
     .. math::
         \frac{\partial p}{\partial c} = x, \quad
@@ -68,66 +68,63 @@ def linear_program(
         \frac{\partial p}{\partial b_{eq}} = -u, \quad
         \frac{\partial p}{\partial A_{eq}} = u x^\top.
 
-    The solution ``x`` is differentiated implicitly, through the equations of the rows with a
-    nonzero multiplier; the backward pass solves one more linear system. Both gradients are exact
-    if x and the multipliers are unique, as for almost all arguments. Otherwise the gradient of
-    ``fun`` is a generalised gradient.
+    The solution ``x`` is differentiated implicitly, by the equations of the rows with nonzero
+    multipliers. The backward pass solves one more linear system. Both gradients are exact if x and
+    the multipliers are unique, which holds for almost all arguments. Otherwise the gradient of
+    ``fun`` is a generalized gradient.
 
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
-        Costs, floating point. The leading dimensions of all arguments broadcast and number the
-        programs of a batch.
+        Costs, floating point. The leading dimensions of all arguments are broadcast. They are the
+        shape of the batch of programs.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
-        leading dimensions or all of those of the batch; its gradient has its specified entries.
-        None, with ``b_ub=None``, means no inequalities.
+        leading dimensions or the shape of the batch. Only its stored entries have a gradient. None,
+        together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
-        Left side of the equations, as `A_ub`.
+        Left side of the equations, as for `A_ub`.
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
-        - "newton": Newton's method on the exterior penalty, with multipliers and a shrinking
-          width, for all programs at once on the device of `c`. Dense matrices are factorised;
-          sparse ones only enter matrix products (conjugate gradients).
-        - "penalty": the penalty alone, as in [1]_: a smooth lower bound of `fun` with its own
-          gradient, see the notes.
-        - "highs": HiGHS through :func:`scipy.optimize.linprog`, one program after the other on
-          the CPU.
+        - "newton": Newton's method on an exterior penalty with multipliers, for all programs at
+          once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
+          multiplied with vectors (conjugate gradients).
+        - "penalty": the penalty without multipliers, as in [1]_. The result is a smooth lower bound
+          of `fun` with its own gradient, see the notes.
+        - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
         Width of ``method="penalty"``, positive.
     tol : float, default=None
-        Largest violation, dual residual and gap of a solution, relative to rows, costs and right
-        sides scaled to 1, positive. A program without a solution of norm up to 1e-3 / `tol`,
-        between 1e2 and 1e6, counts as one without optimum. Not used by "highs". None means 1e-9,
-        or 1e-6 for "newton" with float32 or half precision, whose rounding makes dependent rows
-        contradict each other.
+        Largest relative violation, dual residual and gap of a solution, positive. A program
+        counts as without optimum if all solutions have a norm above 1e-3 / `tol` (clipped to [1e2,
+        1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where rounding
+        makes dependent rows inconsistent. Not used by "highs".
     max_iter : int, default=500
-        Largest number of Newton steps; not used by "highs".
+        Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        What to do about programs that are not solved: a RuntimeWarning, a
-        RuntimeError, or nothing. Their gradient is always zero.
+        Unsolved programs cause a RuntimeWarning, a RuntimeError or neither, and have gradient zero.
 
     Returns
     -------
     result : tuple
-        A named tuple of tensors. All is computed in float64 and returned in the widest dtype of
-        the arguments, at least float32.
+        A named tuple of tensors, computed in float64 and returned in the widest dtype of the
+        arguments, at least float32.
 
         x : Tensor of shape (..., n_variables)
-            Solution; the last iterate of an unsolved program (zeros with "highs").
+            Solution, or the last iterate if unsolved (zeros with "highs").
         fun : Tensor of shape (...)
             Optimum. Infinity if infeasible, minus infinity if unbounded, the cost of x if stopped.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Multipliers of the inequalities, nonnegative: minus scipy's marginals. They carry no
-            gradient, nor do the following.
+            Multipliers of the inequalities, nonnegative: minus scipy's marginals. The multipliers
+            and the following fields have no gradient.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64
-            As scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible, also if
-            the cost is unbounded, 3 unbounded, 4 numerical difficulties ("highs" only).
+            As in scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible (even if
+            the cost is unbounded), 3 unbounded, 4 numerical difficulties ("highs" only).
         primal_residual : Tensor of shape (...)
             Largest violation of a constraint.
         dual_residual : Tensor of shape (...)
@@ -146,26 +143,27 @@ def linear_program(
 
     See Also
     --------
-    LinearProgramLoss : A linear program of your own as a training loss.
+    LinearProgramLoss : A training loss defined by your own linear program.
 
     Notes
     -----
-    ``method="penalty"`` minimises :math:`c^\top x + \tfrac{1}{2 \varepsilon}
-    (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)` with ``smoothing`` :math:`\varepsilon`.
-    Its optimum is the Moreau envelope of :math:`p` in the right sides: smooth in b, at most
-    :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for
-    infeasible programs, too: status 2 does not occur, and `primal_residual` is the distance from
-    feasibility. The penalty weighs all rows alike, in their own units.
+    ``method="penalty"`` minimizes
+    :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
+    where :math:`\varepsilon` is ``smoothing``. Its optimum is the Moreau envelope of :math:`p` in
+    the right sides. It is smooth in b, at most :math:`p` and at least
+    :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for infeasible programs. Status 2
+    therefore does not occur, and `primal_residual` is the distance from feasibility. The penalty
+    depends on the scale of each row.
 
-    Newton's method on this penalty is due to Mangasarian [2]_, its use in networks to [1]_. With
-    multiplier updates and a quadratic term that keeps x near its last value, it is the proximal
-    method of multipliers [3]_, which makes the solution exact and recognises infeasible and
-    unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second derivatives
-    raise an error.
+    Newton's method on this penalty is due to Mangasarian [2]_, and its use in networks to [1]_. The
+    default method adds multiplier updates and a quadratic term that keeps x near its last value.
+    This is the proximal method of multipliers [3]_. It gives exact solutions and detects infeasible
+    and unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second
+    derivatives raise an error.
 
     A step with a dense matrix takes about n_rows n_variables^2 operations. A step with a sparse
-    matrix takes a few products if each variable is in few rows and few variables are in many, as
-    in programs with a threshold. Otherwise "highs" is faster.
+    matrix takes a few multiplications if most variables occur in few rows, as in programs with a
+    threshold. For other sparse matrices, "highs" is faster.
 
     References
     ----------
@@ -178,7 +176,7 @@ def linear_program(
 
     Examples
     --------
-    The smallest 2 x with x >= 1 and x >= b, at b = 3, and its derivative:
+    Minimize 2 x subject to x >= 1 and x >= b, and differentiate the optimum at b = 3:
 
     >>> import torch
     >>> from sktopk.losses import linear_program
@@ -210,7 +208,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # Rows that contradict each other do not trouble the penalty.
+        # Inconsistent rows are no problem for the penalty.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
@@ -261,11 +259,12 @@ def _report(status, on_failure):
     first = tuple(failed.nonzero()[0].tolist())
     where = f", the first at index {first}" if first else ""
     message = (
-        f"linear_program left {int(failed.sum())} of {status.numel()} unsolved: {kinds}{where}"
+        f"linear_program did not solve {int(failed.sum())} of {status.numel()} programs: {kinds}"
+        f"{where}"
     )
     if on_failure == "raise":
         raise RuntimeError(message)
-    message += ". An unsolved program has the gradient zero."
+    message += ". Their gradients are zero. Check `status`, or pass on_failure='raise'."
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 

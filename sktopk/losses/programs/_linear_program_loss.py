@@ -1,4 +1,4 @@
-"""A linear program of the user's own as a loss."""
+"""A loss defined by the user's own linear program."""
 
 import inspect
 from collections.abc import Callable
@@ -12,21 +12,21 @@ _OPTIONS = ("method", "smoothing", "tol", "max_iter", "on_failure")
 
 
 class LinearProgramLoss(nn.Module):
-    r"""Train on the optimum of a linear program that a function builds from the scores.
+    r"""Loss that is the optimum of a linear program, which a function builds from the scores.
 
     .. math::
         L(s, y) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    Any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`. The
-    gradient is that of :func:`linear_program`.
+    Any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`.
+    :func:`linear_program` describes the gradient.
 
     Parameters
     ----------
     build : callable
-        ``build(scores, target) -> dict`` of the arguments of one program: c, A_ub, b_ub and,
-        optionally, A_eq and b_eq. Called as ``build(scores, target, sample_weight=...)`` if the
-        loss is called with weights. Define it in a module to pickle the loss.
+        ``build(scores, target) -> dict`` with the arguments of one program: c, A_ub, b_ub and,
+        optionally, A_eq and b_eq. It is called as ``build(scores, target, sample_weight=...)`` if
+        the loss gets weights. Define it at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
         As in :func:`linear_program`.
 
@@ -40,7 +40,7 @@ class LinearProgramLoss(nn.Module):
 
     See Also
     --------
-    linear_program : The solver, with all its results.
+    linear_program : The solver with all its results.
 
     Examples
     --------
@@ -105,14 +105,14 @@ class LinearProgramLoss(nn.Module):
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the optimum, of shape (), of the program that `build` makes."""
+        """Return the optimum of the program that `build` returns, of shape ()."""
         if not callable(self.build):
             raise TypeError(f"build must be callable; got {type(self.build).__name__}")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if weights and not _takes_weights(self.build):
             raise TypeError(
-                "sample_weight was given, but build takes none: give it a parameter "
-                "sample_weight, or leave the weights out"
+                "sample_weight was given, but build does not take it: add the parameter "
+                "sample_weight to build, or call the loss without weights"
             )
         program = self.build(scores, target, **weights)
         if not isinstance(program, dict):

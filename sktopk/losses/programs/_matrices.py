@@ -1,8 +1,8 @@
 """The constraint matrices of a batch of linear programs, dense or sparse.
 
-Inequality rows come first, equality rows after them. Both kinds offer the products that the
-solver needs and solve systems with the matrix of the active rows times its transpose; the
-sparse kind never forms that product.
+Inequality rows come before equality rows. Both classes compute the matrix multiplications that the
+solver needs. Both solve systems with the matrix of the active rows times its transpose. The sparse
+class does not form this matrix.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _CG_MAX_ITER = 2000
 
 
 def or_one(size):
-    """Return nonnegative sizes, 1 for 0: safe to divide by."""
+    """Return nonnegative sizes with 0 replaced by 1, for use as divisors."""
     return torch.where(size > 0, size, 1.0)
 
 
@@ -29,25 +29,25 @@ class DenseRows(NamedTuple):
         return DenseRows(self.values.detach())
 
     def times(self, x):
-        """Multiply with one x of shape (n_programs, n_variables) per program."""
+        """Multiply with one vector x per program, of shape (n_programs, n_variables)."""
         return (self.values @ x.unsqueeze(-1)).squeeze(-1)
 
     def transposed_times(self, y):
-        """Multiply the transpose with one y of shape (n_programs, n_rows) per program."""
+        """Multiply the transpose with one vector y per program, of shape (n_programs, n_rows)."""
         return (self.values.mT @ y.unsqueeze(-1)).squeeze(-1)
 
     def scaled(self, rows, columns):
         return DenseRows(rows.unsqueeze(-1) * self.values * columns.unsqueeze(-2))
 
     def norms(self):
-        """Euclidean norms of the rows and of the columns."""
+        """Return the Euclidean norms of the rows and of the columns."""
         return self.values.norm(dim=-1), self.values.norm(dim=-2)
 
     def active_solver(self, active, damping):
         r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
         hessian = self.values.mT @ (active.unsqueeze(-1) * self.values)
         diagonal = hessian.diagonal(dim1=-2, dim2=-1)
-        # Below the rounding of the diagonal, damping would not make it positive definite.
+        # A damping below the rounding errors would not make the matrix positive definite.
         floor = 1e-14 * diagonal.amax(-1, keepdim=True)
         diagonal += torch.maximum(damping, floor)
         factor, failed = torch.linalg.cholesky_ex(hessian)
@@ -62,10 +62,10 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Sparse matrices of one batch as one list of entries.
+    """Sparse matrices of a batch, stored as one list of entries.
 
-    `rows` and `columns` number through the whole batch: row r of program b is
-    b * n_rows + r, so that the batch is one block-diagonal matrix.
+    The batch is one block-diagonal matrix: row r of program b has the number b * n_rows + r.
+    Columns are numbered in the same way.
     """
 
     rows: torch.Tensor
@@ -77,11 +77,11 @@ class SparseRows(NamedTuple):
         return self._replace(values=self.values.detach())
 
     def times(self, x):
-        """Multiply with one x of shape (n_programs, n_variables) per program."""
+        """Multiply with one vector x per program, of shape (n_programs, n_variables)."""
         return self._sum(self.values * x.reshape(-1).index_select(0, self.columns), self.rows, 1)
 
     def transposed_times(self, y):
-        """Multiply the transpose with one y of shape (n_programs, n_rows) per program."""
+        """Multiply the transpose with one vector y per program, of shape (n_programs, n_rows)."""
         return self._sum(self.values * y.reshape(-1).index_select(0, self.rows), self.columns, 2)
 
     def _sum(self, entries, places, axis):
@@ -93,7 +93,7 @@ class SparseRows(NamedTuple):
         return self._replace(values=self.values * factors)
 
     def norms(self):
-        """Euclidean norms of the rows and of the columns."""
+        """Return the Euclidean norms of the rows and of the columns."""
         squares = self.values.square()
         return self._sum(squares, self.rows, 1).sqrt(), self._sum(squares, self.columns, 2).sqrt()
 
@@ -110,7 +110,7 @@ class SparseRows(NamedTuple):
 
     def entries(self, program):
         """Return the matrix of one program as an array."""
-        # scipy comes with scikit-learn, and only "highs" needs it.
+        # Imported here because only "highs" needs scipy.
         from scipy.sparse import csr_array
 
         _, n_rows, n_variables = self.shape
@@ -123,9 +123,8 @@ class SparseRows(NamedTuple):
 def conjugate_gradients(product, diagonal, g):
     """Solve one positive definite system per row of `g`, preconditioned by its diagonal.
 
-    On an arrow-shaped matrix (a few variables that meet all rows, all others on their own)
-    the preconditioned eigenvalues are 1 but for a few: a few iterations suffice whatever
-    its size.
+    In arrow-shaped matrices, a few variables occur in all rows and the others in one row each.
+    Almost all preconditioned eigenvalues are then 1, so a few iterations suffice for any size.
     """
     x = torch.zeros_like(g)
     residual, search = g, g / diagonal
@@ -147,7 +146,7 @@ def conjugate_gradients(product, diagonal, g):
 
 
 def stack_rows(A_ub, A_eq, batch_shape):
-    """Stack the checked constraint matrices, keeping the path of their gradients."""
+    """Stack the checked constraint matrices and keep their gradients."""
     n_programs = batch_shape.numel()
     if A_ub.layout == A_eq.layout == torch.strided:
         if A_ub.ndim == A_eq.ndim == 2:
@@ -165,7 +164,7 @@ def stack_rows(A_ub, A_eq, batch_shape):
 
 
 def _flat_entries(A, batch_shape):
-    """Return the program, the row, the column and the value of each entry of the batch."""
+    """Return the program, row, column and value of each entry of the batch."""
     if A.layout == torch.strided:
         A = A.expand(*batch_shape, *A.shape[-2:])
         shape = batch_shape.numel(), *A.shape[-2:]
@@ -187,10 +186,10 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
-    """Return factors of rows and columns that bring their Euclidean norms near 1.
+    """Return factors for rows and columns that bring their Euclidean norms near 1.
 
-    Rows end at exactly 1, or are left alone without `scale_rows`. A row or column of zeros
-    keeps the factor 1.
+    The norms of the rows become exactly 1. Without `scale_rows`, rows are not scaled. Rows and
+    columns of zeros have the factor 1.
     """
     like = matrix.values
     rows, columns = like.new_ones(n_programs, n_rows), like.new_ones(n_programs, n_variables)

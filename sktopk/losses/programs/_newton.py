@@ -1,15 +1,15 @@
 r"""Linear programs by Newton's method on an exterior penalty.
 
-A batch of programs, min c'x subject to M x <= h with the rows of a mask as equations, is
-solved by the proximal method of multipliers (Rockafellar, 1976): minimise
+The module solves a batch of programs, min c'x subject to M x <= h, where a mask marks the rows
+that are equations. The proximal method of multipliers (Rockafellar, 1976) minimizes
 
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
-by Newton's method, take the new multipliers from the minimiser, shrink eps, repeat. The
-quadratic term in x keeps every subproblem solvable, also where the program has no optimum:
-then the steps of the multipliers tend to a proof that no point is feasible, or the steps of x
-to a ray along which the cost falls for ever.
+by Newton's method, computes the new multipliers from the minimizer, reduces eps and repeats. The
+quadratic term in x makes every subproblem solvable, even if the program has no optimum. In this
+case, the steps of the multipliers converge to a proof of infeasibility, or the steps of x converge
+to a ray along which the cost decreases without bound.
 """
 
 from typing import NamedTuple
@@ -23,17 +23,17 @@ OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED = 0, 1, 2, 3
 _SHRINKAGE, _SMALLEST_WIDTH = 0.1, 1e-6
 _PROXIMAL_RATIO = 0.1  # rho / eps
 _ARMIJO, _MAX_HALVINGS = 1e-4, 60
-# A step shorter than this part of Newton's has the next one damped so many times more.
+# After a step shorter than _SHORT times Newton's step, the damping is multiplied by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
-# A certificate must exclude all solutions of at most this norm (of the scaled program): of more
-# the smaller `tol` is, as entries rounded to float32 leave none that excludes the largest. What
-# excludes those of the least norm is worth making exact.
+# A certificate of no optimum must exclude all solutions up to a norm (of the scaled program). This
+# norm decreases with `tol`, since entries rounded to float32 allow no certificate for large norms.
+# A ray that excludes _LEAST_NORM is made more exact before it is tested.
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
 
 class Solution(NamedTuple):
-    """Where a method stopped; one row, or one number, per program."""
+    """The final iterate of a method, with one row or number per program."""
 
     x: torch.Tensor
     multipliers: torch.Tensor
@@ -42,10 +42,10 @@ class Solution(NamedTuple):
 
 
 class ScaledProgram:
-    """A batch of programs with rows, columns, costs and right-hand sides near 1.
+    """A batch of programs, scaled to rows, columns, costs and right sides near 1.
 
-    With x = sigma C x', M' = R M C, h' = R h / sigma, c' = C c / kappa and
-    y = kappa R y', the scaled Lagrangian is the given one over kappa sigma.
+    The scaled program has M' = R M C, h' = R h / sigma and c' = C c / kappa. Then x = sigma C x'
+    and y = kappa R y', and the scaled Lagrangian is the original one divided by kappa sigma.
     """
 
     def __init__(self, matrix, rhs, cost, equality, *, scale_rows=True):
@@ -61,11 +61,11 @@ class ScaledProgram:
         self.cost = self.columns * cost / self.cost_unit
 
     def project(self, rows):
-        """Cut off the negative part of inequality rows."""
+        """Set the negative entries of inequality rows to 0."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
     def error(self, x, multipliers, cost):
-        """Return the largest of infeasibility, dual infeasibility and gap, all relative."""
+        """Return the largest of the relative infeasibility, dual infeasibility and gap."""
         primal = _largest(self.project(self.matrix.times(x) - self.rhs)) / (1 + _largest(x))
         dual = _largest(cost + self.matrix.transposed_times(multipliers))
         value = _dot(cost, x)
@@ -73,7 +73,7 @@ class ScaledProgram:
         return torch.maximum(torch.maximum(primal, dual), gap).squeeze(-1)
 
     def active_rows(self, multipliers, noise=1e-9):
-        """Return the mask of the rows that hold the solution in place."""
+        """Return the mask of the rows that determine the solution."""
         return self.equality | (multipliers > noise)
 
     def unscale(self, x, multipliers):
@@ -81,7 +81,7 @@ class ScaledProgram:
 
 
 def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
-    """Solve the programs; see the module's docstring."""
+    """Solve the programs by the method that the module's docstring describes."""
     program = ScaledProgram(matrix, rhs, cost, equality)
     last_width = torch.full_like(cost[:, :1], _SMALLEST_WIDTH)
     run = _Newton(program, last_width, tol, use_multipliers=True)
@@ -94,9 +94,9 @@ def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
 
 
 def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
-    """Minimise c'x + |(M x - h)_+|^2 / (2 width), without multipliers.
+    """Minimize c'x + |(M x - h)_+|^2 / (2 width), without multipliers.
 
-    Rows keep their scale, for the penalty weighs them. Its width in scaled units is
+    Rows are not scaled, because the penalty depends on their scale. In scaled units the width is
     width * kappa / sigma.
     """
     program = ScaledProgram(matrix, rhs, cost, equality, scale_rows=False)
@@ -110,7 +110,7 @@ def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
 
 
 class _Newton:
-    """One run for a batch: every program has its own place in the continuation."""
+    """State of the method for a batch in which the programs progress independently."""
 
     def __init__(self, program, last_width, tol, *, use_multipliers):
         self.program = program
@@ -142,14 +142,14 @@ class _Newton:
         self.status = torch.where(self.status < 0, LIMIT, self.status)
 
     def _goal(self):
-        """Return the gradient at which a subproblem is solved well enough."""
+        """Return the size of the gradient at which a subproblem counts as solved."""
         goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
         if self.use_multipliers:
             return goal
         return torch.where(self.width > self.last_width, goal, 0.1 * self.tol)
 
     def _evaluate(self):
-        """Find the next multipliers and the gradient of the subproblem at x."""
+        """Compute the next multipliers and the gradient of the subproblem at x."""
         shifted = self.slack / self.width + self.multipliers
         self.active = self.program.equality | (shifted > 0)
         self.next_multipliers = self.program.project(shifted)
@@ -160,7 +160,7 @@ class _Newton:
         )
 
     def _step(self):
-        """Make one Newton step where the status is open."""
+        """Make one Newton step for the programs without a final status."""
         matrix, rho = self.program.matrix, _PROXIMAL_RATIO * self.width
         solve = matrix.active_solver(self.active, self.width * rho + self.damping)
         direction = solve(-self.width * self.gradient)
@@ -171,17 +171,17 @@ class _Newton:
         self.x = torch.where(moved, self.x + length * direction, self.x)
         self.slack = torch.where(moved, matrix.times(self.x) - self.program.rhs, self.slack)
         self._evaluate()
-        # A full step within one piece of a piecewise quadratic function is exact.
+        # The function is piecewise quadratic, so a full step within one piece is exact.
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
         self._adapt_damping(length, self.width * rho)
 
     def _adapt_damping(self, length, least):
-        """Damp the next step more after a short one, less after a full one.
+        """Increase the damping after a short step, and reduce it after a full step.
 
-        Without it a variable in no active row flies off, and the step ends at the first row
-        that it meets: of n such variables each costs a step.
+        Without damping, a variable in no active row moves far, and the step ends at the first row
+        that it meets. Each of n such variables would cost a step.
         """
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
@@ -190,7 +190,7 @@ class _Newton:
         self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
-        """Halve the step from 1 until the subproblem falls enough (Armijo)."""
+        """Halve the step, starting from 1, until the subproblem decreases enough (Armijo)."""
         rho = _PROXIMAL_RATIO * self.width
         slope = _dot(self.gradient, direction)
         linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
@@ -200,12 +200,12 @@ class _Newton:
         for _ in range(_MAX_HALVINGS):
             shifted = (self.slack + length * image) / self.width + self.multipliers
             trial = self.program.project(shifted)
-            # The difference of two squares, so that small decreases are not rounded away.
+            # A difference of squares keeps small decreases that rounding would remove.
             penalty = _dot(trial - self.next_multipliers, trial + self.next_multipliers)
             fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
             new_slope = linear + length * square + _dot(image, trial)
-            # The function is convex: it has fallen all along if its slope is not yet positive,
-            # which is still to be told when the fall itself is lost in rounding.
+            # A slope that is still negative shows that the convex function has decreased, even if
+            # rounding hides the decrease.
             accepted = (
                 accepted | (fall <= _ARMIJO * length * slope) | (new_slope <= -_ARMIJO * slope)
             )
@@ -215,7 +215,7 @@ class _Newton:
         return length, accepted.squeeze(-1)
 
     def _judge(self, settled):
-        """Give the settled programs a status, or their next subproblem."""
+        """Assign a status or the next subproblem to programs whose subproblem is solved."""
         ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
         column = settled.unsqueeze(-1)
         if self.use_multipliers:
@@ -242,7 +242,7 @@ class _Newton:
         self.status = torch.where(programs & (self.status < 0), status, self.status)
 
     def _drop_cost(self, ray):
-        """Start anew without cost: with a ray, all that is open is whether a point is feasible."""
+        """Restart programs that have a ray without cost, to find out if they are feasible."""
         column = ray.unsqueeze(-1)
         self.has_ray = self.has_ray | ray
         self.cost = self.cost.masked_fill(column, 0)
@@ -252,7 +252,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Tell whether x can go along `direction`, or close to it, for ever, the cost falling."""
+        """Return whether the cost decreases without bound along `direction` or close to it."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
@@ -267,7 +267,7 @@ class _Newton:
         return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
 
     def _straightened(self, direction):
-        """Take out of a direction what it does to the rows that hardly see it."""
+        """Return the direction without its small violations of rows."""
         matrix, fall = self.program.matrix, -_dot(self.cost, direction)
         rise = matrix.times(direction) / self.program.row_norms
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
@@ -278,7 +278,7 @@ class _Newton:
         return direction
 
     def _is_proof(self, step):
-        """Tell whether a step of the multipliers proves infeasibility (Farkas)."""
+        """Return whether a step of the multipliers proves infeasibility (Farkas' lemma)."""
         step = self.program.project(step)
         step = step / or_one(_largest(step))
         contradiction = -_dot(self.program.rhs, step)
@@ -288,11 +288,10 @@ class _Newton:
 
 
 def _polish(program, x, multipliers, noise):
-    """Solve the equations of the active rows, which Newton's method left to its tolerance.
+    """Solve the equations of the active rows more exactly than Newton's method.
 
-    The smallest corrections of x and of the active multipliers that solve M_J x = h_J and
-    M_J'y_J = -c are taken where they make the solution better. Multipliers up to `noise` are
-    taken for zero.
+    The corrections of x and of the active multipliers are the smallest that solve M_J x = h_J and
+    M_J'y_J = -c. They are used where they reduce the error. Multipliers up to `noise` are zero.
     """
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
@@ -308,7 +307,7 @@ def _polish(program, x, multipliers, noise):
 
 
 def _polish_minimiser(program, width, x):
-    """Take last Newton steps without damping, where they stay within one quadratic piece."""
+    """Take final undamped Newton steps if they stay within one quadratic piece."""
     slack = program.matrix.times(x) - program.rhs
     active = program.equality | (slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

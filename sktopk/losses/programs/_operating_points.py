@@ -1,4 +1,4 @@
-"""Losses at a given recall, false-positive rate or precision, as linear programs."""
+"""Losses at a given recall or false-positive rate, as linear programs."""
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push the negatives below the highest threshold that keeps the recall.
+    r"""Compute the hinge errors of negatives at the highest threshold with a given recall.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -27,10 +27,10 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    A linear program that always has a solution, one of the measures of [1]_. Hinges bound errors:
-    the recall at the best threshold is at least r, and the loss is at least the false-positive
-    rate there. At the best threshold the mean over the positives is 1 - r: sorting finds it in
-    O(n log n).
+    This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
+    upper bounds of errors. The recall at the best threshold is therefore at least r, and the loss
+    is at least its false-positive rate. At the best threshold, the mean over the positives is 1 -
+    r. Sorting finds this threshold in O(n log n).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def precision_at_recall_program_loss(
     -------
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below the
-        threshold plus the margin share its gradient by weight.
+        threshold plus the margin share its gradient in proportion to their weights.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push the positives above the lowest threshold that keeps the false-positive rate.
+    r"""Compute the hinge errors of positives at the lowest threshold with a given FPR.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -89,10 +89,10 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    A linear program that always has a solution. Hinges bound errors: the false-positive rate at
-    the best threshold is at most :math:`\varphi`, and the loss is at least 1 minus the recall
-    there. It equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and :class:`SurrogateQuantile` as
-    threshold. Sorting finds the threshold in O(n log n).
+    This linear program always has a solution. Hinges are upper bounds of errors. The false-positive
+    rate at the best threshold is therefore at most :math:`\varphi`, and the loss is at least 1
+    minus its recall. The loss equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
+    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def recall_at_fpr_loss(
     -------
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above the
-        threshold minus the margin share its gradient by weight.
+        threshold minus the margin share its gradient in proportion to their weights.
 
     Raises
     ------
@@ -133,17 +133,17 @@ def recall_at_fpr_loss(
 
 
 def _at_budget(batch, budget):
-    """Mean hinge of the negatives where that of the positives is `budget`."""
+    """Return the mean hinge of the negatives where the mean hinge of the positives is `budget`."""
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
-    # Hinges grow with tau, from 0 at the first kink.
+    # The hinges of the positives increase with tau and are 0 at the first kink.
     last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
     last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
     hinge = (batch.kink - tau).relu()
     total = or_one(groups.sum(batch.negative))
-    # tau moves with the mean score of the positives that spend the budget.
+    # tau changes with the mean score of the positives whose hinge is active.
     above = batch.negative * (hinge > 0)
     below = batch.positive * (batch.kink <= groups.of_rows(last_kink))
     gradient = above - groups.of_rows(groups.sum(above) / slope) * below
@@ -151,7 +151,7 @@ def _at_budget(batch, budget):
 
 
 def budget_program(batch, budget):
-    """Return the program in x = [tau, z] whose budget is the mean hinge of the positives."""
+    """Return the program in x = [tau, z] that bounds the mean hinge of the positives."""
     entries, right, i = hinge_rows(batch)
     n = len(i)
     entries.append((2 * n, 1 + i, batch.positive / batch.positive.sum()))

@@ -1,4 +1,4 @@
-"""Samples in the order of their kinks: sums along it, of all samples or of each group at once."""
+"""Sums along sorted samples, over all samples or within each group."""
 
 import torch
 
@@ -6,66 +6,66 @@ from sktopk.losses._groups import first_in, largest_in, order_in, smallest_in, s
 
 
 class OneGroup:
-    """All samples as one group, the last axis of every tensor; its numbers are scalars."""
+    """All samples as one group. Samples are along the last axis, and results are scalars."""
 
     def sum(self, values):
-        """The sum of the values of the group."""
+        """Return the sum of the values of the group."""
         return values.sum(-1)
 
     def largest(self, weight):
-        """The largest weight of the group."""
+        """Return the largest weight of the group."""
         return weight.amax(-1)
 
     def of_rows(self, numbers):
-        """Numbers of the groups, one for each sample."""
+        """Return values of the groups, repeated for each of their samples."""
         return numbers
 
     def mean(self, value, gradient, batch):
-        """The mean of the values of the groups and its gradient."""
+        """Return the mean of the values of the groups and its gradient."""
         return value, gradient
 
     def sort(self, key):
-        """Return the sorted keys, the samples in this order, and the group in this order."""
+        """Return the sorted keys, the samples in this order, and the groups in this order."""
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Index of at least the samples of a mask."""
+        """Return an index that includes at least the samples of a mask."""
         return slice(None)
 
     def with_again(self, rows):
-        """Groups of all samples followed by some of them again."""
+        """Return the groups of all samples followed by some samples repeated."""
         return self
 
-    # In the order of `sort`.
+    # The following methods take values in the order of `sort`.
 
     def previous(self, values):
-        """The value before each in its group; the first keeps its own."""
+        """Return the previous value in the group, or the same value if it is the first."""
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
-        """The place before this one in its group; the first keeps its own."""
+        """Return the previous position in the group, or the same position if it is the first."""
         return (place - 1).clamp(min=0)
 
     def within(self, values):
-        """The sum of the values of the group up to each."""
+        """Return the cumulative sum of the values within the group."""
         return values.cumsum(-1)
 
     def after(self, values):
-        """The sum of the values that follow each, without cancellation."""
+        """Return the sum of the later values of the group, without cancellation."""
         sums = values.flip(-1).cumsum(-1).flip(-1)
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
     def last(self, mask):
-        """Place of the last true value of a mask that is true up to it."""
+        """Return the last true position of a mask whose true values come first."""
         return mask.sum() - 1
 
     def least(self, values):
-        """The smallest value of the group and its place."""
+        """Return the smallest value of the group and its position."""
         return values.min(0)
 
 
 class Groups:
-    """Samples of many groups, numbered by `codes`; numbers of groups have shape (n_groups,)."""
+    """Samples of several groups, numbered by `codes`. Results have shape (n_groups,)."""
 
     def __init__(self, codes, n_groups):
         self.codes, self.n_groups = codes, n_groups
@@ -86,7 +86,7 @@ class Groups:
         return value, (gradient / n_defined).masked_fill(~self.of_rows(defined), 0.0)
 
     def defined(self, positive, negative):
-        """Whether each group has samples of both classes."""
+        """Return whether each group has samples of both classes."""
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def sort(self, key):
@@ -101,12 +101,12 @@ class Groups:
 
 
 class OrderedGroups(Groups):
-    """The groups of samples that lie in order, one group after the other.
+    """Sorted samples of several groups, where the groups follow each other.
 
     Parameters
     ----------
     size : Tensor of int of shape (n_groups,)
-        How many samples each has.
+        Number of samples of each group.
     n_rows : int
     """
 
@@ -115,7 +115,7 @@ class OrderedGroups(Groups):
         super().__init__(numbers.repeat_interleave(size, output_size=n_rows), len(size))
         self.stop = size.cumsum(0)
         self.start = self.stop - size
-        # In a group without samples the first of another group.
+        # For a group without samples this is the first sample of another group.
         self.first = self.start.clamp(max=max(0, n_rows - 1))
 
     def previous(self, values):

@@ -1,4 +1,4 @@
-"""Losses on pairs of samples: the area under the ROC curve, binary and multi-class."""
+"""Pairwise losses for the area under the ROC curve, binary and multi-class."""
 
 import math
 from typing import NamedTuple
@@ -45,46 +45,46 @@ def pairwise_auc_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Rank every positive above every negative, by a margin.
+    r"""Compute the mean surrogate loss over pairs of a positive and a negative sample.
 
     .. math::
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    with margin m. The loss is at least 1 minus the area under the ROC curve. With the hinge it is
-    the optimum of a linear program with one variable per pair, one of the measures of [1]_.
-    Sorting takes O(n log n); only the logistic surrogate visits all pairs, in blocks.
+    where m is the margin. The loss is at least 1 minus the area under the ROC curve. With the hinge
+    it is one of the measures of [1]_, the optimum of a linear program with one variable per pair.
+    Sorting takes O(n log n). Only the logistic surrogate visits all pairs, in blocks.
 
-    Multi-class scores are averaged over problems of two classes:
+    Multi-class scores are averaged over binary problems:
 
-    - "ovr": each class c against the rest by its score :math:`s_c`;
-    - "ovo": each ordered pair of classes (a, b) by :math:`s_a` [2]_;
-    - "mu": each unordered pair by :math:`s_a - s_b` [3]_.
+    - "ovr": each class c against the rest, with the score :math:`s_c`;
+    - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
+    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
-    They bound 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with the same
-    ``multi_class``, and 1 minus AUC_mu. The mean leaves out problems of which the batch lacks a
-    class. For C classes the cost is that of C binary losses, for "mu" of C (C - 1) / 2.
+    The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with
+    the same ``multi_class``; "mu" bounds 1 minus AUC_mu. The mean excludes problems for which the
+    batch lacks a class. The cost is that of one binary loss per problem.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Raw scores; the larger, the more likely positive. Half precision is computed in float32.
+        Raw scores. Larger scores mean positive. Half precision is computed in float32.
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}, or integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The function l: max(0, 1 + z), max(0, 1 + z)^2, log2(1 + exp z), or 1 + z clipped to
-        [0, 1]. "squared_hinge" is "quadratic". The ramp, which published code for [1]_ uses with
-        ``margin=0.01``, is for comparison only: misranked pairs have no gradient.
+        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2, log2(1 + exp z), or 1 + z clipped to [0,
+        1]. "squared_hinge" equals "quadratic". Use "ramp" for comparisons only, as misranked pairs
+        have no gradient. Published code for [1]_ uses it with ``margin=0.01``.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Problems over which multi-class scores are averaged.
+        Binary problems over which multi-class scores are averaged.
     margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`; ``solver="program"`` is for the hinge only.
+        As in :func:`fbeta_loss`. ``solver="program"`` requires the hinge.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has
-        the loss l(0) = 1; the area under the curve counts it half.
+        Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has the
+        loss l(0) = 1, although it counts one half in the area under the curve.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def pairwise_auc_loss(
 
     Examples
     --------
-    The pair of the scores 1 and 1.5 has the hinge 1.5, the others lead by enough:
+    The pair with scores 1 and 1.5 has the hinge 1.5. All other pairs have the hinge 0:
 
     >>> import torch
     >>> from sktopk.losses import pairwise_auc_loss
@@ -132,7 +132,7 @@ def pairwise_auc_loss(
     elif solver == "closed_form":
         problems = problems.balanced
         loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems[:3], OneGroup())).sum()
-        if problems.bottom is not None and surrogate != "ramp":  # which is bounded
+        if problems.bottom is not None and surrogate != "ramp":  # the ramp is bounded
             loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
     else:
         check_finite(problems.scores, problems.bottom)
@@ -142,9 +142,9 @@ def pairwise_auc_loss(
 
 
 class Problems(NamedTuple):
-    """Binary problems, one per sample, over whose pair sums the loss is a mean.
+    """Binary problems, one per row, over whose pairs the loss is averaged.
 
-    Scores are in units of the margin. Weights are 0 for samples of other classes.
+    Scores are divided by the margin. Samples of other classes have weight 0.
     """
 
     scores: torch.Tensor
@@ -154,53 +154,53 @@ class Problems(NamedTuple):
 
     @property
     def balanced(self):
-        """The problems with weights in units of the largest of each: their products stay."""
+        """Return the problems with weights divided by the largest of each, against overflow."""
         positive, negative = (
             w / or_one(w.amax(-1, keepdim=True)) for w in (self.positive, self.negative)
         )
         return self._replace(positive=positive, negative=negative)
 
     def unbounded(self):
-        """Whether a positive of minus infinity, beside any negative, has an infinite hinge."""
+        """Return whether a positive with score minus infinity is paired with any negative."""
         positive = (self.positive * self.bottom).sum(-1)
         return (positive * self.negative.sum(-1)).any()
 
     def scale(self):
-        """The inverse of the weight of all pairs times the number of problems that have any."""
+        """Return 1 / (weight of all pairs times the number of problems that have pairs)."""
         pairs = self.positive.sum(-1) * self.negative.sum(-1)
         defined = pairs > 0
         return defined / (or_one(pairs) * defined.sum().clamp(min=1))
 
 
 def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reduction, groups):
-    """The mean loss of the groups that have samples of both classes."""
+    """Return the mean loss of the groups that have samples of both classes."""
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         raise ValueError(
-            "groups must be None for scores of several classes, of which many groups lack some; "
+            "groups must be None for multi-class scores, because many groups lack some classes; "
             f"got groups and scores of shape {tuple(scores.shape)}"
         )
     batch = split_classes(scores, target, margin, sample_weight, groups)
     refuse_program(solver, batch)
     rows = batch.groups
     defined = rows.defined(batch.positive, batch.negative)
-    # The pairs of each group weigh 1 together.
+    # The weights of the pairs of each group sum to 1.
     batch = batch.balanced
     positive, negative = (
         weight / rows.of_rows(or_one(rows.sum(weight)))
         for weight in (batch.positive, batch.negative)
     )
-    # Sums over other groups, of which rounding leaves something, must not reach the rest.
+    # Rounding errors in sums over other groups must not enter the gradient of undefined groups.
     scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
     pairs = _PAIR_SUMS[surrogate](scores, positive, negative, rows)
     loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
-    if batch.bottom is not None and surrogate != "ramp":  # which is bounded
+    if batch.bottom is not None and surrogate != "ramp":  # the ramp is bounded
         unbounded = (rows.sum(positive * batch.bottom) * rows.sum(negative)).any()
         loss = torch.where(unbounded, loss.clamp(min=torch.inf), loss)
     return reduce_batch(loss, batch.positive + batch.negative, reduction)
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Check the arguments; return the problems and the weights of the samples."""
+    """Check the arguments, and return the problems and the weights of the samples."""
     scores, target = check_hard(scores, target, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
@@ -209,7 +209,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
         weight = scores.new_ones(n_samples)
     else:
         scores = scores.masked_fill((weight == 0).unsqueeze(1), 0.0)
-    # Raises if the target is no class index.
+    # index_add raises if the target is not a class index.
     class_weight = scores.new_zeros(n_classes).index_add(0, target, weight)
     of_class = target == torch.arange(n_classes, device=target.device).unsqueeze(1)
     scores, bottom = in_units(scores, margin)
@@ -218,25 +218,24 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
     if multi_class == "mu":
         a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
         if bottom is not None:
-            # The difference of two scores has no limit that both tend to.
+            # The difference of two scores of minus infinity is undefined.
             scores = scores.masked_fill(bottom, torch.nan)
         return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
     if multi_class == "ovo":
-        # One score orders the class against each other one: against a rest where each other
-        # class has the same weight.
+        # One problem per class suffices: class a against a rest of classes of equal weight.
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class
     return Problems(scores, positive, negative, bottom), weight
 
 
-# Weighted sums of l(s_j - s_i) over the pairs of each sample, or of each group.
+# Weighted sums of l(s_j - s_i) over the pairs of each problem or group.
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort; return the gap before each kink, the sum of `rise` before it, of `fall` after it.
+    """Return, for sorted kinks, the gap and the sum of `rise` before each, and of `fall` after it.
 
-    The gaps are those within a group.
+    Gaps are computed within each group.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)
@@ -246,32 +245,32 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # The integral over t of the weights of s_i - 1 < t and of s_j > t.
+    # The integral over t of the weight of s_i - 1 < t times the weight of s_j > t.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
 
 def _quadratic_pairs(scores, positive, negative, groups):
-    # The square of a hinge is twice the integral of the hinges up to it.
+    # The square of a hinge is twice the integral of the hinge up to its argument.
     kink = scores - positive.sign()
     gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
-    # In this order no infinite square meets the weight 0 of negatives that are not there.
+    # This order of factors does not multiply an infinite square by the weight 0.
     return (gap * after * (2 * hinges - growth)).sum(-1)
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # Pairs further apart than the margin are all alike. With gaps of at most twice that, s_i - 1
-    # differs from s_i however large the scores are.
+    # The ramp is constant beyond the margin. Gaps are clipped to 2, so that s_i - 1 differs from
+    # s_i even for large scores.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # As for the hinge, with s_i - 1 < t < s_i.
+    # The same integral as for the hinge, restricted to s_i - 1 < t < s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # A GPU sums in the dtype of the summands: weights that do not quite cancel in float32
+    # A GPU sums in the dtype of the summands. In float32, weights would not cancel completely and
     # would be multiplied by large gaps.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
@@ -292,9 +291,9 @@ def _logistic_pairs(scores, positive, negative, groups):
 
 
 def _logistic_pairs_of(groups, scores, positive, negative):
-    """Return the sum over the pairs of all groups, a block at a time, and its gradient."""
+    """Return the sum over the pairs of all groups and its gradient, computed in blocks."""
     high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    # The negatives of a group lie together: each positive has those from `first` on.
+    # The negatives of a group are adjacent, and `first` is their start for each positive.
     low = low[groups.codes[low].argsort(stable=True)]
     n_low = torch.bincount(groups.codes[low], minlength=groups.n_groups)
     n_pairs, first = n_low[groups.codes[high]], (n_low.cumsum(0) - n_low)[groups.codes[high]]
@@ -313,10 +312,10 @@ def _logistic_pairs_of(groups, scores, positive, negative):
 
 
 def _all_logistic_pairs(scores, positive, negative):
-    """Return the sum over the pairs of one problem, a block at a time, and its gradient."""
+    """Return the sum over the pairs of one problem and its gradient, computed in blocks."""
     if scores.device.type == "cpu":
         high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    else:  # Pairs of weight 0, too: for how many there are a GPU would have to be waited for.
+    else:  # All pairs, even with weight 0: counting them would synchronize with the GPU.
         high = low = torch.arange(len(scores), device=scores.device)
     low_scores, low_weight = scores[low], negative[low]
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
@@ -340,7 +339,7 @@ _PAIR_SUMS = {
 
 
 def pairwise_auc_program(problems):
-    """Return the program in one variable per pair, z >= 1 - (s_i - s_j) and z >= 0."""
+    """Return the program with one variable z per pair, z >= 1 - (s_i - s_j) and z >= 0."""
     positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
     problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
     lead = problems.scores[problem, i] - problems.scores[problem, j]

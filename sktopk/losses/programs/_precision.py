@@ -28,7 +28,7 @@ def recall_at_precision_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push the positives above a threshold, with a penalty if it misses the precision.
+    r"""Compute the hinge errors of positives, with a penalty if the precision is too low.
 
     .. math::
         L = \min_\tau \; \frac{P}{n_+} + \frac{M}{n_-} \max(0, V), \qquad
@@ -38,10 +38,10 @@ def recall_at_precision_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    with the penalty M. Where :math:`V \le 0`, the precision at the threshold is at least p, and
-    P over n_+ is at least 1 minus the recall. For most scores no threshold is known to reach p,
-    hence a penalty instead of a constraint. It is a linear program, one of the measures of [1]_.
-    The minimum is at the kink of a hinge or a root of V: sorting finds it in O(n log n).
+    where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and P
+    divided by n_+ is at least 1 minus the recall. Often no threshold is known to reach the
+    precision p, so there is a penalty instead of a constraint. This is one of the measures of [1]_,
+    as a linear program. The minimum is at a kink of a hinge or a root of V, found in O(n log n).
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def recall_at_precision_loss(
     precision : float
         The precision p, in (0, 1].
     penalty : float, default=2.0
-        Penalty M of a violation as large as the weight of all negatives, positive.
+        Penalty M for a violation that equals the weight of all negatives, positive.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of one class
-        with tied scores share their gradient by weight.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
+        with tied scores share their gradient in proportion to their weights.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def recall_at_precision_loss(
 
     Examples
     --------
-    At the threshold 1.5 the hinge of one positive is 1/2, and those of the negatives are 0:
+    At the threshold 1.5, the hinge of one positive is 1/2, and the hinges of the negatives are 0:
 
     >>> import torch
     >>> from sktopk.losses import recall_at_precision_loss
@@ -94,8 +94,8 @@ def _elastic(batch, precision, penalty):
     violation = precision * N + (1 - precision) * (P - in_all)
     price = penalty / n_negative
     error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
-    # In at most one gap the violation falls to 0. There its multiplier lies between 0 and the
-    # price: it is what makes the slopes of P and N equal.
+    # The violation falls to 0 in at most one gap. Its multiplier there is between 0 and the price
+    # and makes the slopes of P and N equal.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all
@@ -139,36 +139,37 @@ def precision_at_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Push negatives out of the k largest scores, and the best positives in.
+    r"""Compute the structured hinge of the precision among the k largest scores.
 
     .. math::
         L = \max_{|T| = k} \Bigl[\frac{|\{j \in T : y_j = 0\}|}{k}
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where :math:`T^*` are the sets of k samples with as many positives as possible: the structured
-    hinge of precision at k [1]_ with the ramp of [2]_. With at least k samples of each class,
+    where :math:`T^*` runs over the sets of k samples with the most positives. This is the
+    structured hinge of precision at k [1]_ with the ramp of [2]_. With at least k samples of each
+    class,
 
     .. math::
         L = \frac{1}{k} \sum_{i=1}^{k}
             \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
 
-    It is at least 1 minus the precision at k and ignores positives beyond the k best. It is the
-    optimum of a linear program, and not convex in the scores if positives outnumber k.
+    The loss is at least 1 minus the precision at k. It ignores positives beyond the k best. It is
+    the optimum of a linear program. With more than k positives, it is not convex in the scores.
 
     Parameters
     ----------
     scores, target, margin, solver, groups, sample_weight, reduction
         As in :func:`fbeta_loss`.
     k : int
-        Number of samples at the top, ``1 <= k <= n_samples``. With groups it is a number per
-        group. If the weights sum to less than k, all samples are at the top.
+        Number of samples at the top, ``1 <= k <= n_samples``, per group if there are groups. If the
+        weights sum to less than k, all samples are at the top.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of tied
-        scores take the gradient.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of several tied
+        scores has the gradient.
 
     Raises
     ------
@@ -183,7 +184,7 @@ def precision_at_k_loss(
 
     Examples
     --------
-    The hinges are those of 3 against 2.5 and of 2 against 0:
+    The hinges compare 3 with 2.5 and 2 with 0:
 
     >>> import torch
     >>> from sktopk.losses import precision_at_k_loss
@@ -199,7 +200,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return the weight at the top, and how much of it positives and negatives should be."""
+    """Return the weight at the top and its ideal division into positives and negatives."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
@@ -211,7 +212,7 @@ def _top_sums(batch, k):
     groups = batch.groups
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
-    # Large scores cancel, and what is left may be as small as the cost of 1.
+    # float64, because large scores cancel and leave differences of the order of 1.
     exact = scores.double()
     (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
     reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
@@ -223,7 +224,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """Return, of weights and an amount, the parts of the weights of largest key that reach it."""
+    """Return, for each pair (weight, amount), the weights of the largest keys up to this amount."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
@@ -235,10 +236,10 @@ def _tops(groups, key, taken):
 
 
 def precision_at_k_program(batch, k):
-    """Return the program in x = [lambda, z, y] with both maxima as minima.
+    """Return the program in x = [lambda, z, y], with both maxima as minima.
 
-    The largest sum is the least k lambda + w'z with lambda + z >= s_i + [y_i = 0], its dual;
-    y chooses T*.
+    By duality, the largest sum is the minimum of k lambda + w'z subject to z >= 0 and lambda + z >=
+    s_i + [y_i = 0]. The variables y choose T*.
     """
     scores, positive, negative, sign = batch[:4]
     n = len(scores)

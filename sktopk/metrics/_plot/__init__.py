@@ -1,1 +1,1 @@
-"""Displays: arrays that know how to draw themselves."""
+"""Displays of metrics, drawn with matplotlib."""

@@ -1,4 +1,4 @@
-"""What the displays share; the only module that imports matplotlib."""
+"""Base classes and drawing functions of all displays; only this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from sktopk.metrics._top_scorer import scores_of_two_classes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours without the yellow, which is too light on white.
+# Okabe and Ito's color palette without yellow, which is hard to see on white.
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
-# One more than colours: curves repeat after 42, not after 6.
+# Seven markers and six colors give 42 different combinations.
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-# One more than colours, too, for curves of so many points that markers would touch.
+# Seven line styles, for curves with too many points for markers.
 _DASHES = [(8, 2), (5, 1, 1, 1), (2, 1), (8, 1, 1, 1, 1, 1), (4, 2), (1, 1)]
 _LINE_STYLES = ["-", *((0, dashes) for dashes in _DASHES)]
 _MOST_MARKED_POINTS = 100
-# Looking for the best place of a legend among more takes seconds.
+# With more points, matplotlib takes seconds to find the best place of a legend.
 _MAX_POINTS_FOR_BEST = 300_000
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 _GROUP_WIDTH = 0.8
 
 
 class Display:
-    """Base of all displays: a subclass draws itself on axes in `_plot`."""
+    """Base class of all displays; a subclass implements the drawing in `_plot`."""
 
-    # Options of a new figure, and which points of a curve have a marker.
+    # Arguments of `plt.subplots`.
     _figure: ClassVar = {}
     _markevery = 1
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display; several of them may share one axes.
+        """Draw the display; several displays can share one axes.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure. Empty axes get colours and markers that
-            colour-blind readers can tell apart.
+            Axes to draw on. None creates a new figure. Empty axes get a color-blind safe palette
+            and different markers.
         name : str, default=None
-            Name in the legend. None: the name of the display.
+            Name in the legend. None means the name of the display.
         **kwargs : dict
-            Options that the class describes, and those of matplotlib's ``plot``, ``bar`` or
-            ``errorbar``. Reference lines that are already there are not drawn again.
+            Options listed in the docstring of the class, and arguments of matplotlib's ``plot``,
+            ``bar`` or ``errorbar``. Each reference line is drawn once per axes.
 
         Returns
         -------
@@ -66,14 +66,14 @@ class Display:
 
 
 class ScoreDisplay(Display):
-    """Base of displays that are made of labels and scores.
+    """Base class of displays that are computed from labels and scores.
 
-    A subclass defines the class method `_curve`, which returns the arguments of the constructor
-    from labels, scores and the parameters that `_options` names.
+    A subclass defines the class method `_curve`. It takes labels, scores and the parameters listed
+    in `_options`, and returns the arguments of the constructor.
     """
 
     _options = ()
-    # The parameter of `_curve` that names classes, and is known from an estimator.
+    # The parameter of `_curve` with class labels, which `from_estimator` fills in.
     _label = "pos_label"
     _name = "Classifier"
 
@@ -92,9 +92,9 @@ class ScoreDisplay(Display):
         y : array-like of shape (n_samples,)
             True labels.
         name : str, default=None
-            Name in the legend. None: the class name of the estimator.
+            Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            As in `from_predictions`. A `pos_label` of None is the `pos_label_` of the classifier.
+            As in `from_predictions`. ``pos_label=None`` means the `pos_label_` of the classifier.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class ScoreDisplay(Display):
         Raises
         ------
         ImportError, TypeError, ValueError
-            If `estimator` is no fitted classifier with scores, or as in `from_predictions`.
+            If `estimator` is not a fitted classifier with scores, or as in `from_predictions`.
         """
         kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
         if name is not None:
@@ -129,14 +129,14 @@ class ScoreDisplay(Display):
         y_true : array-like of shape (n_samples,)
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Real scores; a larger score means that the class is more likely. For a display of
-            sets, the sets.
+            Real scores; a larger score means that the class is more likely. `SetSizeDisplay`
+            takes prediction sets instead.
         name : str, default=None
-            Name in the legend. None: "Classifier" or "Sets".
+            Name in the legend. None means "Classifier" or "Sets".
         ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
+            Axes to draw on. None creates a new figure.
         **kwargs : dict
-            Options of the curve, which the class describes, and of `plot`.
+            Options listed in the docstring of the class, and arguments of `plot`.
 
         Returns
         -------
@@ -146,9 +146,9 @@ class ScoreDisplay(Display):
         Raises
         ------
         ImportError
-            If matplotlib is not installed; the extra "plot" installs it.
+            If matplotlib is not installed. ``pip install "sktopk[plot]"`` installs it.
         TypeError, ValueError
-            If labels and scores do not fit together, or an argument is not allowed.
+            If labels and scores have different lengths, or an argument is not valid.
         """
         options = cls._split(kwargs)
         arguments = {"name": cls._name if name is None else name}
@@ -156,29 +156,29 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _split(cls, kwargs):
-        """Take the options of the curve out of `kwargs`, and return them."""
+        """Remove the options of `_curve` from `kwargs` and return them."""
         return {each: kwargs.pop(each) for each in cls._options if each in kwargs}
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        """Return arguments of `from_predictions` that follow from the estimator."""
+        """Return default arguments of `from_predictions` for this estimator."""
         return {}
 
     @classmethod
     def _draw(cls, arguments, ax, options, **kwargs):
-        """Draw a new display; `options` are those that its curve was made with."""
+        """Create a display and draw it; `options` are the arguments of its `_curve`."""
         return cls(**arguments).plot(ax, **kwargs)
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the label, which may be None, and the scores of an estimator."""
+        """Return the value for the parameter `_label`, and the scores of an estimator."""
         return scores_of_two_classes(estimator, X, label)
 
 
 class CurveDisplay(ScoreDisplay):
-    """Base of displays with one curve per classifier, or one per test fold.
+    """Base class of displays with one curve per classifier or per test fold.
 
-    The class method `_join` returns the arguments for all folds from a list of those of each.
+    The class method `_join` combines the results of `_curve` for all folds.
     """
 
     @classmethod
@@ -200,22 +200,22 @@ class CurveDisplay(ScoreDisplay):
             Result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
             ``return_indices=True``.
         X, y : array-like of shape (n_samples, n_features) and (n_samples,)
-            The samples that were cross-validated, and their labels.
+            Samples and labels that were passed to ``cross_validate``.
         name, ax
             As in `from_estimator` and `from_predictions`.
         **kwargs : dict
-            As in `from_estimator`, without `groups`. Arrays have one value per sample of X.
+            As in `from_estimator`, except `groups`. Arrays have one value per sample of X.
 
         Returns
         -------
         display : object
-            This display, drawn on `ax_`. Its curves and `line_` are lists with one element per
+            This display, drawn on `ax_`. Its arrays and `line_` are lists with one element per
             fold. Reference lines are means over the folds.
 
         Raises
         ------
         ImportError, TypeError, ValueError
-            If `cv_results` has no estimators or no indices, or as in `from_predictions`.
+            If `cv_results` lacks "estimator" or "indices", or as in `from_predictions`.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(
@@ -242,7 +242,7 @@ class CurveDisplay(ScoreDisplay):
 
 
 def import_pyplot(caller):
-    """Return `matplotlib.pyplot`, or say which extra `caller` needs."""
+    """Return `matplotlib.pyplot`; if it is missing, raise with the command to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -251,10 +251,11 @@ def import_pyplot(caller):
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw a curve, `single` unless `kwargs` say otherwise, or those of folds; return the lines.
+    """Draw one curve, or one curve per fold, and return the lines.
 
-    The curves of folds are thin and of one colour; the first has the label. A curve of hundreds
-    of points has its own line style instead of markers.
+    `single` has default options of a single curve, which `kwargs` override. A single curve of more
+    than 100 points gets a line style instead of markers. Curves of folds are thin and share a
+    color, and the first curve has the label.
     """
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
@@ -272,7 +273,7 @@ def draw_curves(ax, x, y, kwargs, **single):
 
 
 def draw_bars(ax, height, **kwargs):
-    """Draw bars at 0, 1, 2, ... beside those that are there; return the new ones."""
+    """Draw bars at 0, 1, 2, ... next to existing bars, and return the new bars."""
     bars = ax.bar(np.arange(len(height)), height, **kwargs)
     series = [each for each in ax.containers if hasattr(each, "patches")]
     width = _GROUP_WIDTH / len(series)
@@ -283,20 +284,23 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, *, zorder=1.9):
-    """Return the grey line called `label`, "Chance" or "Ideal", drawn unless it is there."""
+    """Return the gray line with the label "Chance" or "Ideal"; draw it if it does not exist."""
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
         if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
     style = {"linestyle": _REFERENCE_STYLES[label], "zorder": zorder}
-    # All that the cycle sets, or the next curve would skip a colour.
+    # Options that the property cycle would set; otherwise the next curve skips a color.
     style |= {"color": "0.45", "marker": "", "markevery": 1}
     return ax.plot(x, y, label=label, **style)[0]
 
 
 def draw_level(ax, draw, level, label):
-    """Return the grey line called `label`, by `ax.axhline` or `ax.axvline` unless it is there."""
+    """Return the gray line with this label; if it does not exist, draw it with `draw`.
+
+    `draw` is `ax.axhline` or `ax.axvline`.
+    """
     for line in ax.lines:
         if line.get_label() == label:
             return line
@@ -304,10 +308,9 @@ def draw_level(ax, draw, level, label):
 
 
 def draw_legend(ax, loc="best", **kwargs):
-    """Name every curve, then each reference line once.
+    """Draw a legend with every curve, followed by the reference lines.
 
-    `loc` is used for so many points that a search for the best place takes too long; other
-    arguments are matplotlib's.
+    `loc` is used only if there are too many points to search for the best place.
     """
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]

@@ -1,4 +1,4 @@
-"""What selecting k samples brings, for every k."""
+"""Display of precision, recall or value against the number of selected samples."""
 
 from __future__ import annotations
 
@@ -22,68 +22,68 @@ _XLABELS = {
     "rows": "k (selected samples, best first)",
     "group": "k (selected samples of each group, best first)",
 }
-# Marks of budgets, among the lines of the axes.
+# `gid` of the lines that mark budgets.
 _BUDGET = "budget"
 
 
 @dataclass(eq=False, repr=False)
 class BudgetCurveDisplay(CurveDisplay):
-    r"""Curve of what a review budget of k samples brings: precision, recall or value.
+    r"""Curve of the precision, recall or value of a review budget of k samples.
 
-    With the positives :math:`y_i \in \{0, 1\}` and values :math:`v_i` of the selected samples,
-    best score first:
+    For samples sorted by decreasing score, with labels :math:`y_i \in \{0, 1\}` and values
+    :math:`v_i`:
 
     .. math::
         \text{precision} = \frac{1}{k} \sum_{i \le k} y_i, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}, \qquad
         \text{value} = \sum_{i \le k} v_i y_i
 
-    Ties count with their expectation in a random order. A random order of all samples gives the
-    chance line. The ideal line selects the positives first, highest value first. The constructor
-    only stores arrays. `from_estimator`, `from_predictions` and `from_cv_results` take:
+    Ties count with their expectation in a random order. The chance line is for a random order of
+    all samples. The ideal line selects positives first, by decreasing value. `from_estimator`,
+    `from_predictions` and `from_cv_results` take:
 
-    - ``metric``: what to draw, "value" by default if ``value`` is given, else "recall". Recall is
-      NaN, with an `UndefinedMetricWarning`, without positives.
-    - ``value``: what each sample brings if it is positive and selected, such as money: finite,
-      nonnegative numbers in any unit. Only "value" takes it.
-    - ``max_k``: the largest k drawn. By default all samples.
-    - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the classifier
-      inside, and marks the number of samples of X that it selects.
+    - ``metric``: "precision", "recall" or "value". The default is "value" if ``value`` is given,
+      else "recall". Recall without positives is NaN, with an `UndefinedMetricWarning`.
+    - ``value``: benefit of selecting each sample if it is positive, such as an amount of money.
+      Finite, nonnegative numbers, only with the metric "value".
+    - ``max_k``: the largest k drawn. The default is the number of samples.
+    - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
+      wrapped classifier and marks the number of samples of X that are selected.
     - ``pos_label``: label of the positives, as in `precision_at_k_score`.
-    - ``groups`` (not of folds): group of each sample, such as its day: k samples of each group are
-      selected. The curve is the mean over the groups (of recall: over those with positives). A
+    - ``groups`` (not for folds): group of each sample, such as its day. k samples of each group are
+      selected. The curve is the mean over groups; recall uses only groups with positives. A
       group of fewer than k samples keeps the score of all its samples.
-    - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), 0.8 by default.
-      The band shows the spread of the groups, not the error of the mean.
+    - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
+      The band shows the variation between groups, not the error of the mean.
 
-    `plot` takes ``n_budgets``, how many of the (largest) marked budgets the axes show, 4 by default
-    or None for all samples, and ``plot_chance_level`` and ``plot_ideal``, True by default.
+    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
+    4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
 
     Parameters
     ----------
-    k : array-like of shape (n_points,) or list of them
-        Numbers of selected samples; a list holds the curves of folds.
-    score : array-like of shape (n_points,) or list of them
+    k : array-like of shape (n_points,) or list of arrays
+        Numbers of selected samples. A list has one array per fold.
+    score : array-like of shape (n_points,) or list of arrays
         Precision, recall or value at each k.
     metric : {"precision", "recall", "value"}, default="recall"
-        Which of them, for the axis.
+        Metric of `score`, for the label of the axis.
     chance, ideal : array-like of shape (n_points,), default=None
-        Score of a random and of the best order; for folds at the shortest of their `k`. None: no
-        line.
+        Score of a random and of the best order. For folds, it has the length of the shortest `k`.
+        None means no line.
     budget : int, default=None
-        The k to mark, if it is among `k`. None: no mark.
+        The k to mark, if it is in `k`. None means no mark.
     name : str, default=None
-        Name of the curve in the legend. None: no legend entry.
+        Name of the curve in the legend. None means no legend entry.
     by : {"rows", "group"}, default="rows"
-        Whether `k` counts samples, or samples of each group.
+        Whether `k` counts all selected samples or the selected samples of each group.
     low, high : array-like of shape (n_points,), default=None
-        The band of the groups at each k. None: no band.
+        Limits of the band of the groups at each k. None means no band.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        Axes, figure, curve (a list of the curves of folds), reference lines, mark of the budget
-        and band of the groups; None if not drawn.
+        Axes, figure, curve (a list for folds), reference lines, mark of the budget and band of
+        the groups. Artists that are not drawn are None.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        """Return the number of samples that a `BudgetClassifier` selects as the budget."""
+        """Return the number of samples selected by a `BudgetClassifier` as default budget."""
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
         n_selected = np.count_nonzero(estimator.predict(X) == estimator.pos_label_)
@@ -131,7 +131,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive class and the scores of all samples, also of those not selected."""
+        """Return positive label and scores; for a `BudgetClassifier`, of its base classifier."""
         if _has_budget(estimator):
             label = estimator.pos_label_ if label is None else label
             estimator = estimator.estimator_
@@ -151,7 +151,7 @@ class BudgetCurveDisplay(CurveDisplay):
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "score")}
         shortest = min(map(len, joined["k"]))
-        # A fold without positives has no recall, not even by chance.
+        # Recall is undefined in folds without positives.
         defined = [fold for fold in folds if not np.isnan(fold["score"]).any()] or folds
         for name in ("chance", "ideal"):
             joined[name] = np.mean([fold[name][:shortest] for fold in defined], axis=0)
@@ -174,7 +174,7 @@ class BudgetCurveDisplay(CurveDisplay):
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
             ax.set_ylim(bottom=0)
-            # Long numbers would push the label of the axis out of the figure.
+            # Long numbers would move the label of the axis out of the figure.
             ax.ticklabel_format(axis="y", scilimits=(-3, 5))
         else:
             ax.set_ylim(-0.02, 1.04)
@@ -193,7 +193,7 @@ class BudgetCurveDisplay(CurveDisplay):
         if not points:
             return None
         label = f"Budget: {self.budget} samples"
-        # Lines whose label begins with an underscore stay out of the legend.
+        # A leading underscore hides a repeated label from the legend.
         label = f"_{label}" if label in ax.get_legend_handles_labels()[1] else label
         style = {"color": color, "markeredgecolor": "black", "zorder": 3, "label": label}
         style |= {"linestyle": "", "marker": "*", "gid": _BUDGET, "markersize": 13, "markevery": 1}
@@ -201,7 +201,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
 
 def _zoom(ax, n_budgets):
-    """Show at most `n_budgets` of the marked budgets, and the curves up to there."""
+    """Limit the x axis to `n_budgets` times the largest marked budget, and rescale the y axis."""
     marks = [x for line in ax.lines if line.get_gid() == _BUDGET for x in line.get_xdata()]
     curves = [line.get_xydata() for line in ax.lines if line.get_gid() != _BUDGET]
     right = n_budgets * max(marks, default=np.inf)
@@ -214,5 +214,5 @@ def _zoom(ax, n_budgets):
 
 
 def _has_budget(estimator):
-    """Whether it decides by itself which samples to select, and not only ranks them."""
+    """Return whether the estimator is a `BudgetClassifier` or has the same interface."""
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")

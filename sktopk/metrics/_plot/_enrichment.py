@@ -1,4 +1,4 @@
-"""Share of the positives found against the share of selected samples."""
+"""Display of the share of positives found against the share of selected samples."""
 
 from __future__ import annotations
 
@@ -19,31 +19,30 @@ _LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
 class EnrichmentDisplay(CurveDisplay):
     r"""Curve of the share of positives found, against the share of selected samples.
 
-    The axis of the samples is logarithmic, so that the best 1 % of them can be seen. A random
-    order finds the share f of the positives in the share f of the samples, a perfect order
-    :math:`\min(1, f / \pi)` with the share of positives :math:`\pi`. The curve divided by the
-    chance line is the enrichment factor.
+    The axis of the samples is logarithmic, so that the best 1 % of the samples are visible. Among
+    a share f of the samples, a random order finds a share f of the positives, and a perfect order
+    finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives. The curve divided
+    by the chance line is the enrichment factor.
 
-    Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `pos_label`,
-    `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log" or
-    "linear", and ``plot_chance_level`` and ``plot_ideal``, True by default. The constructor only
-    stores arrays.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
+    `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log"
+    (default) or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
 
     Parameters
     ----------
-    fraction : array-like of shape (n_points,) or list of them
-        Share of selected samples, in [0, 1]; a list holds the curves of folds.
-    recall : array-like of shape (n_points,) or list of them
-        Share of the positives found among them.
+    fraction : array-like of shape (n_points,) or list of arrays
+        Share of selected samples, in [0, 1]. A list has one array per fold.
+    recall : array-like of shape (n_points,) or list of arrays
+        Share of the positives that are selected.
     prevalence : float, default=None
-        Share of positives among all samples. None: no chance and ideal lines.
+        Share of positives among all samples. None means no chance and ideal lines.
     name : str, default=None
-        Name of the curve in the legend. None: no legend entry.
+        Name of the curve in the legend. None means no legend entry.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_ : matplotlib artists
-        Axes, figure, curve (a list of the curves of folds) and reference lines; None if not drawn.
+        Axes, figure, curve (a list for folds) and reference lines (None if not drawn).
 
     Examples
     --------
@@ -87,20 +86,20 @@ class EnrichmentDisplay(CurveDisplay):
         if self.prevalence is not None and self.prevalence > 0:
             x = np.concatenate(self.fraction) if np.ndim(self.fraction[0]) else self.fraction
             x = np.asarray(x)
-            # The ideal line has a corner at the share of positives.
+            # The grid includes the prevalence, where the ideal line has a corner.
             grid = np.union1d(np.geomspace(x[x > 0].min(), 1.0, 200), self.prevalence)
             if plot_chance_level:
                 self.chance_level_ = draw_reference(ax, grid, grid, "Chance")
             if plot_ideal:
                 ideal = np.minimum(1.0, grid / self.prevalence)
                 self.ideal_ = draw_reference(ax, grid, ideal, "Ideal")
-        # The share 0 has no place on a logarithmic axis.
+        # A logarithmic axis cannot show the share 0.
         ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
         ax.xaxis.set_minor_formatter("")
         if xscale == "log":
             low, high = ax.get_xlim()
-            # Powers of ten alone would leave a single number on a short axis.
+            # A short axis needs more tick labels than the powers of ten.
             ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
         ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
         ax.set_ylim(-0.02, 1.04)

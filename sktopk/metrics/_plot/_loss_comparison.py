@@ -1,4 +1,4 @@
-"""Differences between losses, and whether they are more than chance."""
+"""Display of differences between losses, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SERIES_DISTANCE = 0.25
-# Of the width of the axes; the rest is for the numbers and the verdicts.
+# Share of the width of the axes; the rest is for the numbers and the verdicts.
 _SHARE_OF_INTERVALS = 0.66
 
 
 @dataclass(eq=False, repr=False)
 class LossComparisonDisplay(Display):
-    r"""Differences of a score between losses and a baseline, with confidence intervals.
+    r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
-    Each run (a fold, or a random split) trains all losses on the same samples and gives
-    a difference :math:`d_j` between a loss and the baseline. Over J runs the point is their mean,
-    and the interval comes from the corrected resampled t-test [1]_:
+    Each run (a fold or a random split) trains all losses on the same samples and gives
+    a difference :math:`d_j` between a loss and the baseline. The point is the mean over J runs.
+    The interval is from the corrected resampled t-test [1]_:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J}
@@ -40,34 +40,35 @@ class LossComparisonDisplay(Display):
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
     The second term accounts for training samples that runs share. Each loss gets a verdict:
-    better or worse if the interval does not hold zero; as good if the interval lies within the
-    shaded margin; else the runs cannot tell. Each interval is about one loss: among twenty losses
-    equivalent to the baseline, one is expected to have an interval of level 0.95 without zero.
+    "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
+    and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
+    for multiple comparisons: at level 0.95, one of twenty losses without any effect is expected
+    to be better or worse.
 
-    Make it with `from_scores` or `from_cv_results`; the constructor only stores arrays.
+    Create it with `from_scores` or `from_cv_results`.
 
     Parameters
     ----------
     names : array-like of str of shape (n_losses,)
-        The losses compared with the baseline.
+        Losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
         Mean difference of each loss from the baseline (positive is better), and half the length
-        of its confidence interval.
+        of the confidence interval.
     baseline, metric : str, default="cross_entropy" and "score"
         Names of the baseline and of the score.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        Difference that does not matter, in units of the score and at least 0.
+        Largest difference of scores that is negligible, at least 0.
     name : str, default=None
-        Name of these differences in the legend. None: no legend entry.
+        Name of these differences in the legend. None means no legend entry.
 
     Attributes
     ----------
     ax_, figure_, line_, errorbar_, zero_, margin_ : matplotlib artists
         Axes, figure, points, points with intervals, line at zero and shaded margin.
     texts_ : list of matplotlib Text
-        The number and the verdict of each loss.
+        Difference and verdict of each loss.
 
     References
     ----------
@@ -96,7 +97,7 @@ class LossComparisonDisplay(Display):
     margin: float = 0.01
     name: str | None = None
 
-    # With room for long names.
+    # Wide enough for long names.
     _figure: ClassVar = {"figsize": (8.0, 4.0), "layout": "constrained"}
 
     @classmethod
@@ -118,11 +119,11 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Scores of each loss, larger is better; run j of all losses has the same training and
-            test samples. At least two runs.
+            Scores of each loss in at least two runs; larger is better. Run j of all losses must
+            have the same training and test samples.
         test_fraction : float
-            Share of the samples that each run tests on, in [0, 1): 0.2 for 5 folds. 0 if no two
-            runs share samples.
+            Share of test samples in each run, in [0, 1); 0.2 for 5 folds. Use 0 if runs do not
+            share samples.
         baseline, metric, confidence, margin, name
             As in the constructor.
         ax, **kwargs
@@ -136,8 +137,8 @@ class LossComparisonDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If a number is out of its range, `baseline` is not among the losses or alone, or the
-            scores are not finite numbers, as many for each loss.
+            If a number is out of range, `baseline` is missing or the only loss, or the scores are
+            not finite or have different lengths.
         """
         found = paired_differences(scores, baseline, test_fraction)
         mean = np.array([each.mean for each in found.values()])
@@ -156,10 +157,10 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences found by a search over losses.
+        """Draw the differences between losses in the result of a search.
 
-        Each loss is compared at the best mean over the other parameters. A loss that was tried
-        more often has an advantage: compare the winners on new samples.
+        Each loss is represented by the setting of the other parameters with the best mean score.
+        This favors losses with more settings; compare the best settings on new samples.
 
         Parameters
         ----------
@@ -169,9 +170,9 @@ class LossComparisonDisplay(Display):
             As in `from_scores`.
         param : str, default="param_loss"
             The key of `cv_results` with the losses, such as ``"param_clf__loss"`` for the step
-            "clf" of a pipeline. Values are named by ``str``.
+            "clf" of a pipeline. Losses that are not strings are named by ``str``.
         metric : str, default="score"
-            Name of the score; with several metrics one of them.
+            Name of the score. In a search with several metrics, the name of one metric.
 
         Returns
         -------
@@ -196,7 +197,7 @@ class LossComparisonDisplay(Display):
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
         self.zero_ = draw_level(ax, ax.axvline, 0.0, "_zero")
-        # At the right edge of the axes, at the height of the points.
+        # Place texts at the right edge of the axes, at the height of the points.
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
         self.texts_ = []
         words = intervals_in_words(self.difference, self.half_width)
@@ -219,7 +220,7 @@ class LossComparisonDisplay(Display):
 
 
 def _draw_margin(ax, margin):
-    """Return the shaded margin, drawn unless it is there."""
+    """Return the shaded margin; draw it if it does not exist."""
     label = f"_margin {margin:g}"
     for patch in ax.patches:
         if patch.get_label() == label:

@@ -1,4 +1,4 @@
-"""Sizes of prediction sets, and the coverage of the sets of each size."""
+"""Display of the sizes of prediction sets, with their coverage by size."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ from ._base import ScoreDisplay, draw_bars, draw_level
 class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
-    Bars show the share of samples, a line the share of them whose set holds the label. If the
-    line stays at the target, sets of all sizes are equally reliable. Larger points of the line
-    stand for more samples.
+    Bars show the share of samples with a set of this size. A line shows the coverage: the share of
+    these samples whose set contains the label. Larger points have more samples. Sets of all sizes
+    are equally reliable if the line is constant.
 
-    Make it with `from_estimator`, of a `SetClassifier` or another estimator with ``predict_set``,
-    or with `from_predictions`, of sets as in `set_coverage_score`. Both take `sample_weight`,
-    `target` (by default the `coverage` of the estimator) and, with sets, their `labels`. The
-    constructor only stores arrays.
+    Create it with `from_estimator` from an estimator with ``predict_set``, such as `SetClassifier`,
+    or with `from_predictions` from sets as in `set_coverage_score`. Both take `sample_weight` and
+    `target`, which defaults to the `coverage` of the estimator. `from_predictions` also takes the
+    `labels` of the columns.
 
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Sizes up to 10 have their own bin; larger ones
-        share bins that end at 20, 50, 100, 200, 500, 1000, ...
+        Smallest and largest set size of each bin. Sizes up to 10 have their own bin. Bins of
+        larger sizes end at 20, 50, 100, 200, 500, 1000, ...
     proportion, coverage : array-like of shape (n_bins,)
-        Share of the samples whose set has such a size, and the share of these samples whose set
-        holds the label; NaN without samples.
+        Share of the samples in each bin, and their coverage; NaN in bins without samples.
     name : str, default=None
-        Name of the bars in the legend. None: no legend entry.
+        Name of the bars in the legend. None means no legend entry.
     target : float, default=None
-        Coverage that was asked for. None: no line.
+        Target coverage. None means no line.
 
     Attributes
     ----------
     ax_, figure_, bars_, line_, points_, target_line_ : matplotlib artists
-        Axes, figure, shares of samples, coverage of each bin with its points, and target or None.
+        Axes, figure, bars, line and points of the coverage, and target line (None if not drawn).
 
     Examples
     --------
@@ -67,7 +66,7 @@ class SetSizeDisplay(ScoreDisplay):
     name: str | None = None
     target: float | None = None
 
-    # The layout makes room for the names of many bins.
+    # The constrained layout makes room for rotated tick labels.
     _figure: ClassVar = {"layout": "constrained"}
     _options = ("labels", "sample_weight", "target")
     _label = "labels"
@@ -88,7 +87,7 @@ class SetSizeDisplay(ScoreDisplay):
         covered, _, y_set = covered_rows(y_true, y_set, labels)
         weight = row_weights(sample_weight, len(covered), "y_set")
         if not weight.any():
-            raise ValueError("y_set must have a row of positive weight; got none")
+            raise ValueError("sample_weight must have a positive value; got only zeros")
         size, present = set_sizes(y_set), weight > 0
         lower, upper = _bins(size[present].max())
         bin_of = np.searchsorted(lower, size[present], side="right") - 1
@@ -134,7 +133,7 @@ def _is_target(handle_and_label):
 
 
 def _bins(largest):
-    """Return the smallest and the largest size of each bin, up to that of `largest`."""
+    """Return the smallest and the largest size of each bin, up to the bin of `largest`."""
     lower = [*range(11)]
     scale = 10
     while lower[-1] <= largest:

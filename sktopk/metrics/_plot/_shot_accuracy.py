@@ -1,4 +1,4 @@
-"""Top-k accuracy of frequent and of rare classes."""
+"""Display of the top-k accuracy of frequent and rare classes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sktopk.metrics._topk import shot_accuracy_score
 from ._base import ScoreDisplay, draw_bars, draw_legend, draw_reference
 
 _GROUPS = ("many", "medium", "few")
-# A little above the highest accuracy.
+# Upper limit of the accuracy axis without room for a legend.
 _TOP = 1.02
-# Pixels on each side of a legend.
+# Pixels around a legend.
 _PAD = 5
 
 
 @dataclass(eq=False, repr=False)
 class ShotAccuracyDisplay(ScoreDisplay):
-    """Bars of the top-k accuracy of many-, medium- and few-shot classes.
+    """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Make it with `from_estimator` or `from_predictions`, which take `class_counts`, `labels`, `k`,
+    Create it with `from_estimator` or `from_predictions`. Both take `class_counts`, `labels`, `k`,
     `few`, `many`, `ties` and `sample_weight` as in `shot_accuracy_score`. In `from_estimator`,
-    `class_counts` is by default the ``class_count_`` of the estimator. `plot` takes
-    ``plot_chance_level``, True by default. The constructor only stores numbers.
+    `class_counts` defaults to the ``class_count_`` of the estimator. `plot` takes
+    ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class ShotAccuracyDisplay(ScoreDisplay):
     few, many : float, default=20 and 100
         Bounds of the groups in training samples, as in `shot_accuracy_score`.
     name : str, default=None
-        Name of the bars in the legend. None: no legend entry.
+        Name of the bars in the legend. None means no legend entry.
     chance : float, default=None
-        Top-k accuracy of random guesses, k / n_classes, in [0, 1]. None: no line.
+        Top-k accuracy of random guesses, k / n_classes, in [0, 1]. None means no line.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     name: str | None = None
     chance: float | None = None
 
-    # The layout makes room for names of two lines.
+    # The constrained layout makes room for tick labels of two or three lines.
     _figure: ClassVar = {"layout": "constrained"}
     _options = ("class_counts", "labels", "k", "few", "many", "ties", "sample_weight")
     _label = "labels"
@@ -81,8 +81,8 @@ class ShotAccuracyDisplay(ScoreDisplay):
         if hasattr(estimator, "class_count_") or "class_counts" in kwargs:
             return {"class_counts": getattr(estimator, "class_count_", None)}
         raise ValueError(
-            "class_counts must be given, the training samples of each class in the order of "
-            f"classes_: {type(estimator).__name__} has no class_count_"
+            f"class_counts must be given, because {type(estimator).__name__} has no class_count_: "
+            "pass the number of training samples of each class, in the order of classes_"
         )
 
     @classmethod
@@ -119,7 +119,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Bars leave no other room than that above the highest one there may be. It comes in
-            # twentieths of the axes, so that another font draws the same bars.
+            # Extend the axis so that the legend is above all bars. The extension is a multiple of
+            # 1/20, so that small differences between fonts do not change the figure.
             room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

@@ -1,4 +1,4 @@
-"""Threshold of each training step."""
+"""Display of the threshold in each training step."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from ._base import Display, draw_curves, draw_legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Points of a smoothed curve that are means of other steps.
+# A curve is smoothed over windows of 1/50 of the training steps.
 _N_SMOOTHED = 50
 
 
 @dataclass(eq=False, repr=False)
 class ThresholdTraceDisplay(Display):
-    r"""Curve of the threshold of each training step, estimated and true.
+    r"""Curves of the estimated and the true threshold in each training step.
 
-    A minibatch estimates the threshold of all training samples. If the threshold is the largest
-    score of a negative, the estimate is
+    Each minibatch gives an estimate of the threshold of all training samples. If the threshold is
+    the largest score of a negative, the estimate is
 
     .. math::
         \hat t = \max_{j \in B \cup H,\; y_j = 0} s_j \;\le\; t = \max_{j : y_j = 0} s_j
 
     over the samples B of the minibatch and the `buffer_size` hard examples H kept from earlier
-    minibatches (Figure 3 of [1]_). With batch normalization or dropout the inequality need not
-    hold, because estimates are computed in training mode and true thresholds in evaluation mode.
+    minibatches (Figure 3 of [1]_). With batch normalization or dropout the inequality can fail,
+    because estimates are computed in training mode and true thresholds in evaluation mode.
     :class:`sktopk.callbacks.TrueThreshold` records the true thresholds.
 
-    Make it with `from_estimator`; the constructor only stores arrays.
+    Create it with `from_estimator`.
 
     Parameters
     ----------
     step, threshold : array-like of shape (n_steps,)
-        Number of each training step, and the threshold that it used.
+        Number of each training step, and the estimated threshold in this step.
     true_threshold : array-like of shape (n_steps,), default=None
-        Threshold over all training samples before each step. None: no line.
+        Threshold of all training samples before each step. None means no line.
     name : str, default=None
-        Name of the curve in the legend. None: no legend entry.
+        Name of the curve in the legend. None means no legend entry.
 
     Attributes
     ----------
     ax_, figure_, line_, true_line_, band_ : matplotlib artists
-        Axes, figure, estimates, true thresholds, and the range of the averaged estimates; None if
-        not drawn. From 100 steps on, lines are moving averages over a fiftieth of the steps.
+        Axes, figure, estimates, true thresholds, and the range of the averaged estimates. Artists
+        that are not drawn are None. With 100 or more steps, lines are moving averages over 1/50
+        of the steps.
 
     References
     ----------
@@ -93,35 +94,36 @@ class ThresholdTraceDisplay(Display):
         Parameters
         ----------
         estimator : object
-            Fitted classifier whose ``history_`` has "threshold", and maybe "true_threshold", for
-            each epoch, such as a `DeepTopPushClassifier`. For a pipeline pass its last step.
+            Fitted classifier whose ``history_`` has "threshold", and optionally "true_threshold",
+            for each epoch, such as a `DeepTopPushClassifier`. For a pipeline, pass its last step.
         epoch : int or (int, int), default=None
-            An epoch, or the first and the last of several, counted from 1. None: all.
+            An epoch, or the first and the last epoch, counted from 1. None means all epochs.
         name : str, default=None
-            Name of the curve. None: the class name of the estimator.
+            Name of the curve. None means the class name of the estimator.
         ax, **kwargs
             As in `plot`.
 
         Returns
         -------
         display : ThresholdTraceDisplay
-            This display, drawn on `ax_`. Its `step` counts from 1 over the whole training. True
-            thresholds are NaN in epochs that did not record them.
+            This display, drawn on `ax_`. `step` counts from 1 over the whole training. True
+            thresholds are NaN in epochs without recorded values.
 
         Raises
         ------
         TypeError, ValueError
-            If `estimator` has no thresholds in its history, there is no such epoch, or it was
-            trained with cross-entropy, without a threshold.
+            If `estimator` has no thresholds in its history, `epoch` does not exist, or all its
+            epochs were pretraining with cross-entropy, which has no threshold.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
         rows = history[first - 1 : last]
         if not any(len(row["threshold"]) for row in rows):
             known = [i for i, row in enumerate(history, 1) if len(row["threshold"])]
-            where = f"epochs from {known[0]} to {known[-1]} have" if known else "no other has"
+            where = f"epochs {known[0]} to {known[-1]}" if known else "no epoch"
             raise ValueError(
-                f"epoch={epoch!r} is of cross-entropy (pretrain), without a threshold: {where} one"
+                f"epoch must be an epoch with a threshold ({where}); got {epoch!r}, pretraining "
+                "with cross-entropy"
             )
         n_before = sum(len(row["threshold"]) for row in history[: first - 1])
         threshold = np.concatenate([row["threshold"] for row in rows])
@@ -148,7 +150,7 @@ class ThresholdTraceDisplay(Display):
             color = self.line_.get_color()
             self.band_ = ax.fill_between(self.step, *ends, color=color, alpha=0.2, linewidth=0)
         if self.true_threshold is not None:
-            # All that the cycle sets, or the next curve would skip a colour.
+            # Options that the property cycle would set; otherwise the next curve skips a color.
             style = {"color": self.line_.get_color(), "marker": "", "markevery": 1}
             style |= {"linestyle": "--", "zorder": 1.9}
             style["label"] = None if label is None else f"{label}, true"
@@ -160,10 +162,7 @@ class ThresholdTraceDisplay(Display):
 
 
 def moving(values, window, reduce):
-    """Return `reduce` of the `window` values around each one, beyond the ends those at the ends.
-
-    A window that holds NaN gives NaN.
-    """
+    """Apply `reduce` to a moving window of the values, padded with the values at both ends."""
     values = np.asarray(values, dtype=np.float64)
     before, after = (window - 1) // 2, window // 2
     padded = np.pad(values, (before, after), mode="edge")
@@ -171,25 +170,26 @@ def moving(values, window, reduce):
 
 
 def _threshold_history(estimator):
-    """Return the history of a fitted classifier, each epoch with its thresholds."""
+    """Return the history of a fitted classifier, with an array of thresholds for each epoch."""
     if not hasattr(estimator, "history_"):
         if hasattr(estimator, "fit"):
             check_is_fitted(estimator)
         missing = "has no history_"
     elif any("threshold" in row for row in estimator.history_):
-        # Epochs of cross-entropy have none.
+        # Pretraining epochs have no thresholds.
         none = {"threshold": np.empty(0)}
         return [none | row for row in estimator.history_]
     else:
         missing = "has no 'threshold' in its history_"
     raise TypeError(
-        "estimator must record the threshold of each training step, as DeepTopPushClassifier "
-        f"does (of a pipeline pass that step); got {type(estimator).__name__}, which {missing}"
+        "estimator must have the threshold of each training step in its history_, such as a "
+        f"DeepTopPushClassifier; got {type(estimator).__name__}, which {missing}. For a pipeline, "
+        "pass its last step"
     )
 
 
 def _first_and_last(epoch, n_epochs):
-    """Return the first and the last epoch that `epoch` speaks of."""
+    """Return the first and the last epoch of the parameter `epoch`."""
     if epoch is None:
         return 1, n_epochs
     pair = tuple(epoch) if isinstance(epoch, tuple | list) else (epoch, epoch)
@@ -200,7 +200,7 @@ def _first_and_last(epoch, n_epochs):
     first, last = pair
     if not first <= last <= n_epochs:
         raise ValueError(
-            f"epoch must be between 1 and the number of epochs trained ({n_epochs}), a pair "
-            f"(first, last) in this order; got {epoch!r}"
+            f"epoch must be from 1 to the number of epochs trained ({n_epochs}), and a pair "
+            f"(first, last) must be increasing; got {epoch!r}"
         )
     return first, last

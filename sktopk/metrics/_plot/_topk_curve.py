@@ -1,4 +1,4 @@
-"""Top-k accuracy against k."""
+"""Display of the top-k accuracy against k."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
-    Make it with `from_estimator`, `from_predictions` or `from_cv_results`, which take `max_k`
-    (default 10, cut to the number of classes) and `labels`, `average`, `ties` and `sample_weight`
-    as in `topk_accuracy_score`. `plot` takes ``plot_chance_level``, True by default. The
-    constructor only stores arrays.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `max_k`
+    (default 10, at most the number of classes), and `labels`, `average`, `ties` and
+    `sample_weight` as in `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------
-    k, accuracy : array-like of shape (n_points,) or list of them
-        Numbers of labels, and the top-k accuracy at each; a list holds the curves of folds.
+    k, accuracy : array-like of shape (n_points,) or list of arrays
+        Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
     name : str, default=None
-        Name of the curve in the legend. None: no legend entry.
+        Name of the curve in the legend. None means no legend entry.
     chance : array-like of shape (n_points,), default=None
-        Top-k accuracy of random guesses, k / n_classes; for folds at the longest of their `k`.
-        None: no chance line.
+        Top-k accuracy of random guesses, k / n_classes. For folds, it has the length of the
+        longest `k`. None means no chance line.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_ : matplotlib artists
-        Axes, figure, curve (a list of the curves of folds) and chance line; None if not drawn.
+        Axes, figure, curve (a list for folds) and chance line (None if not drawn).
 
     Examples
     --------
@@ -74,14 +73,14 @@ class TopKCurveDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
-        # A fold that knows fewer classes than k has accuracy 1 by chance.
+        # The chance level is 1 in folds with fewer than k classes.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0)}
 
     def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
         style = {"label": label, **kwargs}
-        # Markers that touch hide the curve.
+        # At most about 20 markers, so that they do not hide the curve.
         self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
         k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
         self.chance_level_ = None
