@@ -297,9 +297,9 @@ def test_labels_weights_and_classes_of_score_are_checked():
         sets.predict(MASKED)
 
 
-def test_columns_without_two_values_for_lightgbm_raise(capfd):
-    for few in (X * 1e-300, sparse.csr_array((40, 3)), np.ones((40, 3))):
-        with pytest.raises(ValueError, match="X must have a column that is not constant"):
+def test_samples_that_are_zero_for_lightgbm_raise(capfd):
+    for few in (X * 1e-300, sparse.csr_array((40, 3))):
+        with pytest.raises(ValueError, match="X must have numbers other than 0"):
             EVERY["TopBoostClassifier"]().fit(few, OF_TWO)
     assert capfd.readouterr() == ("", "")
 
@@ -313,7 +313,9 @@ def test_a_class_weight_that_leaves_the_floats_is_named():
 def test_a_frame_of_dask_says_how_to_get_a_table():
     frame = pytest.importorskip("dask.dataframe").from_pandas(FRAME, 2)
     for make in EVERY.values():
-        with pytest.raises(TypeError, match="X must be in memory; got a DataFrame of dask. Pass X"):
+        with pytest.raises(
+            TypeError, match=r"X must be in memory; got a DataFrame of dask\. Pass X"
+        ):
             make().fit(frame, OF_TWO)
     with pytest.raises(TypeError, match="X must be in memory"):
         compare_losses(TopKClassifier(k=1), ["focal"], frame, OF_TWO)

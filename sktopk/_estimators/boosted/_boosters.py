@@ -32,9 +32,9 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
 
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
-    if ((low == high) | ((low >= -SMALLEST) & (high <= SMALLEST))).all():
+    if ((low >= -SMALLEST) & (high <= SMALLEST)).all():
         raise ValueError(
-            "X must have a column that is not constant in the samples of each member; got none. "
+            "X must have numbers other than 0 in the samples of each member; got none. "
             f"LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"
         )
 
