@@ -22,8 +22,8 @@ from _datasets import load_adbench, load_pmlb  # noqa: E402
 from lightgbm import LGBMClassifier  # noqa: E402
 
 from sktopk import (  # noqa: E402
-    PatMatClassifier,
     RecallAtFPRClassifier,
+    RecallAtKClassifier,
     TopBoostClassifier,
     TopKClassifier,
 )
@@ -46,7 +46,8 @@ TASKS = {
         lambda: load_adbench("5_campaign", return_X_y=True),
         make_top_scorer("precision_at_k", k=100),
         {
-            "PatMatClassifier": lambda seed: PatMatClassifier(tau=0.025, random_state=seed),
+            "RecallAtKClassifier": lambda seed: RecallAtKClassifier(k=100, random_state=seed),
+            "RecallAtFPRClassifier": lambda seed: RecallAtFPRClassifier(random_state=seed),
             "TopBoostClassifier": lambda seed: TopBoostClassifier(random_state=seed, n_jobs=1),
         },
     ),

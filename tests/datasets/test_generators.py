@@ -178,7 +178,7 @@ def test_rows_of_every_kind_are_kept_as_they_are():
         ([0, 1, 1], 0.5, ValueError, "factor == 0.5, must be >= 1"),
         ([0, 1, 1], "long", TypeError, "factor must be an instance of"),
         ([0, 0, 0], 2, ValueError, "y must have at least two classes; got 1"),
-        ([0, 1], 2, ValueError, "X has 3 rows, y has inconsistent length 2"),
+        ([0, 1], 2, ValueError, r"one label per sample \(3\); got inconsistent length 2"),
     ],
 )
 def test_bad_tails_are_named(y, factor, error, message):
