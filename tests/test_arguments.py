@@ -149,7 +149,7 @@ WRONG_SCORES = [
     ({"sample_weight": np.ma.masked_equal(Y, 1)}, V, "sample_weight must have no masked entries"),
     ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
     ({"groups": [1]}, V, r"groups must have one entry per sample \(40\)"),
-    ({"groups": ["a", None] * 20}, V, "groups must not have missing .* got None"),
+    ({"groups": ["a", None] * 20}, V, "groups must not have missing values; got 20 of 40"),
     ({"k": 0}, V, "k must be .*got 0"),
     ({"k": "5"}, T, "k must be .*got '5'"),
 ]

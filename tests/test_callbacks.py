@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, make_scorer, roc_auc_score
 from skorch.callbacks import (
     Callback,
     Checkpoint,
@@ -68,7 +68,9 @@ def test_the_object_that_is_passed_sees_batches_gradients_and_epochs():
 
 @pytest.mark.parametrize(("on_train", "n_estimators"), [(False, 2), (True, 1)])
 def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimators):
-    names = ["roc_auc", "average_precision", make_top_scorer("precision_at_k", k=20, pos_label=1)]
+    either = make_scorer(roc_auc_score, response_method=("predict_proba", "decision_function"))
+    top = make_top_scorer("precision_at_k", k=20, pos_label=1)
+    names = ["roc_auc", "average_precision", top, either]
     callbacks = [
         (f"s{i}", EpochScoring(each, lower_is_better=False, name=f"s{i}", on_train=on_train))
         for i, each in enumerate(names)

@@ -526,7 +526,7 @@ def test_bad_groups_are_refused():
         (DAY[:-1], "groups must have one entry per sample"),
         (DAY[:, None], "groups must have one entry per sample"),
         (np.where(DAY == 0, np.nan, DAY), "Input groups contains NaN"),
-        ([None, *NAMES[DAY[1:]]], "groups must not have missing values; got None in row 0"),
+        ([None, *NAMES[DAY[1:]]], r"groups must not have missing values; got .* row 0"),
         ("day", r"groups must have .* got 'day': pass .* such as X\['day'\]"),
     ]:
         for call in calls:

@@ -99,7 +99,8 @@ def test_steps_that_only_resample_are_skipped_in_predictions(last):
     last = clone(last).fit(*Doubles().fit_resample(scaler.transform(X), y))
     pipe = Pipeline([("scale", scaler), ("resample", Doubles()), ("last", last)])
     Xt = scaler.transform(X)
-    for method in ("predict", "predict_proba", "decision_function", "predict_top"):
+    methods = ("predict", "predict_proba", "predict_log_proba", "decision_function", "predict_top")
+    for method in methods:
         assert hasattr(pipe, method) == hasattr(last, method)
         if hasattr(last, method):
             found = getattr(pipe, method)(X)

@@ -60,3 +60,14 @@ class Noting(nn.CrossEntropyLoss):
 def test_losses_of_others_get_float32():
     losses_of(TopKClassifier(Noting(), k=3, n_estimators=1), 6, "bf16")
     assert Noting.dtypes == {torch.float32}
+
+
+def test_predictions_of_a_network_trained_in_bfloat16_are_in_float32():
+    X = np.random.default_rng(0).standard_normal((150, 4)).astype(np.float32)
+    clf = TopKClassifier(k=2, n_estimators=1, max_epochs=2, net_params={"precision": "bf16"})
+    clf.fit(X, np.arange(150) % 6)
+    of_network = set()
+    clf.net_.module_.register_forward_hook(lambda module, rows, out: of_network.add(out.dtype))
+    scores = clf.decision_function(X)
+    assert of_network == {torch.float32}
+    assert len(np.unique(scores)) > 0.99 * scores.size

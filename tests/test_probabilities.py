@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit, softmax
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk._estimators import _base, _heads
 from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 from sktopk.losses import FocalLoss, LogitAdjustedLoss
 
@@ -177,3 +179,18 @@ def test_calibration_is_that_of_the_fit(binary):
         np.testing.assert_array_equal(clf.set_params(calibration=None).predict_proba(X), proba)
         assert not hasattr(clf.fit(X, y), "predict_proba")
         assert not hasattr(clf.set_params(calibration="temperature"), "predict_proba")
+
+
+def test_many_scores_are_calibrated_on_a_part_and_combined_in_parts(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 4)), np.arange(400) % 5
+    clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0)
+    whole = clone(clf).fit(X, y)
+    monkeypatch.setattr(_base, "MOST_SCORES", 3000)
+    monkeypatch.setattr(_base, "PART_OF_SCORES", 2000)
+    monkeypatch.setattr(_heads, "COMBINED", 70)
+    part = clone(clf).fit(X, y)
+    np.testing.assert_array_equal(part.decision_function(X), whole.decision_function(X))
+    assert part.calibration_[1] != whole.calibration_[1]
+    assert not hasattr(part, "oob_decision_function_")
+    assert 0 < part.oob_score_ < 1

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from datetime import datetime
 from functools import cache
 
 import joblib
@@ -11,8 +12,16 @@ import polars as pl
 import pytest
 import torch
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 
-from sktopk import AUCClassifier, DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
+from sktopk import (
+    AUCClassifier,
+    DeepTopPushClassifier,
+    SetClassifier,
+    TopBoostClassifier,
+    TopKClassifier,
+)
+from sktopk.model_selection import compare_losses
 from sktopk.modules import MLP
 
 V, T = ValueError, TypeError
@@ -248,10 +257,70 @@ def test_partial_fit():
 
 def test_scores_that_are_nan_raise():
     for clf in (TopKClassifier(k=2, **QUICK), DeepTopPushClassifier(**QUICK)):
-        clf.fit(X.astype(np.float32), OF_TWO if isinstance(clf, DeepTopPushClassifier) else OF_FOUR)
+        y = OF_TWO if isinstance(clf, DeepTopPushClassifier) else OF_FOUR
+        clf.fit(X.astype(np.float32), y)
         for method in ("predict", "decision_function"):
-            with pytest.raises(ValueError, match="NaN: X has values too large for its dtype"):
+            with pytest.raises(ValueError, match="X has values too large for its dtype"):
                 getattr(clf, method)(X * [1, -1e39, 1e39])
+        with pytest.raises(ValueError, match="X_val has values too large for its dtype"):
+            clf.fit(X.astype(np.float32), y, X_val=X * 1e39, y_val=y)
+
+
+def test_probabilities_of_infinite_scores_raise():
+    clf = TopKClassifier(k=2, random_state=0, **QUICK).fit(np.float32(X), OF_FOUR)
+    with torch.no_grad():
+        for weight in clf.net_.module_.parameters():
+            weight.abs_().add_(1.0)
+    with pytest.raises(ValueError, match="returns NaN or infinity: X has values too large"):
+        clf.predict_proba(np.full((3, 3), 3e38))
+
+
+def test_labels_weights_and_classes_of_score_are_checked():
+    dates = np.full(40, np.datetime64("2020-01-01"))
+    dates[3] = np.datetime64("NaT")
+    ranker = NETS["DeepTopPushClassifier"]().fit(X, OF_TWO)
+    sets = SetClassifier(LogisticRegression(), method="lac").fit(X, OF_TWO)
+    for clf in (ranker, sets, TopKClassifier(k=2, **QUICK).fit(X, OF_FOUR)):
+        for y in (dates, dates.astype(object)):
+            with pytest.raises(
+                ValueError, match=r"y(_true)? must not .*got 1 of 40, first in row 3"
+            ):
+                clf.score(X, y)
+        for weight in (np.full(40, -1.0), np.full(40, 1e308), np.ma.masked_equal(OF_FOUR, 1)):
+            with pytest.raises(ValueError, match="sample_weight must"):
+                clf.score(X, OF_TWO, sample_weight=weight)
+    with pytest.raises(ValueError, match=r"y must have labels of the type .*; got"):
+        ranker.score(X, np.array([datetime(2020, 1, 1)] * 40))
+    as_objects = pd.Series([None, *OF_TWO.tolist()], dtype=object).dropna()
+    assert sets.score(X, as_objects) == sets.score(X, OF_TWO)
+    with pytest.raises(ValueError, match="X must have no masked entries"):
+        sets.predict(MASKED)
+
+
+def test_samples_that_are_zero_for_lightgbm_raise(capfd):
+    for few in (X * 1e-300, sparse.csr_array((40, 3))):
+        with pytest.raises(ValueError, match="X must have numbers other than 0"):
+            EVERY["TopBoostClassifier"]().fit(few, OF_TWO)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_class_weight_that_leaves_the_floats_is_named():
+    for clf in (TopKClassifier(k=2, **QUICK), EVERY["TopBoostClassifier"]()):
+        with pytest.raises(ValueError, match=r"class_weight must .*at most 1e\+100; got"):
+            clf.set_params(class_weight={0: 1e306, 1: 1.0}).fit(X, OF_TWO)
+
+
+def test_a_frame_of_dask_says_how_to_get_a_table():
+    frame = pytest.importorskip("dask.dataframe").from_pandas(FRAME, 2)
+    for make in EVERY.values():
+        with pytest.raises(
+            TypeError, match=r"X must be in memory; got a DataFrame of dask\. Pass X"
+        ):
+            make().fit(frame, OF_TWO)
+    with pytest.raises(TypeError, match="X must be in memory"):
+        compare_losses(TopKClassifier(k=1), ["focal"], frame, OF_TWO)
+    with pytest.raises(ValueError, match="groups must have no masked entries"):
+        compare_losses(TopKClassifier(k=1), [], X, OF_TWO, groups=np.ma.masked_equal(OF_FOUR, 1))
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -1,8 +1,8 @@
 """Groups of samples, such as days, queries or plates."""
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
+from ._labels import refuse_missing
 from ._scalars import on_host
 
 
@@ -14,12 +14,9 @@ def encode_groups(groups, n_samples):
         if isinstance(given, str):
             came = f"{given!r}: pass the column, such as X[{given!r}]"
         raise ValueError(f"groups must have one entry per sample ({n_samples}); got {came}")
-    assert_all_finite(groups, input_name="groups")
+    refuse_missing(groups, "groups", "values")
     code_of = {}
     code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
-    if None in code_of:
-        row = code.index(code_of[None])
-        raise ValueError(f"groups must not have missing values; got None in row {row}")
     return np.array(code, dtype=np.intp)
 
 

@@ -299,9 +299,11 @@ def is_memory_map(X):
 
 
 def check_table(X):
-    """Raise if X is an IterableDataset or a polars LazyFrame."""
+    """Raise if X is an IterableDataset, a polars LazyFrame or a dask frame."""
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be in memory; got a {type(X).__name__}: pass X.collect()")
+    if hasattr(X, "dask") and hasattr(X, "columns"):
+        raise TypeError(f"X must be in memory; got a {type(X).__name__} of dask. Pass X.compute()")
     if is_dataset(X, "IterableDataset"):
         raise TypeError(
             f"X must be a map-style Dataset or in memory; got {type(X).__name__}: call partial_fit "

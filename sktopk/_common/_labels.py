@@ -1,5 +1,6 @@
 """Checks of labels, sample weights and class weights."""
 
+from contextlib import suppress
 from numbers import Real
 
 import numpy as np
@@ -27,7 +28,7 @@ def check_labels(y, name="y"):
     check_given(y, name)
     y = _of_own_kind(on_host(y, name))
     values = np.asarray(y)
-    _refuse_missing(values, name)
+    refuse_missing(values, name)
     if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
         y = values = np.array(values.tolist())
     try:
@@ -78,21 +79,22 @@ def _of_own_kind(y):
     return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
 
 
-def _refuse_missing(values, name):
+def refuse_missing(values, name, what_held="labels"):
+    """Raise if a value is NaN, NaT, None or infinite."""
     if values.dtype.kind == "f":
         is_nan, infinite = np.isnan(values), np.isinf(values)
         what, wrong = ("NaN", is_nan) if is_nan.any() else ("infinity", infinite)
     elif values.dtype.kind in "mM":
         what, wrong = "NaT", np.isnat(values)
     elif values.dtype.kind == "O" and values.ndim == 1:
-        import pandas as pd
-
-        what, wrong = "missing values", pd.isna(values)
+        # None, pandas' NA, and what is not equal to itself: NaN and NaT.
+        absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.tolist()]
+        what, wrong = "missing values", np.array(absent, dtype=bool)
     else:
         return
     if wrong.any():
         raise ValueError(
-            f"Input {name} contains {what}: {name} must not have missing labels; got "
+            f"Input {name} contains {what}: {name} must not have missing {what_held}; got "
             f"{np.count_nonzero(wrong)} of {values.size}, first in row {np.flatnonzero(wrong)[0]}. "
             "Drop these samples, or label them"
         )
@@ -180,8 +182,10 @@ def class_weights(class_weight, classes, count):
         weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
     except (OverflowError, TypeError, ValueError):
         weights = None
-    if weights is None or not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(f"class_weight must be finite and nonnegative; got {class_weight!r}")
+    if weights is None or not ((weights <= 1e100) & (weights >= 0)).all():
+        raise ValueError(
+            f"class_weight must be finite and nonnegative, at most 1e+100; got {class_weight!r}"
+        )
     return weights
 
 
@@ -194,12 +198,12 @@ def encode(classes, y):
 def encode_labels(classes, y, name="y"):
     """Return the index of each label in the `classes` of a classifier; -1 if it is unknown."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
-    if isinstance(known, str) != isinstance(given, str):
-        raise ValueError(
-            f"{name} must have labels of the type known to estimator, such as {known!r}; got "
-            f"{given!r}"
-        )
-    return encode(classes, y)
+    with suppress(TypeError):  # of labels that cannot be compared
+        if isinstance(known, str) == isinstance(given, str):
+            return encode(classes, y)
+    raise ValueError(
+        f"{name} must have labels of the type known to estimator, such as {known!r}; got {given!r}"
+    )
 
 
 def class_counts(classes, y):

@@ -25,7 +25,7 @@ from sktopk.modules import TabularMLP
 from sktopk.modules._members import mean_of_members
 
 from ._calibration import calibrated_proba, fit_calibration, has_proba
-from ._held_out import ensemble_scores_as_unseen, hold_out, judge_folds, judge_samples
+from ._held_out import ensemble_scores_as_unseen, finite, hold_out, judge_folds, judge_samples
 from ._parameters import (
     batches_and_epochs,
     check_net_parameters,
@@ -35,6 +35,9 @@ from ._parameters import (
 )
 from ._state import packed, unchanged_on_error, unpacked
 from ._weights import times_class_weight
+
+# Of more out-of-fold scores than this only a part is computed: all would fill the memory.
+MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 
 
 @dataclass(eq=False, repr=False)
@@ -79,7 +82,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         epoch of each network. Pretraining does not count. None trains all epochs.
     calibration : {"temperature", "sigmoid"} or None, default="temperature"
         Calibration of `predict_proba` on held-out samples by temperature scaling or Platt's sigmoid
-        per class. None disables it.
+        per class. None disables it. With a sigmoid per class, the most probable class can differ
+        from that of `predict`, because the sigmoids have different slopes.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. They receive encoded labels.
     net_params : dict, default=None
@@ -97,7 +101,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class.
+        Sum of the sample weights of each class, without `class_weight`.
     n_features_in_ : int
         Number of columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -112,7 +116,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         single network, `valid_loss`.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Result of `decision_function` for the samples of `fit`, by networks that held them out, or
-        NaN. Only for ensembles that hold out samples.
+        NaN. Only for ensembles that hold out samples. Not kept for more than 2**27 outputs of the
+        network; calibration and `oob_score_` then use some samples.
     oob_score_ : float
         The metric of `score` for these out-of-fold scores.
     calibration_ : tuple (str, ndarray, ndarray)
@@ -302,11 +307,13 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 f"y has labels {np.unique(data.y[target < 0])} that are not among the classes "
                 f"{self.classes_}: the first call needs all of them in `classes`"
             )
-        weight = data.weight
+        weight, n_classes = data.weight, len(self.classes_)
+        count = total = sum(all_objects(np.bincount(target, weight, n_classes)))
         if getattr(self, "class_weight", None) is not None:
-            weight = times_class_weight(weight, target, self.class_weight, self.classes_)
-        count = sum(all_objects(np.bincount(target, weight, len(self.classes_))))
+            weight = times_class_weight(weight, target, self.class_weight, self.classes_, count)
+            total = sum(all_objects(np.bincount(target, weight, n_classes)))
         self.class_count_ = count + (self.class_count_ if resumed else 0)
+        self._class_total_ = total + (self._class_total_ if resumed else 0)
         if self._missing_ is not None and not resumed:
             missing = all_objects(columns_with_missing(data.X))
             self._missing_ = tuple(sorted(set().union(*missing)))
@@ -420,8 +427,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return interrupted
 
     def _class_totals(self):
-        """Return the sums of the sample weights per class, in the order of the targets."""
-        return self.class_count_
+        """Return the sums of the weights that train, in the order of the targets."""
+        return self._class_total_
 
     def _finish(self, data, held_out, folds):
         """Set attributes that depend on the scores: threshold and calibration."""
@@ -441,8 +448,12 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 self._calibrate(scores, own, held_out.weight)
 
     def _finish_out_of_fold(self, data, target, folds):
-        head, net, known = self._head, self.net_, folds.fold >= 0
-        scores = net.scores_out_of_fold(data.X, folds)
+        head, net = self._head, self.net_
+        n_scores = len(target) * head.n_outputs(len(self.classes_))
+        if n_scores > MOST_SCORES:
+            part = np.random.RandomState(0).random(len(target)) < PART_OF_SCORES / n_scores
+            data, target, folds = data.take(part), target[part], folds.take(part)
+        scores, known = net.scores_out_of_fold(data.X, folds), folds.fold >= 0
         target, weight, own = target[known], data.weight[known], scores[known]
         if head.n_outputs(2) == 1:
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
@@ -451,9 +462,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         else:
             head.finish(own, target, weight, None)
         decision = self._decision(own)
-        of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
-        of_all[known] = decision
-        self.oob_decision_function_ = data.as_given(of_all)
+        if n_scores <= MOST_SCORES:
+            of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
+            of_all[known] = decision
+            self.oob_decision_function_ = data.as_given(of_all)
         self.oob_score_ = float(head.scorer()(target, own, weight))
         if self.calibration is not None:
             self._calibrate(own, target, weight)
@@ -547,12 +559,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """Return the scores (n_samples, n_outputs), averaged over the ensemble."""
         check_is_fitted(self)
         scores = self.net_.scores(check_rows(self, X, reset=False))
-        if np.isnan(scores).any():
-            raise ValueError(
-                "The network returns NaN: X has values too large for its dtype, or a weight is not "
-                "finite. Scale X, or lower learning_rate and fit again"
-            )
-        return scores
+        return finite(scores)
 
     def _scores_of(self, output):
         """Return the result of `decision_function` as a tensor, from the output of the network."""

@@ -35,6 +35,8 @@ from ._between_scores import midway_below
 LABEL_SMOOTHING = 0.1
 # The order of the k labels counts as random if top-1 accuracy is below this factor times 1 / k.
 CHANCE = 1.25
+# Numbers that are combined at a time.
+COMBINED = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,19 @@ class LabelHead:
         """Return scores (n_samples, n_classes) from the scores of one or two heads, as a tensor."""
         return ordered_sets(*scores.chunk(2, dim=1), self.k) if self.order else scores
 
+    def combined(self, scores):
+        """The same of an array, some samples at a time."""
+        if not self.order:
+            return scores
+        step = max(1, COMBINED // scores.shape[1])
+        out = np.empty((len(scores), scores.shape[1] // 2), scores.dtype)
+        for rows in (slice(i, i + step) for i in range(0, len(scores), step)):
+            out[rows] = self.combine(torch.from_numpy(scores[rows])).numpy()
+        return out
+
     def decide(self, scores):
         """Return the result of `decision_function` from an array of network scores."""
-        scores = self.combine(torch.from_numpy(scores)).numpy()
+        scores = self.combined(scores)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
@@ -150,7 +162,7 @@ class LabelHead:
             if self.balanced:
                 total = np.bincount(target, weight)[target]
                 weight = np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
-            return log_rank_score(target, self.combine(torch.from_numpy(scores)).numpy(), weight)
+            return log_rank_score(target, self.combined(scores), weight)
 
         return judge
 
@@ -229,7 +241,8 @@ class RankingHead:
         """Return the scores of the network. The estimator subtracts the threshold."""
         return scores[:, 0]
 
-    def proba(self, scores):
+    @property
+    def proba(self):
         """Raise AttributeError, because scores of a ranking are not probabilities."""
         raise AttributeError("a ranking has no predict_proba: use decision_function")
 

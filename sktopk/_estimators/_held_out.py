@@ -41,7 +41,17 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
 def judge_samples(head, data, target):
     """Return a function that scores a net on held-out samples."""
     judge = head.judge()
-    return lambda net: judge(target, net.scores(data.X), data.weight, data.groups)
+    return lambda net: judge(target, finite(net.scores(data.X), "X_val"), data.weight, data.groups)
+
+
+def finite(scores, name="X"):
+    """Return scores (n_samples, n_outputs) of the network; raise if they decide nothing."""
+    if not np.isfinite(scores.max(axis=1)).all():
+        raise ValueError(
+            f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
+            "weight is not finite. Scale X, or lower learning_rate and fit again"
+        )
+    return scores
 
 
 def judge_folds(head, data, target, folds):

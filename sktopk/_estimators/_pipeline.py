@@ -75,6 +75,11 @@ class Pipeline(pipeline.Pipeline):
         """Transform X and call `predict_proba` of the last step."""
         return self._predicting().predict_proba(X, **params)
 
+    @available_if(_last_has("predict_log_proba"))
+    def predict_log_proba(self, X: RowsLike, **params: Any) -> np.ndarray:
+        """Transform X, and call `predict_log_proba` of the last step."""
+        return self._predicting().predict_log_proba(X, **params)
+
     @available_if(_last_has("decision_function"))
     def decision_function(self, X: RowsLike, **params: Any) -> np.ndarray:
         """Transform X and call `decision_function` of the last step."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._groups import encode_groups, rows_of_groups
 from sktopk._common._input import own_labels
-from sktopk._common._labels import check_classes, check_length, encode_labels
+from sktopk._common._labels import check_classes, check_length, encode_labels, refuse_missing
 from sktopk._common._scalars import (
     check_number,
     check_option,
@@ -26,6 +26,7 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._training.criteria._top import TopCriterion
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
+from sktopk.metrics._ranking import row_weights
 
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
@@ -228,8 +229,9 @@ class RankingClassifier(BaseNetClassifier):
         scores = self._scores(X)
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
+        refuse_missing(y, "y")
         target = encode_labels(self.classes_, y) if len(y) else np.empty(0, dtype=int)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        weight = row_weights(sample_weight, len(y), "X")
         if not self._ranks():
             self._check_one_ranking(groups)
             return float(self._head.scorer()(target, scores, weight))
@@ -339,7 +341,7 @@ class RankingClassifier(BaseNetClassifier):
         return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
 
     def _class_totals(self):
-        return self.class_count_[::-1] if self._turned() else self.class_count_
+        return self._class_total_[::-1] if self._turned() else self._class_total_
 
     def _above_threshold(self, scores):
         # float64, where the difference of two different scores is not 0.

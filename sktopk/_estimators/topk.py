@@ -17,6 +17,7 @@ from sktopk._training.criteria._custom import CustomLoss
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import topk_accuracy_score
+from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
 from ._heads import LabelHead
@@ -119,12 +120,8 @@ class TopKClassifier(BaseNetClassifier):
         """
         scores = self._scores(X)
         k = self.k_ if k is None else check_k(k, len(self.classes_))
-        combined = self._head.combine(torch.from_numpy(scores)).numpy()
-        if k == 1:
-            index = combined.argmax(axis=1)[:, np.newaxis]
-        else:
-            index = np.argsort(-combined, axis=1, kind="stable")[:, :k]
-        return self.classes_[index]
+        combined = torch.from_numpy(self._head.combined(scores))
+        return self.classes_[best_classes(combined, k).numpy()]
 
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -27,6 +27,10 @@ class Folds:
             self.factor = np.ones_like(self.factor)
         self._tensors = None
 
+    def take(self, mask):
+        """Return the folds of some of the samples."""
+        return Folds(self.fold[mask], self.n_folds, self.n_members)
+
     def own_weights(self, target, weight, weights):
         """Return sample weights (n_samples, n_members), 0 for samples that a member holds out.
 

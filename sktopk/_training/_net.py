@@ -10,6 +10,7 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
+from sktopk._common._available import available_if
 from sktopk._common._input import take
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
@@ -391,7 +392,8 @@ class Net(NeuralNetClassifier):
         note_threads()
         with evaluating(self.module_):
             for chunk in rows.chunks(self.n_members * self.n_outputs):
-                with torch.inference_mode(), self.autocast():
+                # Not in a lower precision, whose ties have no order.
+                with torch.inference_mode():
                     scores = module(rows[chunk])
                 yield chunk, scores.to(self.dtype)
 
@@ -441,6 +443,7 @@ class Net(NeuralNetClassifier):
         y_score = self.decision_function(X)
         return (y_score > 0).astype(int) if y_score.ndim == 1 else y_score.argmax(axis=1)
 
+    @available_if(lambda net: net.head.proba)
     def predict_proba(self, X):
         return self.head.proba(self.scores(X))
 

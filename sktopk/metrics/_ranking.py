@@ -6,9 +6,9 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils import assert_all_finite
 
 from sktopk._common._groups import encode_groups
+from sktopk._common._labels import refuse_missing
 from sktopk._common._scalars import (
     check_k,
     check_nonnegative,
@@ -246,11 +246,7 @@ def check_true(y_true):
         y_true = y_true[:, 0]
     if y_true.ndim != 1:
         raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
-    # Columns of a data frame can have dtype object for any kind of label.
-    for i, label in enumerate(y_true.tolist() if y_true.dtype.kind == "O" else ()):
-        if label is None or type(label).__name__ == "NAType":
-            raise ValueError(f"y_true must not have missing labels; got {label} in sample {i}")
-    assert_all_finite(y_true, input_name="y_true")
+    refuse_missing(y_true, "y_true")
     return y_true
 
 

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._scalars import check_k, check_option, on_host
+from sktopk._common._scalars import check_k, check_option, on_host, refuse_masked
 
 from ._ranking import TIES
 from ._topk import LabelRanks
@@ -140,6 +140,7 @@ def predict_scores(estimator, X):
 
     For two classes, the scores can be one-dimensional decision scores of the second class.
     """
+    refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
     predict = getattr(estimator, "decision_function", None)
     if predict is None:

@@ -206,7 +206,7 @@ def covered_rows(y_true, y_set, labels):
             f"y_true must have shape ({n_samples},), one label per row of y_set; "
             f"got shape {y_true.shape}"
         )
-    names = np.asarray(labels)
+    names = np.asarray(on_host(labels, "labels"))
     if names.shape != (n_classes,) or len(set(names.tolist())) != n_classes:
         raise ValueError(
             f"labels must be {n_classes} distinct labels, the class of each column of y_set; "

@@ -290,7 +290,7 @@ def _check_labels(labels, y_true, n_classes):
                 f"y_score; got {len(labels)}. Pass labels, the class of each column, such as the "
                 f"classes_ of a classifier, or range({n_classes}) for classes numbered from 0"
             )
-    labels = np.asarray(labels)
+    labels = np.asarray(on_host(labels, "labels"))
     if labels.shape != (n_classes,):
         raise ValueError(
             f"labels must name each of the {n_classes} columns of y_score; got shape {labels.shape}"

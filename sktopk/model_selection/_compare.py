@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import is_arrow
+from sktopk._common._input import check_table, is_arrow
 from sktopk._common._labels import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._scoring import check_scorer
@@ -137,7 +137,8 @@ def compare_losses(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(margin, "margin", 0)
     y = y.to_numpy(zero_copy_only=False) if is_arrow(y) else y
-    X, y, groups = indexable(on_host(X, "X"), check_labels(y), groups)
+    check_table(X)
+    X, y, groups = indexable(on_host(X, "X"), check_labels(y), on_host(groups, "groups"))
     y = np.asarray(y)
     n_classes = len(check_classes(y))
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))

@@ -34,6 +34,20 @@ def mean_of_members(scores):
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
+def best_classes(scores, k):
+    """Return the k < n_classes classes of highest score of each row; ties in their order."""
+    if torch.compiler.is_compiling():  # in a graph, no shape may depend on ties
+        return scores.argsort(dim=1, descending=True, stable=True)[:, :k]
+    best, index = scores.topk(k + 1, dim=1)
+    tied = best[:, k - 1] == best[:, k]
+    index = index[:, :k].sort(1).values
+    order = scores.gather(1, index).argsort(dim=1, descending=True, stable=True)
+    index = index.gather(1, order)
+    # Ties at the last place need all classes.
+    index[tied] = scores[tied].argsort(dim=1, descending=True, stable=True)[:, :k]
+    return index
+
+
 def ordered_sets(sets, order, k):
     """Return scores that take the top k classes from `sets` and the order from `order`.
 
@@ -42,8 +56,8 @@ def ordered_sets(sets, order, k):
     In each row, a constant is added to the scores of these classes. It is as small as possible.
     """
     first = order.argmax(dim=1, keepdim=True)
-    columns = sets.scatter(1, first, torch.inf).sort(dim=1, descending=True, stable=True).indices
-    inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns[:, :k], True)
+    columns = best_classes(sets.scatter(1, first, torch.inf), k)
+    inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
     lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
     highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
     # A clear distance, so that rounding does not create ties.

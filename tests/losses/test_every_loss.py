@@ -184,6 +184,20 @@ def test_adding_a_large_constant_changes_nothing_in_float32(case):
         assert_same((loss.double(), gradient.double()), (expected, slope), 1e-5)
 
 
+def test_noise_keeps_its_digits_beside_large_scores():
+    generator = torch.Generator().manual_seed(0)
+    scores = 2 * torch.randint(0, 3, (20, 6), generator=generator).float()
+    options = {"k": 2, "sigma": 0.7, "noise": torch.randn(20, 6, 4, generator=generator)}
+    target, counts = torch.arange(20) % 6, [9, 5, 4, 3, 2, 1]
+    for function, more in (
+        (losses.noised_topk_loss, {}),
+        (losses.noised_topk_imbalanced_loss, {"class_counts": counts}),
+    ):
+        expected = function(scores, target, **options, **more).item()
+        found = function(scores + 2.0**17, target, **options, **more).item()
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_class_far_above_costs_the_adjusted_loss_no_digits():
     scores = torch.tensor([[2.0**27, 1.5, 1.25, 0.75, 0.5]])
     options = {"class_counts": [5, 4, 3, 2, 1], "k": 2}

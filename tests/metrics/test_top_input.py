@@ -97,8 +97,8 @@ def test_labels_that_do_not_tell_which_is_positive_are_refused():
         (dict(y_true=[1, 2], y_score=[1, 2]), "only 1 and 2 in"),
         (dict(y_true=[-1, 0], y_score=[1, 2]), "only -1 and 0 in"),
         (dict(y_true=np.array(["a", 1], dtype=object), y_score=[1, 2]), "all strings"),
-        (dict(y_true=["a", None], y_score=[1, 2], pos_label="a"), "missing labels; got None in sa"),
-        (dict(y_true=pd.Series([1, pd.NA]), y_score=[1, 2]), "missing .*; got <NA> in sample 1"),
+        (dict(y_true=["a", None], y_score=[1, 2], pos_label="a"), "missing labels; got 1 of 2"),
+        (dict(y_true=pd.Series([1, pd.NA]), y_score=[1, 2]), "y_true .* in row 1"),
         (dict(y_true=np.arange(50) / 7, y_score=np.arange(50)), "for example y_true >= 6.429"),
     ]
     for case, match in cases:
@@ -166,8 +166,22 @@ def test_labels_that_once_stood_beside_a_missing_value():
     for y in (flags.dropna(), numbers):
         expected = topk_accuracy_score([0, 1, 0], columns, k=1)
         assert topk_accuracy_score(y, columns, k=1) == expected
-    with pytest.raises(ValueError, match="y_true must not have missing labels; got None"):
+    with pytest.raises(ValueError, match="y_true must not have missing labels; got 1 of 3"):
         topk_accuracy_score(flags[:3], columns, k=1, labels=[False, True])
+
+
+def test_dates_that_are_missing_are_refused_by_name():
+    dates = np.array(["2020-01-01", "2021-01-01", "NaT"], dtype="M8[ns]")
+    for y in (dates, dates.astype("M8[D]").astype(object), pd.Series(dates, dtype=object)):
+        for score, rows, params in (
+            (topk_accuracy_score, np.eye(3)[:, :2], {"labels": dates[:2].tolist()}),
+            (set_coverage_score, np.eye(3)[:, :2], {"labels": dates[:2].tolist()}),
+            (precision_at_k_score, [1, 2, 3], {"k": 1}),
+        ):
+            with pytest.raises(ValueError, match=r"y_true must not .*got 1 of 3, first in row 2"):
+                score(y, rows, **params)
+        with pytest.raises(ValueError, match=r"groups must not have missing values.* row 2"):
+            precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=y)
 
 
 def test_tensors_and_frames_are_read():

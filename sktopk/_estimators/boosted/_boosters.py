@@ -1,7 +1,10 @@
 """Training of LightGBM boosters."""
 
 import numpy as np
+from scipy.sparse import issparse
 
+# LightGBM reads smaller numbers as 0.
+SMALLEST = 1e-35
 # LightGBM parameters and aliases that are set by parameters of the estimator.
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
@@ -26,6 +29,14 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
     `stop` is None or a tuple for early stopping: held-out samples, the metric of their raw scores,
     and the number of rounds without an improvement. Rounds after the best one are dropped.
     """
+
+    ends = rows.X.min(axis=0), rows.X.max(axis=0)
+    low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
+    if ((low >= -SMALLEST) & (high <= SMALLEST)).all():
+        raise ValueError(
+            "X must have numbers other than 0 in the samples of each member; got none. "
+            f"LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"
+        )
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)

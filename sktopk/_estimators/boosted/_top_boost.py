@@ -6,6 +6,7 @@ from functools import partial
 from typing import Self
 
 import numpy as np
+import torch
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
@@ -47,6 +48,7 @@ from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS, loss_function
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
+from sktopk.modules._members import best_classes
 
 from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
@@ -258,7 +260,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         k = self.k_ if k is None else k
         check_number(k, "k", 1, len(self.classes_) - 1, integer=True)
-        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
+        return self.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
 
     @available_if(_has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:

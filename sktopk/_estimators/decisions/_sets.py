@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
 from sktopk._common._input import take_rows
-from sktopk._common._labels import encode_labels
+from sktopk._common._labels import check_labels, encode_labels
 from sktopk._common._public import public
 from sktopk._common._scalars import (
     check_flag,
@@ -21,6 +21,7 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
+from sktopk.metrics._ranking import row_weights
 
 from ._any_classifier import predict_class_proba, proba_of_scores
 from ._base import CalibratedDecision
@@ -344,20 +345,17 @@ class SetClassifier(CalibratedDecision):
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Return the labels predicted by `estimator_`."""
-        check_is_fitted(self)
-        return self.estimator_.predict(X)
+        return self._fitted(X).predict(X)
 
     @available_if(_forwards("predict_proba"))
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probabilities of `estimator_`; available if it has `predict_proba`."""
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
+        return self._fitted(X).predict_proba(X)
 
     @available_if(_forwards("decision_function"))
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the scores of `estimator_`; available if it has `decision_function`."""
-        check_is_fitted(self)
-        return self.estimator_.decision_function(X)
+        return self._fitted(X).decision_function(X)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of `predict`, which does not depend on the sets.
@@ -376,8 +374,15 @@ class SetClassifier(CalibratedDecision):
         score : float
             Accuracy, in [0, 1].
         """
-        refuse_masked(y=y, sample_weight=sample_weight)
+        y = check_labels(y)
+        if sample_weight is not None:
+            sample_weight = row_weights(sample_weight, len(y), "X")
         return super().score(X, y, sample_weight)
+
+    def _fitted(self, X):
+        check_is_fitted(self)
+        refuse_masked(X=X)
+        return self.estimator_
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).classifier_tags
