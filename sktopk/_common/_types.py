@@ -1,4 +1,4 @@
-"""Types of public signatures that numpy.typing does not have."""
+"""Types that are in public signatures but not in numpy.typing."""
 
 from collections.abc import Iterable, Sized
 from typing import TypeAlias
