@@ -14,26 +14,26 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# Bytes per prediction chunk: enough work for all cores, but hidden layers still fit the cache.
+# Bytes per prediction chunk. It occupies all cores, and its hidden layers still fit the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
-# A GPU has more cores, and its cache does not matter.
+# Chunks are larger on a GPU, which has more cores. Its cache does not matter.
 _CHUNK_ROWS_OF_GPU = 1 << 14
-# With fewer samples, reading the weights of a million classes takes longer than using them.
+# With smaller chunks, a last layer with a million classes spends most time on reading weights.
 _CHUNK_LEAST = 32
-# Images need many times their own memory inside a network.
+# Chunks of images are smaller, because a network needs many times the memory of the images.
 _CHUNK_IMAGES = 256
 # Share of a GPU's free memory that the data may use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Largest number of groups whose parts form a minibatch, and so of thresholds in a minibatch.
+# A minibatch contains parts of at most this number of groups, and so as many thresholds.
 JOINED = 10
-# From this density and number of columns, sparse matrix multiplication is faster in the first layer
-# (benchmarks/large_data.py).
+# Sparse matrix multiplication is faster in the first layer if the density is at most this share and
+# there are at least this many columns (benchmarks/large_data.py).
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
 def free_memory(device):
-    """Return the free bytes of a GPU, including torch's reserve; infinity for other devices."""
+    """Return the free memory of a GPU in bytes, including torch's reserve; else infinity."""
     if device.type != "cuda":
         return math.inf
     # Memory that torch reserves but does not use is free.
@@ -42,7 +42,7 @@ def free_memory(device):
 
 
 def stays_sparse(X):
-    """Return whether sparse matrix multiplications with samples of X are faster."""
+    """Return whether X is so sparse that sparse matrix multiplication is faster than dense."""
     if not hasattr(X, "nnz") or X.shape[1] < SPARSE_COLUMNS:
         return False
     return X.nnz <= SPARSE_SHARE * X.shape[0] * X.shape[1]
@@ -64,8 +64,8 @@ class Rows:
     ----------
     X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
     resident : bool, default=False
-        Whether to move X to `device` once. X must be dense, in memory and at most `RESIDENT_SHARE`
-        of the free memory of the device. Otherwise samples are copied through pinned memory.
+        Whether to move X to `device` once, if X is dense, in memory, and not larger than
+        `RESIDENT_SHARE` of the device's free memory. Otherwise samples are copied when indexed.
     sparse : bool, default=False
         Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
     """
@@ -78,7 +78,7 @@ class Rows:
         n_bytes = X.size * dtype.itemsize if resident else 0
         self.resident = resident and n_bytes <= RESIDENT_SHARE * free_memory(device)
         if resident and not X.flags.writeable:
-            X = X.copy()  # frames hand out read-only arrays
+            X = X.copy()  # arrays from data frames are read-only
         if is_array and X.flags.writeable:
             X = torch.from_numpy(np.ascontiguousarray(X))
             if self.resident:
@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of consecutive samples for which `n_columns` columns fit the chunk size."""
+        """Return slices of samples, small enough that outputs with `n_columns` fit a chunk."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -149,7 +149,7 @@ class RowsAndMore:
 class ShuffledBatches:
     """Sample numbers of shuffled minibatches.
 
-    A last minibatch of one sample joins the previous one, as batch normalization needs two samples.
+    If one sample is left at the end, it joins the last minibatch: batch normalization needs two.
     """
 
     def __init__(self, n_samples, batch_size, generator):
@@ -169,16 +169,16 @@ class ShuffledBatches:
 class GroupBatches:
     """Minibatches of whole groups, or of parts of groups that are too large for a minibatch.
 
-    Whole groups form minibatches of about `batch_size` samples. Groups larger than `batch_size` are
-    divided into parts. A minibatch has parts of at most ten such groups, and fewer if a part would
-    have less than twice `min_positives` samples. The order of groups and parts is random.
+    Whole groups form minibatches of about `batch_size` samples. A group larger than `batch_size` is
+    divided into parts. A minibatch contains parts of up to ten such groups. The number is smaller
+    if a part would have less than twice `min_positives` samples. Groups and parts are shuffled.
 
     The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
 
     Attributes
     ----------
     n_parts : ndarray of int of shape (n_groups,)
-        Number of parts of each group; 0 for a group number without samples.
+        Number of parts of each group; 0 for groups without samples.
     n_joined : int
         Number of groups whose parts form a minibatch.
     """
@@ -232,7 +232,7 @@ class GroupBatches:
             yield batches[i]
 
     def _of_whole_groups(self):
-        """Return minibatches of random whole groups, of about equal size and never empty."""
+        """Return nonempty minibatches of about equal size, made of random whole groups."""
         if not len(self._size):
             return []
         drawn = torch.randperm(len(self._size), generator=self.generator)
@@ -241,7 +241,7 @@ class GroupBatches:
         n_rows = int(stop[-1])
         # A group belongs to the minibatch that contains its middle.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # There are at least as many groups as minibatches, so that none is empty.
+        # Shift groups so that no minibatch is empty. There are at least as many groups.
         place = torch.arange(len(batch))
         batch = batch.maximum(place + self._n_whole - len(batch))
         batch = place + (batch - place).cummin(0).values
@@ -252,7 +252,7 @@ class GroupBatches:
 
 
 def one_ahead(rows, batches):
-    """Yield the samples of each minibatch and copy the next ones in a separate CUDA stream."""
+    """Yield the samples of each minibatch, while a second CUDA stream copies the next minibatch."""
     copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
     ready = None
     for index in [*batches, None]:
@@ -270,8 +270,8 @@ class MiniBatches:
     """Minibatches ``(rows, (target, weight))``, each fetched by one index operation.
 
     A GPU does not wait for the CPU. The sample numbers are moved to the GPU at the start of an
-    epoch. Samples that are not on the GPU are copied during the previous minibatch, except hard
-    examples, which are known only after it.
+    epoch. Samples that are not on the GPU are copied during the previous minibatch. Hard examples
+    are copied later, because that minibatch determines them.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Yield pairs of sample numbers, on the device of the target, and samples or None."""
+        """Yield pairs: sample numbers on the device of the target, and the samples or None."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]
@@ -316,7 +316,7 @@ class MiniBatches:
         return zip(moved, ahead, strict=True)
 
     def carry(self):
-        """Copy the hard examples for a training on other data."""
+        """Copy the hard examples, so that the next training can use them with other data."""
         for m, each in enumerate([] if self.hard is None else self.hard.each):
             by_member = self.weight is not None and self.weight.ndim > 1
             own = self.weight[:, m] if by_member else self.weight
@@ -327,7 +327,7 @@ def make_batches(
     net, X, target, weight, class_total, *,
     batch_size, min_positives=None, resumed=False, folds=None, groups=None,
 ):  # fmt: skip
-    """Return the minibatches of a training, and call `begin` of the criterion.
+    """Return the `MiniBatches` of a training, and call the criterion's method `begin`.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def make_batches(
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     n_classes = len(class_total)
-    # With folds, one column per ensemble member.
+    # Per ensemble member (one column each if there are folds), count and weigh the classes.
     each = [weight] if folds is None else [*folds.seen(weight)]
     n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
     weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
@@ -381,7 +381,7 @@ def make_batches(
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     device = torch.device(net.device)
-    # float64, regardless of the dtype of the network.
+    # The totals stay in float64, regardless of the dtype of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
     criterion.begin(class_total, mean_weight, resumed=resumed)

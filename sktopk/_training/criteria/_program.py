@@ -9,14 +9,15 @@ from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
-    """Binary loss of a minibatch, with samples weighted by the class shares in training.
+    """Binary loss of a minibatch. Weights give the classes their shares of the training set.
 
-    With groups, it is the mean over groups, see :class:`GroupRows`. No hard examples are kept.
+    With groups, the loss is the mean over groups (see :class:`GroupRows`). There are no hard
+    examples.
 
     Parameters
     ----------
     loss : nn.Module
-        Called as ``loss(scores, target, sample_weight)``, or with groups as fourth argument.
+        Called as ``loss(scores, target, sample_weight)``; groups are passed as fourth argument.
     """
 
     def __init__(self, loss):
