@@ -157,7 +157,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 
 
 def check_net_parameters(estimator):
-    """Raise unless the parameters that all estimators with a network share are valid."""
+    """Check that the parameters that all estimators with a network share are valid."""
     check_module(estimator.module)
     check_sizes(estimator.hidden_layer_sizes)
     check_number(estimator.pretrain, "pretrain", 0, 1, bounds="left")
@@ -181,7 +181,7 @@ def check_net_parameters(estimator):
 
 
 def check_module(module):
-    """Raise unless `module` is a class or function that builds networks."""
+    """Check that `module` is a class or function that builds networks."""
     if isinstance(module, torch.nn.Module) or not callable(module):
         raise TypeError(
             "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
@@ -190,7 +190,7 @@ def check_module(module):
 
 
 def check_sizes(sizes):
-    """Raise unless `sizes` are valid widths of hidden layers."""
+    """Check that `sizes` are valid widths of hidden layers."""
     is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
     if not is_array and not isinstance(sizes, list | tuple):
         raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
@@ -216,7 +216,7 @@ def check_net_params(net_params):
 
 
 def check_callbacks(callbacks):
-    """Raise unless `callbacks` is a list of skorch callbacks or of pairs (name, callback)."""
+    """Check that `callbacks` is a list of skorch callbacks or of pairs (name, callback)."""
     is_list, names = isinstance(callbacks, list | tuple), set()
     for each in callbacks if is_list else [callbacks]:
         name, callback = each if isinstance(each, tuple) and len(each) == 2 else ("", each)

@@ -34,7 +34,7 @@ from ._ranking import RankingClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
-    """Raise unless tau is in (0, 1). If tau >= 1, the message names the class to use instead."""
+    """Check that tau is in (0, 1). If tau >= 1, the message names the class to use instead."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "

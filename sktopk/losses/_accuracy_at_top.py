@@ -98,7 +98,7 @@ def check_errors(errors):
 
 
 def check_threshold(threshold):
-    """Raise unless `threshold` is callable and not a class."""
+    """Check that `threshold` is callable and not a class."""
     if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"

@@ -31,7 +31,7 @@ def check_groups(groups, scores):
 
 
 def check_takes_groups(threshold):
-    """Raise unless `threshold` can be called with groups."""
+    """Check that `threshold` can be called with groups."""
     try:
         inspect.signature(threshold).bind(*[None] * 4)
     except (TypeError, ValueError):

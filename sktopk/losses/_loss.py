@@ -46,14 +46,14 @@ def check_binary(scores, target):
 
 
 def check_floating(tensor, name):
-    """Raise unless `tensor` is a tensor with a floating point dtype."""
+    """Check that `tensor` is a tensor with a floating point dtype."""
     check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
 def check_tensor(tensor, name):
-    """Raise unless `tensor` is a torch.Tensor."""
+    """Check that `tensor` is a torch.Tensor."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
 
@@ -154,7 +154,7 @@ def as_tensor(values, name, dtype=None, device=None):
 
 
 def check_name(value, name, allowed):
-    """Raise unless `value` is one of the strings `allowed`."""
+    """Check that `value` is one of the strings `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
@@ -217,7 +217,7 @@ def check_soft(scores, target):
 
 
 def check_count(value, name, allowed="an integer"):
-    """Raise unless `value` is an integer of at least 1."""
+    """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise TypeError(f"{name} must be {allowed}; got {value!r}")
     if value < 1:

@@ -307,7 +307,7 @@ def check_score(y_score, n_samples):
 
 
 def check_rate(value, name, *, zero=False):
-    """Raise unless `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
+    """Check that `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
     allowed = f"{name} must be a number in {'[' if zero else '('}0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{allowed}; got {value!r}")

@@ -40,7 +40,7 @@ class _Constraint:
     delta: float
 
     def check(self, name):
-        """Raise unless the budget is a rate in (0, 1)."""
+        """Check that the budget is a rate in (0, 1)."""
         self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
 
     def choose(self, scores, threshold, calibration, groups):
@@ -63,7 +63,7 @@ class Count(_Constraint):
     """A bound on the number or share of flagged samples."""
 
     def check(self, name):
-        """Raise unless the budget is a number or a share of samples."""
+        """Check that the budget is a number or a share of samples."""
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):

@@ -167,7 +167,7 @@ def refuse_program(solver, batch):
 
 
 def check_finite(scores, bottom):
-    """Raise unless all scores of the linear program are finite."""
+    """Check that all scores of the linear program are finite."""
     if (bottom is not None and bottom.any()) or not scores.isfinite().all():
         raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
 
