@@ -1,4 +1,4 @@
-"""Calibrated top-k hinge with an order statistic that is smoothed by Gaussian noise."""
+"""Calibrated top-k hinge whose threshold, an order statistic, is smoothed by Gaussian noise."""
 
 from collections.abc import Sequence
 
@@ -23,16 +23,16 @@ def noised_topk_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the calibrated top-k hinge with a threshold averaged over noise.
+    r"""Compute the calibrated top-k hinge with a threshold that is averaged over noise.
 
     .. math::
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
-    where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The gradient of :math:`t` is the
-    frequency with which each class has the (k+1)-th largest score (equation 12). Several classes
-    therefore have a gradient. Every call draws new noise. The loss equals
-    :func:`topk_hinge_calibrated_loss` for ``sigma=0``.
+    where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The derivative of :math:`t` by the
+    score of a class is the frequency with which this class has the (k+1)-th largest noised score
+    (equation 12). Several classes therefore have a gradient. Every call draws new noise. The loss
+    equals :func:`topk_hinge_calibrated_loss` for ``sigma=0``.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def noised_topk_loss(
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
         Standard normal noise to use instead of random draws. `n_noise` is then ignored.
     generator : torch.Generator, default=None
-        Source of the noise; None means torch's default generator. On the CPU, noise is only drawn
+        Source of the noise. None means torch's default generator. On the CPU, noise is drawn only
         for classes that can have the (k+1)-th largest score.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
+        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def noised_topk_imbalanced_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
+        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
 
     Raises
     ------
