@@ -29,11 +29,11 @@ class DenseRows(NamedTuple):
         return DenseRows(self.values.detach())
 
     def times(self, x):
-        """Multiply with one vector x per program, of shape (n_programs, n_variables)."""
+        """Multiply each matrix by its own vector. x has shape (n_programs, n_variables)."""
         return (self.values @ x.unsqueeze(-1)).squeeze(-1)
 
     def transposed_times(self, y):
-        """Multiply the transpose with one vector y per program, of shape (n_programs, n_rows)."""
+        """Multiply the transpose of each matrix by a vector. y has shape (n_programs, n_rows)."""
         return (self.values.mT @ y.unsqueeze(-1)).squeeze(-1)
 
     def scaled(self, rows, columns):
@@ -77,11 +77,11 @@ class SparseRows(NamedTuple):
         return self._replace(values=self.values.detach())
 
     def times(self, x):
-        """Multiply with one vector x per program, of shape (n_programs, n_variables)."""
+        """Multiply each matrix by its own vector. x has shape (n_programs, n_variables)."""
         return self._sum(self.values * x.reshape(-1).index_select(0, self.columns), self.rows, 1)
 
     def transposed_times(self, y):
-        """Multiply the transpose with one vector y per program, of shape (n_programs, n_rows)."""
+        """Multiply the transpose of each matrix by a vector. y has shape (n_programs, n_rows)."""
         return self._sum(self.values * y.reshape(-1).index_select(0, self.rows), self.columns, 2)
 
     def _sum(self, entries, places, axis):
