@@ -44,9 +44,8 @@ class RankingClassifier(BaseNetClassifier):
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Otherwise
-        None means, with a warning, the rarer label if its share is below a quarter, else the second
-        label.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False, otherwise
+        (with a warning) a label whose share is below a quarter, or else the second label.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
     buffer_size : int, default=4

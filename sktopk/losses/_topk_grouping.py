@@ -22,8 +22,8 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_ (equation 5). The loss equals cross-entropy for
-    k=1. It is discontinuous where a class enters the top k, and at least log(k+1) times the top-k
+    is the target, one-hot for class indices [1]_ (equation 5). For k=1 it is cross-entropy. The
+    loss is discontinuous where a class enters the top k. It is at least log(k+1) times the top-k
     error.
 
     Parameters

@@ -32,8 +32,7 @@ class Ranking:
 
     Each array has one entry per block. `weight` is the sum of the sample weights in the block,
     `value` is the sum of weight times value, and `negative` is the sum of weight times 1 - value.
-    If the values are labels, they are 1 for positives and 0 for negatives. `count` is the number of
-    samples.
+    For labels, the values are 1 (positive) and 0 (negative). `count` is the number of samples.
 
     Samples of a block are selected in random order, so the expected value is proportional to the
     selected weight. With ``ties="optimistic"`` or ``"pessimistic"``, blocks are split by value.

@@ -60,9 +60,8 @@ def precision_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. If
-        there are fewer than k samples, in total or in a group, the sum is still divided by k, with
-        a warning.
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. If a
+        group, or the whole set, has fewer than k samples, the divisor is still k, with a warning.
 
     Raises
     ------

@@ -153,9 +153,8 @@ def positives_at_top_score(
     Returns
     -------
     score : float
-        In [0, 1]. Positives tied with the k-th negative do not count. If there are fewer than k
-        negatives, the score is 1, with a warning if `k` > 1. NaN, with a warning, if there are no
-        positives.
+        In [0, 1]. Positives tied with the k-th negative do not count. It is 1 if there are fewer
+        than k negatives, with a warning if `k` > 1. NaN, with a warning, if there are no positives.
 
     Raises
     ------

@@ -88,8 +88,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
         "cross_entropy" is the log loss only. Other names are functions of :mod:`sktopk.losses`
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
-        callable is called as ``loss(scores, target)``. It also gets `sample_weight` if there are
-        weights.
+        callable is called as ``loss(scores, target)``. With weights, it also gets `sample_weight`.
     k : int or float, default=0.05
         Size of the top, as a number or as a fraction in (0, 1). For two classes, it is a number of
         samples, or of negatives for "top_mean" and "top_push_k". For more classes, it is a number

@@ -59,9 +59,8 @@ class BudgetClassifier(CalibratedDecision):
         Bound on the rate of `constraint`, in (0, 1). For "count", it is the share of samples to
         flag, or an integer: the number to flag among `n_samples_fit_` samples.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
-        Rate that `budget` bounds. It is an upper bound of the share of flagged samples ("count"),
-        the false positive rate or the false discovery rate, and a lower bound of precision or
-        recall.
+        Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
+        and the false discovery rate have an upper bound. Precision and recall have a lower bound.
     delta : float, default=0.05
         Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
         or that the bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level
@@ -89,9 +88,8 @@ class BudgetClassifier(CalibratedDecision):
     pos_label_ : int, float, bool or str
         Label of the positives.
     threshold_ : float
-        Threshold for the scores of `pos_label_`. The score is the decision function (negated if
-        `pos_label_` is ``classes_[0]``) or the probability. Infinite if no or every sample is
-        flagged.
+        Threshold for the scores of `pos_label_`: the decision function (negated if `pos_label_` is
+        ``classes_[0]``) or the probability. Infinite if no or every sample is flagged.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
         "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
@@ -385,8 +383,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            In [0, 1]; larger is better. NaN, with a warning, if y lacks a class that the metric
-            requires.
+            In [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)

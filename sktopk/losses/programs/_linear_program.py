@@ -105,8 +105,8 @@ def linear_program(
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. Their gradient
-        is zero.
+        What unsolved programs cause: a RuntimeWarning, a RuntimeError or neither. They have
+        gradient zero.
 
     Returns
     -------

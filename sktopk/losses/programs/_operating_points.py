@@ -137,8 +137,7 @@ def _at_budget(batch, budget):
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
-    # The sum of the positives' hinges is 0 at the first kink and increases with tau. Solve for the
-    # tau at which it is `allowed`.
+    # Find the tau at which the positives' hinges, which increase with tau, sum to `allowed`.
     last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
     last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)

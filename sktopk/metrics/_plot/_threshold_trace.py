@@ -49,9 +49,8 @@ class ThresholdTraceDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, true_line_, band_ : matplotlib artists
-        Axes, figure, estimates, true thresholds, and the range of the estimates. Artists that are
-        not drawn are None. With 100 or more steps, lines are moving averages over 1/50 of the
-        steps.
+        Axes, figure, estimates, true thresholds, and the range of the estimates, or None if not
+        drawn. With 100 or more steps, lines are moving averages over 1/50 of the steps.
 
     References
     ----------
@@ -94,9 +93,8 @@ class ThresholdTraceDisplay(Display):
         Parameters
         ----------
         estimator : object
-            Fitted classifier, such as a `DeepTopPushClassifier`, whose ``history_`` contains
-            "threshold" and optionally "true_threshold" for each epoch. For a pipeline, pass its
-            last step.
+            Fitted classifier, such as a `DeepTopPushClassifier` or the last step of a pipeline. Its
+            ``history_`` must contain "threshold" and can contain "true_threshold".
         epoch : int or (int, int), default=None
             An epoch, or the first and the last epoch, counted from 1. None means all epochs.
         name : str, default=None
