@@ -17,7 +17,7 @@ class AvailableMethod:
 
     def __get__(self, instance, owner=None):
         if instance is None:
-            # Documentation tools and metadata routing need the undecorated method.
+            # Access on the class returns the plain method, for documentation and metadata routing.
             return self.method
         try:
             available = self.check(instance)

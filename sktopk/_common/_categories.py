@@ -70,7 +70,7 @@ class Categories:
 
         columns = dict(enumerate(X[name] for name in X.columns))
         others = {str(each.dtype).lower() for j, each in columns.items() if j not in self.values}
-        # Codes are float32 if all other columns are, so that X stays float32.
+        # Use float32 for codes if all other columns are float32, so that X stays float32.
         dtype = np.float32 if others == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
@@ -165,6 +165,6 @@ def _by_frequency(objects, weight):
     is_missing = index < 0
     total = np.bincount(index[~is_missing], weight[~is_missing], minlength=len(values))
     values = [each.item() if isinstance(each, np.generic) else each for each in values]
-    # Ties are sorted by name, so that the order of the samples has no effect.
+    # Sort ties by name, so that the order of the samples has no effect.
     order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
     return [None] * bool(weight[is_missing].any()) + [values[i] for i in order]

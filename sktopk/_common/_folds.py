@@ -139,7 +139,7 @@ def deal(order, target, n_folds):
     by_class = np.argsort(label, kind="stable")
     several = (count > 1)[label[by_class]]
     fold = np.full(len(distinct), -1)
-    # Consecutive samples of a class get consecutive folds, so class counts differ by at most one.
+    # Give consecutive samples of a class consecutive folds, so class counts differ by at most one.
     fold[by_class[several]] = np.arange(several.sum()) % n_folds
     fold = fold[index]
     lowest, highest = np.full((2, len(count)), [[n_folds], [-1]])

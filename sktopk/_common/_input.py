@@ -50,7 +50,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
-        # Values of lazy rows are checked when they are read.
+        # Check only the shape of lazy rows. Their values are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         if reset:
@@ -259,7 +259,7 @@ def take_rows(values, index):
     if isinstance(values, list | tuple):
         return [values[i] for i in index]
     if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
-        # The array API standard supports integer indexing only through `take`.
+        # Use `take`, the only integer indexing in the array API standard.
         xp = values.__array_namespace__()
         return xp.take(values, xp.asarray(index, device=values.device), axis=0)
     return values[index]

@@ -50,7 +50,7 @@ def check_labels(y, name="y"):
         )
     y = column_or_1d(y)
     if values.ndim == 2:
-        # scikit-learn's warning would point to this line instead of the user's code.
+        # Warn here, because scikit-learn's warning would not point to the user's code.
         warn(
             f"A column-vector {name} was passed when a 1d array was expected: "
             f"pass {name}.ravel(), or the column of a data frame",

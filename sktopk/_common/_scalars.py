@@ -66,7 +66,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Check that `value` is a finite number between `low` and `high`; `bounds` are inclusive."""
+    """Check that `value` is finite and from `low` to `high`. `bounds` tells which are allowed."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
@@ -184,7 +184,7 @@ def check_auto(value, name, check, **kwargs):
 
 
 def is_told(labels):
-    """Return whether the labels are 1 or True (the positive label) and 0, -1 or False."""
+    """Return whether one label is 1 or True, and the other is 0, -1 or False (the negative)."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 

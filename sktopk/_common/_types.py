@@ -3,6 +3,6 @@
 from collections.abc import Iterable, Sized
 from typing import TypeAlias
 
-# Arrays, sparse matrices, data frames, lists, torch Datasets and iterables of batches.
+# Type of X: arrays, sparse matrices, data frames, lists, torch Datasets, iterables of batches.
 RowsLike: TypeAlias = Sized | Iterable
 Label: TypeAlias = int | float | bool | str

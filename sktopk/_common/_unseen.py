@@ -63,11 +63,11 @@ def _n_distinct(scores):
 
 
 def _gap(seen, weight, other, other_weight):
-    """Return, for each score, the difference from it to the score of the same rank in `other`."""
+    """Return for each score how much larger the score of the same rank in `other` is."""
     values, ranks = _curve(seen, weight)
     others, other_ranks = _curve(other, other_weight)
     gap = others - np.interp(other_ranks, ranks, values)
-    # np.interp is linear between ranks and constant beyond the first and last rank.
+    # Interpolate the gap between ranks. np.interp is constant beyond the first and last rank.
     return np.interp(np.interp(seen, values, ranks), other_ranks, gap)
 
 

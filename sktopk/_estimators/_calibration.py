@@ -15,7 +15,7 @@ def fit_calibration(method, scores, target, weight):
     """
     weight = weight / weight[weight > 0].mean()
     scores = scores.astype(np.float64)
-    # With scikit-learn 1.8, CalibratedClassifierCV(method="temperature") can replace this.
+    # CalibratedClassifierCV(method="temperature") can replace this code from scikit-learn 1.8 on.
     if method == "temperature":
         spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
         rows = np.arange(len(target))

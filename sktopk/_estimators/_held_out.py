@@ -6,7 +6,7 @@ from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._training._folds import Folds
 
-# A single network holds out one of this number of folds.
+# A single network holds out one fold. The samples are divided into this number of folds.
 HELD_OUT_FOLDS = 10
 
 

@@ -280,7 +280,7 @@ class RankingClassifier(BaseNetClassifier):
         """Return the lowest score that is predicted as positive. Arguments are float64 tensors."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
-            # If the scores are of a part of the training set, reduce the rank in proportion.
+            # If the scores belong to a part of the training set, reduce the rank in proportion.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
             share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)

@@ -230,7 +230,7 @@ class TopKClassifier(BaseNetClassifier):
         named = self._named_loss()
         if named is None:
             return False
-        # With k=1, the loss itself determines the order.
+        # With k=1, there is no second head, because the loss itself determines the order.
         has_order = self.order is not None and "k" in named.params and self.k != 1
         return named.models_proba or has_order
 

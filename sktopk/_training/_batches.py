@@ -36,7 +36,7 @@ def free_memory(device):
     """Return the free memory of a GPU in bytes, including torch's reserve; else infinity."""
     if device.type != "cuda":
         return math.inf
-    # Memory that torch reserves but does not use is free.
+    # Add memory that torch has reserved but does not use.
     reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + reserve
 
@@ -92,7 +92,7 @@ class Rows:
     def __getitem__(self, index):
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
-            # A slice is copied, because a network with in-place operations would change X.
+            # Copy a slice, because a network with in-place operations would change X.
             return self._moved(self._X[index], own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
@@ -137,7 +137,7 @@ class RowsAndMore:
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # On a GPU, shapes that depend on values would cause a synchronization.
+        # Skip this shortcut on a GPU, where a test of values would synchronize.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -205,14 +205,14 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # A minibatch has at most one part of a group.
+        # Use so many minibatches that each has at most one part of a group.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
-        # Groups of one sample are joined in pairs, because batch normalization needs two samples.
+        # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
         unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # The last single group joins the previous unit, if there is one.
+            # If one group of one sample is left, join it with the previous unit.
             unit = np.append(unit[:-1], unit[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
@@ -239,7 +239,7 @@ class GroupBatches:
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # A group belongs to the minibatch that contains its middle.
+        # Assign a group to the minibatch that contains its middle.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
         # Shift groups so that no minibatch is empty. There are at least as many groups.
         place = torch.arange(len(batch))

@@ -196,8 +196,8 @@ def describe_call(estimator, data, validation):
     """Return a dict of hashes of parameters, data and versions. It identifies a call of fit."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes are hashed by name and other objects by content. Callbacks are hashed by
-    # their parameters, because training changes their attributes.
+    # Hash functions and classes by name, callbacks by their parameters (training changes their
+    # attributes), and other objects by content.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)

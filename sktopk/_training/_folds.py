@@ -21,7 +21,7 @@ class Folds:
         self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
-        # Rescales weights of mean 1 over the samples of a member to mean 1 over all samples.
+        # The factor converts weights of mean 1 over a member's samples to mean 1 over all samples.
         self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
         if counts:
             self.factor = np.ones_like(self.factor)

@@ -118,7 +118,7 @@ def build_net(
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members
     net.generator = torch.Generator().manual_seed(seed)
-    # A separate seed makes the noise independent of the order of the samples.
+    # Use a separate seed, so that the noise does not depend on the order of the samples.
     if criterion.draws:
         net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
     if compiled:
@@ -136,8 +136,8 @@ class Net(NeuralNetClassifier):
     backward pass. The history has one batch per epoch with the mean loss of the epoch.
     """
 
-    # Set during training: the module (with gradients averaged over processes), the loss of the
-    # first minibatch, the sample weights for callbacks, and the learning-rate schedule.
+    # These attributes are set during training: the module (with gradients averaged over processes),
+    # the loss of the first minibatch, sample weights for callbacks, and the learning-rate schedule.
     forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property
@@ -230,7 +230,7 @@ class Net(NeuralNetClassifier):
 
         The loss of the first `n_pretrain` epochs is cross-entropy. The callbacks in the dict
         `callbacks` run before the user's. With `cycle`, the learning rate follows one cycle, unless
-        a callback schedules it. `data` holds X, y and weight, and X_val and y_val for callbacks.
+        a callback schedules it. `data` contains X, y, weight and, for callbacks, X_val and y_val.
         """
         own = self.callbacks_
         # The user's callbacks run last, so that they can use the validation score.
@@ -293,7 +293,7 @@ class Net(NeuralNetClassifier):
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
-                # skorch's EarlyStopping raises KeyboardInterrupt to end the training.
+                # A user's callback, such as skorch's EarlyStopping, raises it to end the training.
                 if callback not in users:
                     raise
                 self.stop_training = True

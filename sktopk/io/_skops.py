@@ -187,7 +187,7 @@ def _reset_parameters(loaded):
         elif hasattr(value, "__dict__"):
             if hasattr(value, "get_params"):
                 _reset_own(value)
-            # `_reset_own` handles the parameters of fitted networks.
+            # Skip `net_`, because `_reset_own` handles the parameters of fitted networks.
             stack.extend(each for name, each in vars(value).items() if name != "net_")
 
 

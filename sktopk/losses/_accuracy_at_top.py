@@ -248,7 +248,7 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     tuple (t, index, share) that `locate` of a threshold returns. With NumPy, the scores of several
     members must be finite or -inf. The value has shape (...), the gradient (..., n_samples).
     """
-    # The loss is undefined if a score of positive weight is NaN or inf. The first test is faster.
+    # If a score of positive weight is NaN or inf, return NaN. The first test is faster.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
     if not sure and not largest_score(xp, scores, weight) < math.inf:
         undefined = xp.full_like(scores, math.nan)

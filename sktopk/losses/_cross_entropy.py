@@ -37,7 +37,7 @@ def cross_entropy_loss(
         and reduction == "mean"
         and len(scores)
     ):
-        # torch computes the loss in one kernel. With `ignore_index`, it does not ignore -100.
+        # torch computes this case in one kernel. Set `ignore_index`, or it would ignore -100.
         return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)
     loss = negative_log_likelihood(log_proba, target)
@@ -55,5 +55,5 @@ def negative_log_likelihood(log_proba, target):
     """
     if target.is_floating_point():
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
-    # nll_loss would ignore the index -100.
+    # Do not use nll_loss, which would ignore the index -100.
     return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)

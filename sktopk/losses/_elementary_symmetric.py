@@ -23,8 +23,8 @@ MAX_K = 600
 # Number of elements in a block of rows. A block and a copy of it stay in the cache during dozens of
 # passes.
 _BLOCK = 1 << 18
-# Two short selections are faster than torch.topk over a row of at least _LONG_ROW classes, or of
-# fewer than _PER_WANTED for each selected class: torch.topk then uses a slow quickselect.
+# If a row has at least _LONG_ROW classes, or fewer than _PER_WANTED per selected class, two short
+# selections are several times as fast as torch.topk over the row.
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
@@ -148,7 +148,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
     odds = torch.stack([u * tilt, v / tilt], dim=1)
-    # Multiply by the factors (1 - p) + p x. The first entry, 0, shifts into the first coefficient.
+    # Multiply the polynomials by the factors (1 - p) + p x. Their first entry is 0, for the shift.
     for i, proba in enumerate(odds / (1.0 + odds)):
         torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
     # Z_d = sum_j T_(j+d) R_j

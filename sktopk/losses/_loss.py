@@ -270,7 +270,7 @@ def reduce_checked(loss, sample_weight, reduction):
     if reduction == "mean":
         # Use float64, because large weights times losses may exceed the range of float32.
         sample_weight, loss = sample_weight.double(), loss.double()
-    # A sample of weight 0 is ignored even if its loss is infinite (0 * inf is NaN).
+    # Use `where`: a sample of weight 0 is ignored even if its loss is infinite (0 * inf is NaN).
     weighted = torch.where(sample_weight == 0, torch.zeros_like(loss), sample_weight * loss)
     if reduction == "none":
         return weighted

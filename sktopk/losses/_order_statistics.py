@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ._loss import check_count, check_k, check_nonnegative, check_tensor, look, nan_above
 
-# Range of the quadrature around the k-th largest score, in standard deviations.
+# The quadrature extends over this number of standard deviations around the k-th largest score.
 _REACH = 7.5
 
 
@@ -98,7 +98,7 @@ def expected_kth_largest(scores, k, sigma):
     integrand is smooth. N(x) is a sum of independent indicators. Its first k probabilities are
     coefficients of a product of n linear factors, which are multiplied in pairs.
     """
-    # At most k - 1 classes have higher scores, so the k-th largest noised score is close to s_[k].
+    # Center the quadrature at s_[k]. The k-th largest noised score is close to it.
     centre = kth_largest(scores, k).detach()
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
@@ -132,7 +132,7 @@ def _multiply_pairs(factors, n_terms):
 def _mean_at(scores, value, winner):
     """Return the row means of `value`, whose gradient goes to the scores of the winners."""
     kept = scores.gather(1, winner)
-    # A winner whose score is minus infinity has the value minus infinity.
+    # Without noise, a winner with score minus infinity keeps this value instead of becoming NaN.
     noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
     mean = (kept + noise).mean(1)
     return nan_above(mean, mean.detach())
@@ -221,7 +221,7 @@ def _exceedances(level, n_classes, generator):
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
     n_arrivals = int(torch.poisson(ends[-1], generator=generator))
-    # Arrivals are sorted uniform numbers, computed as scaled sums of exponentials.
+    # Draw arrivals, which are sorted uniform numbers, as scaled sums of exponentials.
     times = _uniform(n_arrivals + 1, level, generator).log_().cumsum_(0)
     times = times[:-1].mul_(ends[-1] / times[-1])
     last = torch.searchsorted(times, ends)

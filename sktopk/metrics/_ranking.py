@@ -48,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Rank samples with labels. Warn if the scores seem to be reversed or to be labels."""
+        """Rank samples with labels. Warn if scores seem to be reversed or to be predicted labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -65,7 +65,7 @@ class Ranking:
         group = np.zeros(n_samples, dtype=np.intp)
         if groups is not None:
             group = encode_groups(groups, n_samples)
-        # lexsort sorts by its last key first.
+        # The most important key comes last, as lexsort requires.
         keys = [y_score] if groups is None else [y_score, group]
         if ties != "expected":
             keys.insert(0, value if ties == "optimistic" else -value)
@@ -81,7 +81,7 @@ class Ranking:
         return cls(
             weight=np.add.reduceat(weight, start),
             value=np.add.reduceat(weight * value[order], start),
-            # weight - value would round a small negative weight next to a large positive one to 0.
+            # Do not use weight - value, where a large positive weight would round a small one to 0.
             negative=np.add.reduceat(weight * (1 - value[order]), start),
             count=np.diff(start, append=len(order)),
             group=group[order[start]],

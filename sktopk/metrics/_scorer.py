@@ -23,7 +23,7 @@ class Scorer(BaseEstimator):
     defines `score` and ``__call__ = score``.
     """
 
-    # Metadata routing treats every argument of `score` except X and y as metadata.
+    # Exclude `estimator`: metadata routing treats all arguments except X and y as metadata.
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def __getattr__(self, name):
@@ -86,7 +86,7 @@ def make_topk_scorer(
 
 
 class TopKScorer(Scorer):
-    """Scorer that `make_topk_scorer` returns. Its docstring describes the parameters."""
+    """Scorer that is returned by `make_topk_scorer`, whose docstring describes the parameters."""
 
     def __init__(self, k, *, average="micro", ties="expected"):
         self.k = k

@@ -158,7 +158,7 @@ def make_set_scorer(score: str) -> SetScorer:
 
 
 class SetScorer(Scorer):
-    """Scorer that `make_set_scorer` returns. Its docstring describes the parameters."""
+    """Scorer that is returned by `make_set_scorer`, whose docstring describes the parameters."""
 
     def __init__(self, score_name):
         self.score_name = score_name

@@ -167,7 +167,7 @@ def make_top_scorer(
 
 
 class TopScorer(Scorer):
-    """Scorer that `make_top_scorer` returns. Its docstring describes the parameters."""
+    """Scorer that is returned by `make_top_scorer`, whose docstring describes the parameters."""
 
     def __init__(
         self,

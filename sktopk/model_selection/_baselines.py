@@ -12,7 +12,7 @@ from ._splits import VALIDATION_SHARE
 
 # With more classes, boosting is omitted: it grows one tree per class and round, which is slow.
 MOST_CLASSES_TO_BOOST = 30
-# Sparse data is boosted only if a dense float64 array of it, which boosting needs, is not larger.
+# Boosting needs a dense float64 array. It is omitted if the array of sparse data would be larger.
 MOST_BYTES_TO_BOOST = 1 << 29
 
 
@@ -20,10 +20,10 @@ def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weight
     """Return a dict of baselines, and a dict with the reasons for omitted baselines.
 
     `prefix` is the prefix of the parameters of the TopKClassifier in `estimator`, such as "clf__".
-    `with_loss` returns a copy of the estimator with the given loss. `X` is a sample of the data.
+    `with_loss` returns a copy of the estimator with the given loss. `X` contains some of the data.
     """
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
-    # TunedThresholdClassifierCV takes sample weights only with metadata routing.
+    # Do not tune the threshold with weights: this would require metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
     if n_classes == 2 and of_labels and not is_weighted:
         weighted = TunedThresholdClassifierCV(weighted, scoring=scorer, cv=VALIDATION_SHARE)

@@ -53,10 +53,10 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses with equal tuning budgets on the same cross-validation splits.
 
-    Models with each loss are trained on the same folds with the same seeds, and each loss has the
-    same number of settings. In each fold, the setting is selected on a held-out quarter of the
-    training samples. A model with this setting is fitted to all training samples and scored on the
-    test samples. :class:`LossComparison` describes the intervals and p-values of the differences.
+    For every loss, models are trained on the same folds with the same seeds, and the same number of
+    settings is tried. In each fold, a setting is selected on a held-out quarter of the training
+    samples. A model with this setting is fitted to all training samples and scored on the test
+    samples. :class:`LossComparison` describes the intervals and p-values of the differences.
 
     Every comparison includes these baselines:
 
@@ -70,8 +70,8 @@ def compare_losses(
     Parameters
     ----------
     estimator : TopKClassifier or pipeline
-        A TopKClassifier, or a pipeline with exactly one. Its loss is replaced by each of the
-        losses, and each `random_state` by the seed of the run.
+        A TopKClassifier, or a pipeline that contains exactly one. Copies get each of the losses,
+        and the seed of the run as every `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)

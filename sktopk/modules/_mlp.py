@@ -12,8 +12,8 @@ from ._members import Members
 from ._normalized_linear import NormalizedLinear
 
 with warnings.catch_warnings():
-    # The first CSR tensor of a process emits a beta warning. It is suppressed at import, because
-    # warning filters are not thread-safe.
+    # Create a CSR tensor to suppress the beta warning of the first one in a process. Do this at
+    # import, because warning filters are not thread-safe.
     warnings.simplefilter("ignore", UserWarning)
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 

@@ -139,14 +139,14 @@ class TabularMLP(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # Two samples of the same category have the inner product 1 / n in these inputs. The scale
-        # reduces the overfitting of columns with many rare categories.
+        # With this scale, two samples of the same category have the inner product 1 / n, so that
+        # columns with many rare categories overfit less.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         if missing_indicator is True:
             missing = torch.arange(n_features)
         else:
             missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
-        # Not saved in the state dict, because the constructor recomputes these buffers.
+        # Do not save these buffers in the state dict, because the constructor recomputes them.
         for name, each in {
             "missing_column": missing,
             "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
@@ -341,6 +341,6 @@ def _edges(values, weight, n_bins):
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # The largest value is always the last edge.
+    # Add the largest value, which is always the last edge.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

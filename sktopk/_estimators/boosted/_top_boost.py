@@ -54,7 +54,7 @@ from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
 from ._rows import Rows, groups_of_both
 
-# Early stopping of a single member holds out one of ten folds.
+# For early stopping, a single member holds out one of this number of folds.
 N_FOLDS_OF_ONE = 10
 
 

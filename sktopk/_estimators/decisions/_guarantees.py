@@ -12,7 +12,7 @@ from scipy.stats import binom, hypergeom
 _PLACING_FRACTION = 0.2
 # `predict` warns of drift below this p-value, which is small enough for many repeated tests.
 _DRIFT_P_VALUE = 1e-6
-# There is a warning that scores separate the classes only if each has at least this many samples.
+# The warning about perfectly separated classes requires this number of samples of each class.
 _SOME_SAMPLES = 20
 
 

@@ -70,7 +70,7 @@ class Criterion(nn.Module):
     def set_extra_state(self, state):
         """Restore the result of `get_extra_state`."""
         noise = state["noise"]
-        # CPU and GPU generators have different states. On another device, the noise restarts.
+        # Restart the noise on another device: CPU and GPU generators have different states.
         if self.generator is not None and len(noise) == len(self.generator.get_state()):
             self.generator.set_state(noise.cpu())
 
@@ -128,7 +128,7 @@ class RowLoss(Criterion):
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         if self.class_counts is not None:
-            # A class without samples so far gets the count of the rarest other class.
+            # Give a class without samples so far the count of the rarest other class.
             least = torch.where(class_total > 0, class_total, torch.inf).min()
             self.class_counts = torch.where(class_total > 0, class_total, least)
 
@@ -173,7 +173,7 @@ class TwoClassCriterion(Criterion):
     def proportional(self, scores, positive, weight):
         """Return weights (n_samples,) that give each class its share of the training set."""
         own = torch.ones_like(scores) if weight is None else weight
-        # Class weights are estimated with the mean weight of the training set.
+        # Estimate the class weights from the mean weight in the training set.
         seen = (rows_of_classes(positive, weight) * self.mean_weight).to(scores.dtype)
         factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
         # The scale of the weights is arbitrary. This one keeps them near 1.

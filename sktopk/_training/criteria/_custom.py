@@ -23,7 +23,7 @@ class CustomLoss(Criterion):
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # A user's loss may expect probabilities.
+        # Assume for other losses of users that they may expect probabilities.
         self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
     @property

@@ -47,7 +47,7 @@ class EnsembleLoss(Criterion):
         self._join_hard_rows()
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        # If members hold out samples, each argument has one column per member.
+        # If members hold out samples, class_total and mean_weight have one column per member.
         for m, criterion in enumerate(self.criteria):
             criterion.n_processes = self.n_processes
             total, mean = class_total, mean_weight

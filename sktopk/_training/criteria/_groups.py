@@ -138,7 +138,7 @@ class GroupRows(HardRows):
         return present, codes, own
 
     def _share_of(self, label):
-        """Return for each group the weight of a part's errors of samples with this label."""
+        """Return for each group the factor B / (G P_g) of errors of samples with this label."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)

@@ -49,6 +49,6 @@ class ProgramCriterion(TwoClassCriterion):
         positive = all_rows(positive.to(scores.dtype), lengths) == 1
         weight = None if weight is None else all_rows(weight, lengths)
         loss, gradient = super().loss_and_gradient(rows, positive, weight)
-        # The factor corrects for averaging the gradients over the processes.
+        # Multiply by the number of processes, because gradients are averaged over processes.
         start = sum(lengths[: distributed.get_rank()])
         return loss, len(lengths) * gradient[start : start + len(scores)].view_as(scores)

@@ -111,7 +111,7 @@ class TopCriterion(TwoClassCriterion):
 
     def set_groups(self, make):
         if self.groups is not None:
-            # Hard examples of a group are not hard examples of the whole training set.
+            # Forget hard examples of groups: they need not be hard for the whole training set.
             self.groups, self.hard_rows = None, self._of_one_list
             if self.hard_rows is not None:
                 self.hard_rows.forget()
@@ -266,7 +266,7 @@ class TopCriterion(TwoClassCriterion):
         loss, gradient = self._errors(*values, located, self.mean_weight, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = as_tensor(gradient)
-        # The factor corrects for averaging the gradients over the processes.
+        # Multiply by the number of processes, because gradients are averaged over processes.
         return loss, len(lengths) * gathered[mine]
 
 

@@ -174,7 +174,7 @@ class BudgetCurveDisplay(CurveDisplay):
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
             ax.set_ylim(bottom=0)
-            # Long numbers would move the label of the axis out of the figure.
+            # Avoid long numbers, which would move the label of the axis out of the figure.
             ax.ticklabel_format(axis="y", scilimits=(-3, 5))
         else:
             ax.set_ylim(-0.02, 1.04)

@@ -17,7 +17,7 @@ from ._base import ScoreDisplay, draw_bars, draw_legend, draw_reference
 _GROUPS = ("many", "medium", "few")
 # Upper limit of the accuracy axis if it leaves no space for a legend.
 _TOP = 1.02
-# Pixels around a legend.
+# Number of pixels around a legend.
 _PAD = 5
 
 
