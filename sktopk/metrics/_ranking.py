@@ -48,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Rank samples with labels. Warn if scores seem to be reversed or to be predicted labels."""
+        """Rank samples with labels. Warn if scores seem to be reversed or to be labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
