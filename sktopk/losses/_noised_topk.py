@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._loss import LossModule, check_hard, check_nonnegative, from_largest, reduce
+from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
 from ._margins import class_margins
 from ._order_statistics import lead, noised_kth_largest, score_of_label
 
@@ -73,7 +73,7 @@ def noised_topk_loss(
     tensor(1.0028)
     """
     scores, target = check_hard(scores, target, "noised_topk_loss")
-    scores = from_largest(scores)
+    scores = from_largest(scores, check_k(k, scores.shape[1]) + 1)
     margin = check_nonnegative(margin, "margin")
     threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
     loss = (margin + lead(threshold, score_of_label(scores, target))).relu()
@@ -141,7 +141,7 @@ def noised_topk_imbalanced_loss(
     tensor(2.)
     """
     scores, target = check_hard(scores, target, "noised_topk_imbalanced_loss")
-    scores = from_largest(scores)
+    scores = from_largest(scores, check_k(k, scores.shape[1]) + 1)
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = class_margins(class_counts, max_margin, scores)[target]
     threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
