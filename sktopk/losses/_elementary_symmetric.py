@@ -1,4 +1,4 @@
-r"""Exact sums over all k-subsets of the classes, and the probability that one contains class j.
+r"""Exact sums over k-subsets of the classes, and the probability that a subset contains class j.
 
 Let :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`. The module computes the elementary symmetric
 polynomials :math:`\sigma_k, \sigma_{k-1}` of thousands of classes. It also computes the share of
@@ -12,7 +12,7 @@ the subsets that contain a given class. The classes form three groups, which avo
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`. Then
 :math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. The result does not
 change if u is multiplied and v is divided by the same number, the *tilt*. If the tilt is (sum of
-rest) / k and each factor 1 + o x is divided by 1 + o, no number overflows float64 for k <= 600.
+rest) / k and each factor 1 + a x is divided by 1 + a, no number overflows float64 for k <= 600.
 """
 
 from typing import NamedTuple
@@ -148,7 +148,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
     odds = torch.stack([u * tilt, v / tilt], dim=1)
-    # Multiply the polynomials by the factors (1 - p) + p x. Their first entry is 0, for the shift.
+    # Multiply the polynomials by (1 - p) + p x. Entry 0 is a zero that shifts into coefficient 0.
     for i, proba in enumerate(odds / (1.0 + odds)):
         torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
     # Z_d = sum_j T_(j+d) R_j

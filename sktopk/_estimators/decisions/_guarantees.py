@@ -151,7 +151,7 @@ def precision_threshold(scores, positive, precision, delta, random):
 
 
 def separates(scores, positive):
-    """Return whether all positives score above all negatives, with 20 samples of each class."""
+    """Return whether all positives score above all negatives, at least 20 samples of each."""
     few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_SAMPLES
     return not few and scores[positive].min() > scores[~positive].max()
 
