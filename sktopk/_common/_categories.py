@@ -132,7 +132,7 @@ def _check_one_kind(name, values):
 
 
 def _warn_of_strings(name, values, n_samples):
-    """Warn if strings are probably no categories: most are numbers, or most samples differ."""
+    """Warn if strings are probably no categories: most are numbers, or too many are distinct."""
     said = f"column {name!r} of X has {len(values)} different strings"
     others = [each for each in values if each is not None and not holds_numbers(each)]
     if len(others) <= len(values) / 10:

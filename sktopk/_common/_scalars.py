@@ -48,7 +48,7 @@ def n_kept(k, n):
 
 
 def check_nonnegative(values, name, length, which):
-    """Return `values` as `length` finite nonnegative floats. Error messages contain `which`."""
+    """Return `values` as `length` finite nonnegative floats. Errors say `which` they are."""
     values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(

@@ -27,8 +27,8 @@ def sample_candidates(
 
     where B is the set of labels of the batch, and D is a simple random sample of the other classes.
     The right side is an unbiased estimate of the left side if e does not depend on the draw. Each
-    candidate has a weight: 1 in B and (C - \|B\|) / \|D\| in D. If its logarithm, `log_weight`, is
-    added to the scores, a loss of the candidates estimates the loss of all classes:
+    candidate has a weight: 1 in B and :math:`(C - |B|) / |D|` in D. If its logarithm `log_weight`
+    is added to the scores, a loss of the candidates estimates the loss of all classes:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.

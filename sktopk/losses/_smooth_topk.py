@@ -1,4 +1,4 @@
-"""The exact smooth top-k SVM loss, and the probability that a random top-k set has a class."""
+"""The exact smooth top-k SVM loss, and probabilities that a random top-k set contains a class."""
 
 from collections.abc import Sequence
 
