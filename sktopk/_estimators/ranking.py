@@ -244,8 +244,8 @@ class PatMatClassifier(RankingClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat, with the exact quantile as threshold [1]_. Choose tau at least as large as the
-    share of the positives. With a smaller tau, t is the score of a positive, and the loss is
-    smallest for equal scores at the top. For a smaller share, use :class:`RecallAtFPRClassifier`.
+    share of the positives. With a smaller tau, t is the score of a positive, and the loss favors
+    equal scores at the top. For a smaller share, use :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower score. It may select more or fewer

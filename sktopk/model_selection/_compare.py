@@ -70,8 +70,8 @@ def compare_losses(
     Parameters
     ----------
     estimator : TopKClassifier or pipeline
-        A TopKClassifier, or a pipeline that contains exactly one. Copies get each of the losses,
-        and the seed of the run as every `random_state`.
+        A TopKClassifier, or a pipeline that contains exactly one. Each run replaces the loss of the
+        TopKClassifier, and sets every `random_state` to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
