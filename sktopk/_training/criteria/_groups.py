@@ -33,7 +33,7 @@ class GroupRows(HardRows):
     class_total, mean_weight : ndarray of shape (2, n_groups)
         As in :meth:`Criterion.begin`, for each group.
     n_shares : int
-        The hard examples are divided by this number: networks times groups per minibatch.
+        Number of networks times number of groups per minibatch. It has no effect.
     """
 
     def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_shares):
