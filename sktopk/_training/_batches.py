@@ -179,8 +179,6 @@ class GroupBatches:
     ----------
     n_parts : ndarray of int of shape (n_groups,)
         Number of parts of each group; 0 for groups without samples.
-    n_joined : int
-        Number of groups whose parts form a minibatch.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -191,8 +189,8 @@ class GroupBatches:
         self.n_parts = (size > 0).astype(np.int64)
         self._cut, large = [], size > batch_size
         most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
-        self.n_joined = max(1, int(most))
-        part_size = batch_size // self.n_joined
+        n_joined = max(1, int(most))
+        part_size = batch_size // n_joined
         for group in np.flatnonzero(large):
             rows = order[start[group] : stop[group]]
             positive = target[rows] == 1
@@ -206,7 +204,7 @@ class GroupBatches:
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
         # Use so many minibatches that each has at most one part of a group.
-        self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
+        self._n_cut = max(-(-int(of_each.sum()) // n_joined), int(of_each.max(initial=0)))
         # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
@@ -355,7 +353,7 @@ def make_batches(
         if world_size() > 1:
             raise ValueError(f"groups are for one process; got {world_size()} that train together")
         sampler = GroupBatches(target, groups, batch_size, min_positives, net.generator)
-        criterion.set_groups(_by_group(target, groups, each, sampler, net))
+        criterion.set_groups(_by_group(target, groups, each, sampler, net.device))
         hard = criterion.hard_rows
     elif min_positives is not None and batch_size < n_rows and target.any():
         sampler = StratifiedBatchSampler(
@@ -398,17 +396,17 @@ def make_batches(
     return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds, criterion)
 
 
-def _by_group(target, groups, weights, sampler, net):
+def _by_group(target, groups, weights, sampler, device):
     """Return a function that creates the `GroupRows` of a member."""
-    codes, n_groups = torch.from_numpy(groups).to(net.device), len(sampler.n_parts)
-    place, n_shares = groups + n_groups * target, net.n_members * sampler.n_joined
+    codes, n_groups = torch.from_numpy(groups).to(device), len(sampler.n_parts)
+    place = groups + n_groups * target
 
     def make(m):
         weight = weights[m % len(weights)]
         n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
         total = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
         mean = (total / np.maximum(n_rows, 1)).clip(min=1e-300)
-        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean, n_shares)
+        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean)
 
     return make
 

@@ -32,12 +32,10 @@ class GroupRows(HardRows):
     n_batches : int
     class_total, mean_weight : ndarray of shape (2, n_groups)
         As in :meth:`Criterion.begin`, for each group.
-    n_shares : int
-        Number of networks times number of groups per minibatch. It has no effect.
     """
 
-    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_shares):
-        self.codes, self.n_batches, self.n_shares = codes, n_batches, n_shares
+    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight):
+        self.codes, self.n_batches = codes, n_batches
         self.n_parts, self.n_cut = n_parts, int(np.count_nonzero(n_parts > 1))
         place = np.where(n_parts > 1, np.cumsum(n_parts > 1) - 1, -1)
         self.place = torch.from_numpy(place).to(codes.device)
