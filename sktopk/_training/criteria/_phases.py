@@ -6,6 +6,10 @@ from torch.nn import functional as F
 
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
+# Factor of the scores of the set head in the loss. The scores of a regularized network are small;
+# without it, clean labels lose top-k accuracy.
+SET_SCALE = 5.0
+
 
 class TwoClassCrossEntropy(TwoClassCriterion):
     """Cross-entropy of one score per sample, which is the log-odds of the positive class."""
@@ -59,7 +63,9 @@ class Phases(Criterion):
     :math:`f_o`, which order them. The losses are
 
     .. math::
-        L_1(f_o) + L_1(f_s), \quad \text{then} \quad L_1(f_o) + L_2(f_s)
+        L_1(f_o) + L_1(f_s), \quad \text{then} \quad L_1(f_o) + L_2(c f_s) / c
+
+    where c is `SET_SCALE`.
 
     Parameters
     ----------
@@ -82,6 +88,10 @@ class Phases(Criterion):
     @property
     def _now(self):
         return self.first if self.pretraining else self.then
+
+    @property
+    def _set_scale(self):
+        return 1.0 if self.pretraining else SET_SCALE
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         for each in (self.first, self.then):
@@ -108,14 +118,15 @@ class Phases(Criterion):
         if self.n_heads == 1:
             return self._now(scores, target, sample_weight)
         of_set, of_order = scores.chunk(2, dim=-1)
-        loss = self.first(of_order, target, sample_weight)
-        return loss + self._now(of_set, target, sample_weight)
+        loss, c = self.first(of_order, target, sample_weight), self._set_scale
+        return loss + self._now(c * of_set, target, sample_weight) / c
 
     def backward(self, scores, target, weight):
         if self.n_heads == 1:
             return self._now.backward(scores, target, weight)
         of_set, of_order = scores.detach().chunk(2, dim=-1)
-        set_loss, to_set = self._now.gradient(of_set, target, weight)
+        c = self._set_scale
+        set_loss, to_set = self._now.gradient(c * of_set, target, weight)
         order_loss, to_order = self.first.gradient(of_order, target, weight)
         scores.backward(torch.cat([to_set, to_order], dim=-1))
-        return order_loss + set_loss
+        return order_loss + set_loss / c
