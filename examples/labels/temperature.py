@@ -2,7 +2,8 @@
 The temperature of the smooth loss
 ==================================
 
-``tau`` says how softly the smooth top-k loss compares the label with its rivals.
+``tau`` controls how many classes get a gradient. With a small ``tau`` the smooth top-k loss is close
+to a hinge, whose gradient reaches two classes. With a large ``tau`` all classes have a gradient.
 """
 
 import warnings
@@ -20,9 +21,9 @@ from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 # %%
-# A problem that is too hard for the model
-# ----------------------------------------
-# Ten digits, five principal components, a linear model.
+# A model that is too small
+# -------------------------
+# A linear model on five principal components of ten digits.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)

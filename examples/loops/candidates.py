@@ -1,9 +1,9 @@
 """
-Thousands of classes: a sample of them in each step
-===================================================
+Thousands of classes: candidates
+================================
 
-The scores of all classes dominate the cost of a step if there are thousands. `sample_candidates`
-draws the classes that a step uses.
+With thousands of classes, the scores of all classes dominate the cost of a step.
+`sample_candidates` draws the classes that a step uses.
 """
 
 import torch
