@@ -11,9 +11,9 @@ The steps are those of section 4.6 of *DeepTopPush: Simple and Scalable Method f
 Top* (Adam, Mácha, Šmídl, 2020): sparse counts, 100 components, 50 and 25 hidden units. "Active"
 means an activity above 5.5. The models are judged by the measured activity.
 
-The example uses the Merck CYP 3A4 data if it finds ``merck_cyp3a4/merck_cyp.npz`` in the folder that
-SKTOPK_DATA names. Otherwise it generates molecules. ``python examples/molecules.py picture.png``
-keeps the picture.
+The example uses the Merck CYP 3A4 data if it finds ``merck_cyp3a4/merck_cyp.npz`` in the folder
+that SKTOPK_DATA names. Otherwise it generates molecules. ``python examples/molecules.py
+picture.png`` keeps the picture.
 """
 
 import os

@@ -57,9 +57,9 @@ def loss_of(weights, threshold):
 
 
 # %%
-# At the weights (1, 0) the score of the outlier, 3, is the threshold. The constant threshold gives a
-# step that increases the scores of the positives, whose mean is 1/2 (equation 13 of the paper). The
-# gradient of the threshold, (3, 0), reverses the step.
+# At the weights (1, 0) the score of the outlier, 3, is the threshold. The constant threshold gives
+# a step that increases the scores of the positives, whose mean is 1/2 (equation 13 of the paper).
+# The gradient of the threshold, (3, 0), reverses the step.
 
 for name, threshold in thresholds.items():
     weights = torch.tensor([1.0, 0.0], requires_grad=True)

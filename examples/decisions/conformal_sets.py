@@ -28,7 +28,8 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # Train, calibrate, test
 # ----------------------
-# Calibration samples must be new to the classifier. ``FrozenEstimator`` keeps the fitted classifier.
+# Calibration samples must be new to the classifier. ``FrozenEstimator`` keeps the fitted
+# classifier.
 
 digits = load_digits()
 X, X_rest, y, y_rest, _, images = train_test_split(

@@ -62,8 +62,8 @@ selected = selection.predict(X_test) == 1
 print(f"{selected.sum()} of {len(y_test)} samples selected, {y_test[selected].mean():.0%} positive")
 
 # %%
-# One split does not show which model is better. Compare the ensemble with each part on several splits
-# before you use it.
+# One split does not show which model is better. Compare the ensemble with each part on several
+# splits before you use it.
 
 figure, ax = plt.subplots(layout="constrained")
 ax.barh(list(scores), list(scores.values()))

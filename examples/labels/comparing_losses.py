@@ -25,8 +25,8 @@ warnings.simplefilter("ignore", UserWarning)
 # %%
 # A model that is too small
 # -------------------------
-# A linear model on five principal components predicts three labels of each digit. Each loss has four
-# settings, chosen on a part of the training samples.
+# A linear model on five principal components predicts three labels of each digit. Each loss has
+# four settings, chosen on a part of the training samples.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:500], y[:500]

@@ -65,8 +65,8 @@ for name, params in LOSSES.items():
 # Results
 # -------
 # A network that learns the redrawn labels digit by digit overfits. The smooth loss needs the
-# group only, and has the better top-5 accuracy if labels are redrawn. With all labels right it gains
-# nothing. Top-1 predictions come from a second head, which is trained with cross-entropy.
+# group only, and has the better top-5 accuracy if labels are redrawn. With all labels right it
+# gains nothing. Top-1 predictions come from a second head, which is trained with cross-entropy.
 
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
 for i, (ax, k) in enumerate(zip(axes, (1, 5), strict=True)):

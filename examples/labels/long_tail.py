@@ -38,8 +38,8 @@ print(f"Samples of each digit: {counts.tolist()}")
 # %%
 # Five losses
 # -----------
-# All losses train one plain network (``module=MLP``) from the start. The last two losses are made for
-# cosines as scores: ``module__normalize=True``.
+# All losses train one plain network (``module=MLP``) from the start. The last two losses are made
+# for cosines as scores: ``module__normalize=True``.
 
 shared = dict(k=2, pretrain=0, order=None, module=MLP, n_estimators=1, random_state=0)
 cosines = shared | {"net_params": {"module__normalize": True}}

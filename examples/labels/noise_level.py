@@ -73,8 +73,9 @@ for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
-# The level of the noise has little effect on the top-3 accuracy here, and no level is clearly better
-# than cross-entropy (dotted). All have a lower top-1 accuracy, because they are trained for k = 3.
+# The level of the noise has little effect on the top-3 accuracy here, and no level is clearly
+# better than cross-entropy (dotted). All have a lower top-1 accuracy, because they are trained for
+# k = 3.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -2,8 +2,9 @@
 The temperature of the smooth loss
 ==================================
 
-``tau`` controls how many classes get a gradient. With a small ``tau`` the smooth top-k loss is close
-to a hinge, whose gradient reaches two classes. With a large ``tau`` all classes have a gradient.
+``tau`` controls how many classes get a gradient. With a small ``tau`` the smooth top-k loss is
+close to a hinge, whose gradient reaches two classes. With a large ``tau`` all classes have a
+gradient.
 """
 
 import warnings

@@ -25,8 +25,9 @@ from sktopk.losses import LinearProgramLoss
 # %%
 # Payments
 # --------
-# The reviews of some payments take long (``cost``). The first feature shows frauds of small amounts,
-# the second one frauds of large amounts. The easiest frauds are therefore not the most valuable ones.
+# The reviews of some payments take long (``cost``). The first feature shows frauds of small
+# amounts, the second one frauds of large amounts. The easiest frauds are therefore not the most
+# valuable ones.
 
 
 def payments(n, seed):

@@ -2,8 +2,8 @@
 A training loop in torch
 ========================
 
-Each loss is a function of scores and targets and an ``nn.Module``. Model, optimizer, minibatches and
-device are yours.
+Each loss is a function of scores and targets and an ``nn.Module``. Model, optimizer, minibatches
+and device are yours.
 """
 
 import matplotlib.pyplot as plt

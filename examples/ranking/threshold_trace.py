@@ -3,9 +3,9 @@ The threshold during training
 =============================
 
 DeepTopPush moves positives above the highest of all negatives. A minibatch has a few dozen
-negatives, whose highest score is far lower. One hard example kept from earlier minibatches is enough
-to follow the true threshold. It is the delayed sample of *DeepTopPush: Simple and Scalable Method
-for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), figure 3.
+negatives, whose highest score is far lower. One hard example kept from earlier minibatches is
+enough to follow the true threshold. It is the delayed sample of *DeepTopPush: Simple and Scalable
+Method for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), figure 3.
 """
 
 import warnings
@@ -31,8 +31,8 @@ X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 # %%
 # Without and with hard examples
 # ------------------------------
-# ``TrueThreshold`` scores all samples before each step. This is slow and only meant for such figures.
-# One plain network is trained with this loss from the start, as in the paper.
+# ``TrueThreshold`` scores all samples before each step. This is slow and only meant for such
+# figures. One plain network is trained with this loss from the start, as in the paper.
 
 models = {}
 for buffer_size in (0, 1, 8):
