@@ -30,6 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
     "sphinx-mathjax-offline",  # readers may be offline, too
+    "examples_first",
     "formula",
     "outside_links",
     "site_metadata",

@@ -80,6 +80,7 @@ axes[1].axvline(np.mean(shares), color="C1", label="mean of 40 plates")
 axes[1].axvline(0.2, color="k", linestyle="--", label="budget of the mean")
 axes[1].set(xlabel="Inactive share of the plate", ylabel="Plates")
 axes[1].legend()
+plt.show()
 
 # %%
 # Sets of two classes

@@ -22,6 +22,8 @@ from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
+# `fit` warns that the losses for k = 2 do not order the two labels.
+warnings.simplefilter("ignore", UserWarning)
 
 # %%
 # The data

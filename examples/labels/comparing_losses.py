@@ -30,7 +30,7 @@ warnings.simplefilter("ignore", UserWarning)
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:500], y[:500]
-clf = TopKClassifier(k=3, hidden_layer_sizes=(), n_estimators=1, max_epochs=12)
+clf = TopKClassifier(k=3, hidden_layer_sizes=(), weight_decay=0, n_estimators=1, max_epochs=12)
 pipe = make_pipeline(StandardScaler(), PCA(5, random_state=0), clf)
 small = compare_losses(
     pipe,

@@ -30,13 +30,20 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_
 # --------
 # Each loss has its own grid. Cross-entropy is one of the candidates.
 
-clf = TopKClassifier(hidden_layer_sizes=(), n_estimators=1, max_epochs=15, random_state=0)
+clf = TopKClassifier(
+    hidden_layer_sizes=(),
+    weight_decay=0,
+    learning_rate=0.1,
+    n_estimators=1,
+    max_epochs=15,
+    random_state=0,
+)
 pipe = Pipeline([("scale", StandardScaler()), ("pca", PCA(5, random_state=0)), ("clf", clf)])
 TAUS, SIGMAS, KS = [0.3, 1.0, 3.0], [0.1, 0.3, 1.0], [2, 3, 4]
 grid = [
     {"clf__loss": ["smooth_topk"], "clf__tau": TAUS, "clf__k": KS},
     {"clf__loss": ["noised_topk"], "clf__sigma": SIGMAS, "clf__k": KS},
-    {"clf__loss": ["cross_entropy"], "clf__learning_rate": [0.01, 0.02, 0.05]},
+    {"clf__loss": ["cross_entropy"], "clf__learning_rate": [0.03, 0.1, 0.3]},
 ]
 scorer = make_topk_scorer(3)
 search = GridSearchCV(pipe, grid, scoring=scorer, cv=3).fit(X, y)

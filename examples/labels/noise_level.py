@@ -47,6 +47,8 @@ def accuracies(**params):
             pretrain=0,
             order=None,
             hidden_layer_sizes=(),
+            weight_decay=0,
+            learning_rate=0.1,
             n_estimators=1,
             random_state=seed,
             **params,
@@ -73,9 +75,9 @@ for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
-# The level of the noise has little effect on the top-3 accuracy here, and no level is clearly
-# better than cross-entropy (dotted). All have a lower top-1 accuracy, because they are trained for
-# k = 3.
+# The top-3 accuracy is up to one and a half points higher than that of cross-entropy (dotted) and
+# depends little on the noise. The top-1 accuracy is lower: the loss trains the set of three labels,
+# not their order.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -24,7 +24,8 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # A model that is too small
 # -------------------------
-# A linear model on five principal components of ten digits.
+# A linear model on five principal components of ten digits. It needs larger weights than the default
+# decay allows, therefore ``weight_decay=0`` and a larger learning rate.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
@@ -37,7 +38,15 @@ X_test = prepare.transform(X_test).astype("float32")
 # -------------------------------------
 # ``order=None`` trains the loss alone, without a head for cross-entropy.
 
-shared = dict(k=3, order=None, hidden_layer_sizes=(), n_estimators=1, random_state=0)
+shared = dict(
+    k=3,
+    order=None,
+    hidden_layer_sizes=(),
+    weight_decay=0,
+    learning_rate=0.1,
+    n_estimators=1,
+    random_state=0,
+)
 models = {
     "tau = 0.1": TopKClassifier(tau=0.1, **shared),
     "tau = 1": TopKClassifier(tau=1.0, **shared),
@@ -55,3 +64,8 @@ for name, clf in models.items():
     )
 ax.set_title("Accuracy of the top-k predictions")
 plt.show()
+
+# %%
+# A small ``tau`` has the best top-3 accuracy on this split, and cross-entropy the best top-1
+# accuracy: a top-k loss trains the set of k labels, not their order. The default
+# ``order="cross_entropy"`` adds a second head for the order.
