@@ -24,8 +24,8 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # A model that is too small
 # -------------------------
-# A linear model on five principal components of ten digits. It needs larger weights than the default
-# decay allows, therefore ``weight_decay=0`` and a larger learning rate.
+# A linear model on five principal components of ten digits. It needs larger weights than the
+# default decay allows, therefore ``weight_decay=0`` and a larger learning rate.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
