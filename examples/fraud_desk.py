@@ -111,7 +111,7 @@ flagged = {
     "fixed threshold": np.array([one_by_one[day[test] == each].sum() for each in days]),
 }
 for name, counts in flagged.items():
-    print(f"{name:16s} {counts.min()} to {counts.max()} reviews a day, mean {counts.mean():.1f}")
+    print(f"{name:16s} {counts.min():.0f} to {counts.max():.0f} reviews a day, mean {counts.mean():.1f}")
 
 # %%
 # The value of more reviews
