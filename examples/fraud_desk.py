@@ -97,7 +97,7 @@ selection.fit(X[calibration], fraud[calibration])
 today = np.flatnonzero(day == day[-1])
 selected = today[selection.predict_top(X[today], REVIEWS)]
 print(f"Selected today: {selected.tolist()}, {amount[selected].sum():.0f} at stake")
-by_day = np.zeros(test.sum())
+by_day = np.zeros(test.sum(), int)
 by_day[selection.predict_top(X[test], REVIEWS, groups=day[test])] = 1
 
 # %%
@@ -111,7 +111,7 @@ flagged = {
     "fixed threshold": np.array([one_by_one[day[test] == each].sum() for each in days]),
 }
 for name, counts in flagged.items():
-    print(f"{name:16s} {counts.min():.0f} to {counts.max():.0f} reviews a day, mean {counts.mean():.1f}")
+    print(f"{name:16s} {counts.min()} to {counts.max()} reviews a day, mean {counts.mean():.1f}")
 
 # %%
 # The value of more reviews
