@@ -72,8 +72,8 @@ plt.show()
 # -----------------------------
 # The grey histogram shows the angles of one class. Each model predicts the class first at the thick
 # angles and among two labels at the thin ones. Cross-entropy and the smooth loss predict one wide
-# range around the first mode. The grouping and transition losses predict both modes among two labels
-# and never first, so they lose top-1 accuracy.
+# range around the first mode. The grouping and transition losses predict both modes among two
+# labels and never first, so they lose top-1 accuracy.
 
 CLASS = 2
 angle = np.linspace(0, 360, 721)
